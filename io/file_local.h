@@ -1,0 +1,73 @@
+/*
+ * file_local — what every backend for local files shares, whatever engine moves its bytes. Internal to io/.
+ *
+ * An engine (io_threads.c with file_queue.c; another one beside it) brings queue_open, queue_close, submit, reap, cancel
+ * and close; all other entries of its table are the functions below, whose contracts stand in io.h beside the entry of the
+ * same name. They keep no state in struct io and may be called from any thread.
+ *
+ *     file_names.c      open, stat, list, make_folder, remove        file_set.c    outputs that appear whole
+ *     file_temporary.c  temporary names, removal of trees, sweep     file_lock.c   one owner a folder
+ */
+#ifndef MILLRACE_IO_FILE_LOCAL_H
+#define MILLRACE_IO_FILE_LOCAL_H
+
+#include "io/io.h"
+
+enum { FILE_OWNER_BYTES_MAX = 64, FILE_TREE_DEPTH_MAX = 64 };
+
+/* Immutable while requests are under way. */
+struct io_file {
+    int fd;
+    uint64_t size_bytes;  /* when opened */
+    struct io_set *set;   /* that it is an output of; NULL: opened for reading */
+    struct io_file *next; /* of the set's unsealed files */
+    char path[IO_PATH_BYTES_MAX];
+};
+
+/* file_names.c */
+int local_file_open(struct io *io, const char *path, struct io_file **ret_file, struct err *err);
+void local_file_close(struct io_file *file);
+uint64_t local_file_size(const struct io_file *file);
+int local_stat(struct io *io, const char *path, struct io_stat *ret_stat, struct err *err);
+int local_list(struct io *io, const char *path, int (*entry)(void *context, const struct io_entry *entry),
+               void *context, struct err *err);
+int local_make_folder(struct io *io, const char *path, struct err *err);
+int local_remove(struct io *io, const char *path, struct err *err);
+
+/* The path behind "file:x", "file:/x", "file:///x" and "file://localhost/x", or path itself: borrows from path. Bytes are
+ * taken as they are, without percent-decoding. -EINVAL where it is empty or of another host, -ENAMETOOLONG. */
+int local_path(const char *path, const char **ret_path, struct err *err);
+/* Detail for a failed system call on path, with what to do where that is known. Returns code. */
+int local_fail(struct err *err, int code, const char *path, const char *what);
+/* Makes what was created, renamed or removed in the folder durable. */
+int local_sync_folder(const char *folder, struct err *err);
+
+/* file_temporary.c */
+int local_sweep(struct io *io, const char *folder, const char *owner_id, struct err *err);
+/* parent/.tmp-<name>-<owner>-<attempt>-<nonce>: the name cut where it would get too long, the owner with everything but
+ * letters, digits, "." and "_" as %xx, the nonce random. -ENAMETOOLONG. path holds IO_PATH_BYTES_MAX. */
+int temporary_path(const char *parent, const char *name, const char *owner_id, uint64_t attempt, char *path,
+                   struct err *err);
+/* A file, or a folder and all below it; symbolic links are removed, not followed. Nothing there is fine. */
+int temporary_remove(const char *path, struct err *err);
+/* Renames path to a temporary name beside it, which aside (IO_PATH_BYTES_MAX) takes. */
+int temporary_put_aside(const char *path, char *aside, struct err *err);
+
+/* file_set.c */
+int local_set_begin(struct io *io, const struct io_set_options *options, struct io_set **ret_set,
+                    struct err *err);
+int local_set_join(struct io *io, const struct io_set_options *options, const char *place,
+                   struct io_set **ret_set, struct err *err);
+const char *local_set_place(const struct io_set *set);
+int local_set_create(struct io_set *set, const char *name, uint64_t bytes_expected, struct io_file **ret_file,
+                     struct err *err);
+int local_set_seal(struct io_set *set, struct io_file *file, uint64_t final_bytes, struct err *err);
+int local_set_publish(struct io_set *set, struct err *err);
+void local_set_abort(struct io_set *set);
+void local_set_leave(struct io_set *set);
+
+/* file_lock.c */
+int local_lock_acquire(struct io *io, const char *folder, struct io_lock **ret_lock, struct err *err);
+void local_lock_release(struct io_lock *lock);
+
+#endif

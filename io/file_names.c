@@ -1,0 +1,292 @@
+/*
+ * file_names — local files and folders by name: open, stat, list, make, remove. See file_local.h.
+ */
+#include "io/file_local.h"
+#include "io/whole.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int local_path(const char *path, const char **ret_path, struct err *err)
+{
+    const char *at = path;
+    if (strncmp(at, "file:", 5) == 0) {
+        at += 5;
+        if (strncmp(at, "//localhost/", 12) == 0) {
+            at += 11;
+        } else if (strncmp(at, "///", 3) == 0) {
+            at += 2;
+        } else if (strncmp(at, "//", 2) == 0) {
+            err_set(err, -EINVAL, "a file URL of another host");
+            err_at(err, path, ERR_NO_OFFSET);
+            err_expected(err, "file:///PATH");
+            return -EINVAL;
+        }
+    }
+    if (!*at)
+        return err_set(err, -EINVAL, "the path is empty");
+    if (strlen(at) >= IO_PATH_BYTES_MAX)
+        return local_fail(err, -ENAMETOOLONG, at, "the path is too long");
+    *ret_path = at;
+    return 0;
+}
+
+int local_fail(struct err *err, int code, const char *path, const char *what)
+{
+    err_errno(err, code, "%s", what);
+    err_at(err, path, ERR_NO_OFFSET);
+    switch (code) {
+    case -ENOENT:
+        err_advise(err, "check the path");
+        break;
+    case -EACCES:
+    case -EPERM:
+        err_advise(err, "check owner and permissions");
+        break;
+    case -EROFS:
+        err_advise(err, "choose a place that is not mounted read-only");
+        break;
+    case -ENOSPC:
+    case -EDQUOT:
+        err_advise(err, "free some space or choose another place");
+        break;
+    case -EMFILE:
+    case -ENFILE:
+        err_advise(err, "raise the limit of open files (ulimit -n)");
+        break;
+    case -ENAMETOOLONG:
+        err_advise(err, "choose a shorter path");
+        break;
+    case -EIO:
+        err_advise(err, "look at the kernel's log: the disk or its connection failed");
+        break;
+    default:
+        break;
+    }
+    return code;
+}
+
+int local_sync_folder(const char *folder, struct err *err)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return local_fail(err, -errno, folder, "could not open the folder");
+    int status = fsync(fd) ? -errno : 0;
+    close(fd); /* nothing was written through it */
+    if (status == -EINVAL || status == -ENOTSUP)
+        status = 0; /* this file system keeps folders durable by itself or not at all */
+    return status ? local_fail(err, status, folder, "could not make the folder durable") : 0;
+}
+
+int local_file_open(struct io *io, const char *path, struct io_file **ret_file, struct err *err)
+{
+    (void)io;
+    int status = local_path(path, &path, err);
+    if (status)
+        return status;
+    struct io_file *file = NULL;
+    int fd = open(path,
+                  O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* not to hang on a FIFO; files don't mind */
+    struct stat info;
+    if (fd < 0 || fstat(fd, &info)) {
+        status = local_fail(err, -errno, path, "could not open the file");
+        goto out;
+    }
+    if (!S_ISREG(info.st_mode)) {
+        status = S_ISDIR(info.st_mode) ? -EISDIR : -EINVAL;
+        err_set(err, status, "not a regular file");
+        err_at(err, path, ERR_NO_OFFSET);
+        goto out;
+    }
+    file = calloc(1, sizeof *file);
+    if (!file) {
+        status = err_set(err, -ENOMEM, "out of memory to open a file");
+        goto out;
+    }
+    file->fd = fd;
+    file->size_bytes = (uint64_t)info.st_size;
+    strcpy(file->path, path); /* local_path limits it */
+    *ret_file = file;
+out:
+    if (status && fd >= 0)
+        close(fd);
+    return status;
+}
+
+void local_file_close(struct io_file *file)
+{
+    if (!file)
+        return;
+    close(file->fd); /* only read */
+    free(file);
+}
+
+uint64_t local_file_size(const struct io_file *file)
+{
+    return file->size_bytes;
+}
+
+static enum io_entry_kind kind_of(mode_t mode)
+{
+    return S_ISREG(mode) ? IO_ENTRY_FILE : S_ISDIR(mode) ? IO_ENTRY_FOLDER : IO_ENTRY_OTHER;
+}
+
+int local_stat(struct io *io, const char *path, struct io_stat *ret_stat, struct err *err)
+{
+    (void)io;
+    int status = local_path(path, &path, err);
+    if (status)
+        return status;
+    struct stat info;
+    if (stat(path, &info))
+        return local_fail(err, -errno, path, "could not look at the file");
+    uint64_t mtime_ns = (uint64_t)info.st_mtim.tv_sec * CLOCK_NS_PER_S + (uint64_t)info.st_mtim.tv_nsec;
+    *ret_stat = (struct io_stat){
+        .kind = kind_of(info.st_mode),
+        .size_bytes = (uint64_t)info.st_size,
+        .mtime_ns = mtime_ns,
+        .version = mtime_ns,
+    };
+    return 0;
+}
+
+/* The entries of a folder: names one after another, each behind a byte of its kind. */
+struct listing {
+    struct str text;
+    size_t count;
+};
+
+static enum io_entry_kind kind_of_entry(DIR *folder, const struct dirent *entry)
+{
+    if (entry->d_type == DT_REG)
+        return IO_ENTRY_FILE;
+    if (entry->d_type == DT_DIR)
+        return IO_ENTRY_FOLDER;
+    if (entry->d_type != DT_UNKNOWN && entry->d_type != DT_LNK)
+        return IO_ENTRY_OTHER;
+    struct stat info; /* links count as what they lead to */
+    return fstatat(dirfd(folder), entry->d_name, &info, 0) ? IO_ENTRY_OTHER : kind_of(info.st_mode);
+}
+
+static int read_entries(const char *path, struct listing *listing, struct err *err)
+{
+    DIR *folder = opendir(path);
+    if (!folder)
+        return local_fail(err, -errno, path, "could not list the folder");
+    struct dirent *entry;
+    while (errno = 0, (entry = readdir(folder))) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        str_add_fill(&listing->text, (char)kind_of_entry(folder, entry), 1);
+        str_add(&listing->text, entry->d_name, strlen(entry->d_name) + 1);
+        listing->count++;
+    }
+    int status = errno ? local_fail(err, -errno, path, "could not list the folder") : 0;
+    closedir(folder);
+    if (!status && str_status(&listing->text))
+        status = err_set(err, -ENOMEM, "out of memory to list a folder of %zu entries", listing->count);
+    return status;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a + 1, *(char *const *)b + 1);
+}
+
+int local_list(struct io *io, const char *path, int (*entry)(void *context, const struct io_entry *entry),
+               void *context, struct err *err)
+{
+    (void)io;
+    int status = local_path(path, &path, err);
+    if (status)
+        return status;
+    struct listing listing = {0};
+    char **sorted = NULL;
+    status = read_entries(path, &listing, err);
+    if (status || listing.count == 0)
+        goto out;
+    sorted = calloc(listing.count, sizeof *sorted);
+    if (!sorted) {
+        status = err_set(err, -ENOMEM, "out of memory to list a folder of %zu entries", listing.count);
+        goto out;
+    }
+    char *at = listing.text.data;
+    for (size_t i = 0; i < listing.count; i++) {
+        sorted[i] = at;
+        at += strlen(at + 1) + 2;
+    }
+    qsort(sorted, listing.count, sizeof *sorted, compare_names);
+    for (size_t i = 0; i < listing.count && !status; i++)
+        status = entry(context,
+                       &(struct io_entry){.name = sorted[i] + 1, .kind = (enum io_entry_kind)sorted[i][0]});
+out:
+    free(sorted);
+    str_deinit(&listing.text);
+    return status;
+}
+
+/* One folder whose parent exists; its name is durable on return. */
+static int make_one(const char *path, struct err *err)
+{
+    if (mkdir(path, 0777)) {
+        struct stat info;
+        if (errno == EEXIST && stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+            return 0;
+        return local_fail(err, -errno, path, "could not make the folder");
+    }
+    char parent[IO_PATH_BYTES_MAX];
+    io_parent_path(path, parent);
+    return local_sync_folder(parent, err);
+}
+
+int local_make_folder(struct io *io, const char *path, struct err *err)
+{
+    (void)io;
+    int status = local_path(path, &path, err);
+    if (status)
+        return status;
+    char part[IO_PATH_BYTES_MAX];
+    for (const char *at = path; *at;) {
+        at += strspn(at, "/");
+        at += strcspn(at, "/");
+        size_t bytes = (size_t)(at - path);
+        memcpy(part, path, bytes);
+        part[bytes] = '\0';
+        at += strspn(at, "/");
+        struct stat info;
+        if (*at && stat(part, &info) == 0 && S_ISDIR(info.st_mode))
+            continue; /* also where we could not make it: read-only, automounted, "/" */
+        status = make_one(part, err);
+        if (status)
+            return status;
+    }
+    return 0;
+}
+
+int local_remove(struct io *io, const char *path, struct err *err)
+{
+    (void)io;
+    int status = local_path(path, &path, err);
+    if (status)
+        return status;
+    struct stat info;
+    if (lstat(path, &info))
+        return local_fail(err, -errno, path, "could not remove");
+    if (!S_ISDIR(info.st_mode))
+        return unlink(path) ? local_fail(err, -errno, path, "could not remove the file") : 0;
+    char aside[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX];
+    status = temporary_put_aside(path, aside, err);
+    if (status)
+        return status;
+    io_parent_path(path, parent);
+    status = local_sync_folder(parent, err); /* else a crash could bring the name back, half empty */
+    return status ? status : temporary_remove(aside, err);
+}

@@ -1,0 +1,419 @@
+/*
+ * file_set — outputs that appear whole under their final name, or not at all. See file_local.h; the numbered invariants
+ * stand in io.h, and docs/io.md tells what each call makes durable.
+ *
+ *     begin ── mkdir place, fsync parent ──> [ create ── write ── seal: ftruncate, fsync, close, fsync folder ]* ──>
+ *     publish ── fsync place, rename place to final, fsync parent
+ *
+ * A set of a single file has that file itself, under its temporary name, as its place.
+ */
+#include "io/file_local.h"
+#include "io/whole.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Owner thread. */
+struct io_set {
+    bool single_file, replace, joined;
+    bool lost; /* something could not be made durable: must not be published */
+    struct io_file *open_files;
+    char final[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX], place[IO_PATH_BYTES_MAX];
+};
+
+static int taken(const char *path, struct err *err)
+{
+    err_set(err, -EEXIST, "there is something under that name already");
+    err_at(err, path, ERR_NO_OFFSET);
+    err_advise(err, "remove it, choose another name, or ask for it to be replaced");
+    return -EEXIST;
+}
+
+/* The final name without trailing slashes, and its folder. */
+static int take_names(struct io_set *set, const char *path, const char **ret_name, struct err *err)
+{
+    int status = local_path(path, &path, err);
+    if (status)
+        return status;
+    size_t bytes = strlen(path);
+    while (bytes > 1 && path[bytes - 1] == '/')
+        bytes--;
+    memcpy(set->final, path, bytes);
+    set->final[bytes] = '\0';
+    const char *slash = strrchr(set->final, '/');
+    const char *name = slash ? slash + 1 : set->final;
+    if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
+        strncmp(name, IO_TEMPORARY_PREFIX, strlen(IO_TEMPORARY_PREFIX)) == 0) {
+        err_set(err, -EINVAL, "not a name for an output");
+        err_at(err, path, ERR_NO_OFFSET);
+        err_expected(err, "a name other than \".\", \"..\" and " IO_TEMPORARY_PREFIX "*");
+        return -EINVAL;
+    }
+    io_parent_path(set->final, set->parent);
+    *ret_name = name;
+    return 0;
+}
+
+static int check_parent(const struct io_set *set, struct err *err)
+{
+    struct stat info;
+    if (stat(set->parent, &info)) {
+        int status = local_fail(err, -errno, set->parent, "the output's folder is not there");
+        err_advise(err, "make the folder first");
+        return status;
+    }
+    if (!S_ISDIR(info.st_mode))
+        return local_fail(err, -ENOTDIR, set->parent, "the output's folder is no folder");
+    return 0;
+}
+
+/* Without replacing; with it, a file may replace a file only and a folder a folder only. */
+static int check_final(const struct io_set *set, struct err *err)
+{
+    struct stat info;
+    if (lstat(set->final, &info))
+        return errno == ENOENT ? 0
+                               : local_fail(err, -errno, set->final, "could not look at the output's name");
+    if (!set->replace)
+        return taken(set->final, err);
+    if (!S_ISDIR(info.st_mode) == set->single_file)
+        return 0;
+    err_set(err, -EEXIST, "the output's name is taken by %s",
+            set->single_file ? "a folder" : "something else");
+    err_at(err, set->final, ERR_NO_OFFSET);
+    err_expected(err, "%s, which may be replaced", set->single_file ? "a file" : "a folder");
+    return -EEXIST;
+}
+
+int local_set_begin(struct io *io, const struct io_set_options *options, struct io_set **ret_set,
+                    struct err *err)
+{
+    (void)io;
+    struct io_set *set = calloc(1, sizeof *set);
+    if (!set)
+        return err_set(err, -ENOMEM, "out of memory to begin an output");
+    set->single_file = options->single_file;
+    set->replace = options->replace;
+    const char *name;
+    int status = take_names(set, options->path, &name, err);
+    if (!status)
+        status = check_parent(set, err);
+    if (!status)
+        status = check_final(set, err);
+    if (!status)
+        status = temporary_path(set->parent, name, options->owner_id, options->attempt, set->place, err);
+    if (status)
+        goto out;
+    if (!set->single_file) {
+        if (mkdir(set->place, 0777)) {
+            status = local_fail(err, -errno, set->place, "could not make a folder for the output");
+            goto out;
+        }
+        status = local_sync_folder(set->parent, err);
+        if (status)
+            rmdir(set->place);
+    }
+out:
+    if (status)
+        free(set);
+    else
+        *ret_set = set;
+    return status;
+}
+
+int local_set_join(struct io *io, const struct io_set_options *options, const char *place,
+                   struct io_set **ret_set, struct err *err)
+{
+    (void)io;
+    if (options->single_file)
+        return err_set(err, -EINVAL, "a single file is written by one rank");
+    struct stat info;
+    int status = local_path(place, &place, err);
+    if (status)
+        return status;
+    if (lstat(place, &info) || !S_ISDIR(info.st_mode)) {
+        err_set(err, -ENOENT, "this rank does not see the folder that the first rank made");
+        err_at(err, place, ERR_NO_OFFSET);
+        err_advise(err, "write to a folder that all nodes share");
+        return -ENOENT;
+    }
+    struct io_set *set = calloc(1, sizeof *set);
+    if (!set)
+        return err_set(err, -ENOMEM, "out of memory to join an output");
+    set->joined = true;
+    strcpy(set->place, place);
+    const char *name;
+    status = take_names(set, options->path, &name, err);
+    if (status)
+        free(set);
+    else
+        *ret_set = set;
+    return status;
+}
+
+const char *local_set_place(const struct io_set *set)
+{
+    return set->place;
+}
+
+/* A relative path of plain names. */
+static int check_name(const char *name, struct err *err)
+{
+    const char *at = name;
+    bool good = strlen(name) < IO_NAME_BYTES_MAX;
+    do {
+        size_t bytes = strcspn(at, "/");
+        good = good && bytes > 0 && !(bytes == 1 && at[0] == '.') &&
+               !(bytes == 2 && at[0] == '.' && at[1] == '.');
+        at += bytes;
+    } while (*at++ == '/');
+    if (good)
+        return 0;
+    err_set(err, -EINVAL, "not a name for a file of an output: \"%.200s\"", name);
+    err_expected(err, "plain names, joined by \"/\", of fewer than %d bytes", IO_NAME_BYTES_MAX);
+    return -EINVAL;
+}
+
+static int reserve(const struct io_file *file, uint64_t bytes, struct err *err)
+{
+    if (bytes == 0)
+        return 0;
+    if (bytes > INT64_MAX)
+        return local_fail(err, -EFBIG, file->path, "no file can be so large");
+    int status;
+    do {
+        status = fallocate(file->fd, 0, 0, (off_t)bytes) ? -errno : 0;
+    } while (status == -EINTR);
+    if (status == -EOPNOTSUPP || status == -ENOSYS)
+        return 0; /* it only helps */
+    return status ? local_fail(err, status, file->path, "could not reserve space for the file") : 0;
+}
+
+static int make_subfolders(const struct io_set *set, const char *file_path, struct err *err)
+{
+    char folder[IO_PATH_BYTES_MAX];
+    io_parent_path(file_path, folder);
+    return strlen(folder) > strlen(set->place) ? local_make_folder(NULL, folder, err) : 0;
+}
+
+int local_set_create(struct io_set *set, const char *name, uint64_t bytes_expected, struct io_file **ret_file,
+                     struct err *err)
+{
+    struct io_file *file = calloc(1, sizeof *file);
+    if (!file)
+        return err_set(err, -ENOMEM, "out of memory to create a file");
+    int status = 0;
+    file->fd = -1;
+    file->set = set;
+    if (set->single_file) {
+        assert(!*name);
+        strcpy(file->path, set->place);
+    } else {
+        status = check_name(name, err);
+        if (!status)
+            status = io_join_path(set->place, name, file->path, err);
+        if (!status)
+            status = make_subfolders(set, file->path, err);
+    }
+    if (status)
+        goto out;
+    file->fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (file->fd < 0) {
+        status = errno == EEXIST ? taken(file->path, err)
+                                 : local_fail(err, -errno, file->path, "could not create the file");
+        goto out;
+    }
+    status = reserve(file, bytes_expected, err);
+    if (status) {
+        unlink(file->path);
+        goto out;
+    }
+    file->next = set->open_files;
+    set->open_files = file;
+    *ret_file = file;
+out:
+    if (status) {
+        if (file->fd >= 0)
+            close(file->fd);
+        free(file);
+    }
+    return status;
+}
+
+static void unlink_from_set(struct io_set *set, const struct io_file *file)
+{
+    struct io_file **at = &set->open_files;
+    while (*at != file) {
+        assert(*at); /* a file of this set that is not yet sealed */
+        at = &(*at)->next;
+    }
+    *at = file->next;
+}
+
+/* Final size and durable bytes. A failed fsync may have dropped the dirty pages: trying again would lie. */
+static int finish(int fd, uint64_t final_bytes)
+{
+    struct stat info;
+    if (final_bytes > INT64_MAX)
+        return -EFBIG;
+    if (fstat(fd, &info))
+        return -errno;
+    if ((uint64_t)info.st_size != final_bytes && ftruncate(fd, (off_t)final_bytes))
+        return -errno;
+    return fsync(fd) ? -errno : 0;
+}
+
+int local_set_seal(struct io_set *set, struct io_file *file, uint64_t final_bytes, struct err *err)
+{
+    unlink_from_set(set, file);
+    int status = finish(file->fd, final_bytes);
+    if (close(file->fd) && !status)
+        status = -errno;
+    if (status) {
+        local_fail(err, status, file->path, "could not make the file durable");
+    } else if (!set->single_file) {
+        char folder[IO_PATH_BYTES_MAX];
+        io_parent_path(file->path, folder);
+        status = local_sync_folder(folder, err);
+    }
+    if (status)
+        set->lost = true;
+    free(file);
+    return status;
+}
+
+static void free_set(struct io_set *set)
+{
+    while (set->open_files) {
+        struct io_file *file = set->open_files;
+        set->open_files = file->next;
+        close(file->fd);
+        free(file);
+    }
+    free(set);
+}
+
+static bool is_unsupported(int code)
+{
+    return code == -EINVAL || code == -ENOSYS || code == -EOPNOTSUPP;
+}
+
+/* For file systems without RENAME_NOREPLACE. A file is linked, which never replaces. A folder is renamed after a look:
+ * what comes between the look and the rename is refused by the kernel unless it is an empty folder. */
+static int rename_without_flag(const struct io_set *set)
+{
+    if (set->single_file && link(set->place, set->final) == 0)
+        return unlink(set->place) ? -errno : 0;
+    if (set->single_file && errno == EEXIST)
+        return -EEXIST;
+    struct stat info;
+    if (lstat(set->final, &info) == 0)
+        return -EEXIST;
+    if (errno != ENOENT)
+        return -errno;
+    if (rename(set->place, set->final))
+        return errno == ENOTEMPTY || errno == ENOTDIR ? -EEXIST : -errno;
+    return 0;
+}
+
+static int rename_new(const struct io_set *set)
+{
+    int status = renameat2(AT_FDCWD, set->place, AT_FDCWD, set->final, RENAME_NOREPLACE) ? -errno : 0;
+    return is_unsupported(status) ? rename_without_flag(set) : status;
+}
+
+/* For file systems without RENAME_EXCHANGE: for a moment there is nothing under the final name. */
+static int swap_folders_slowly(const struct io_set *set, char *old, struct err *err)
+{
+    int status = temporary_put_aside(set->final, old, err);
+    if (status)
+        return status;
+    status = rename_new(set);
+    if (status) {
+        rename(old, set->final); /* back; where this fails too, the old one stays under its temporary name */
+        return local_fail(err, status, set->final, "could not publish the output");
+    }
+    return 0;
+}
+
+/* old (IO_PATH_BYTES_MAX) then names what was replaced. */
+static int swap_folders(const struct io_set *set, char *old, struct err *err)
+{
+    strcpy(old, set->place);
+    int status = renameat2(AT_FDCWD, set->place, AT_FDCWD, set->final, RENAME_EXCHANGE) ? -errno : 0;
+    if (is_unsupported(status))
+        return swap_folders_slowly(set, old, err);
+    return status ? local_fail(err, status, set->final, "could not publish the output") : 0;
+}
+
+/* The final name appears. old becomes "" or names a folder that was replaced. */
+static int give_name(const struct io_set *set, char *old, struct err *err)
+{
+    old[0] = '\0';
+    int status = check_final(set, err);
+    if (status)
+        return status;
+    if (set->single_file && set->replace)
+        status = rename(set->place, set->final) ? -errno : 0;
+    else
+        status = rename_new(set);
+    if (status == -EEXIST && set->replace)
+        return swap_folders(set, old, err);
+    if (status == -EEXIST)
+        return taken(set->final, err);
+    return status ? local_fail(err, status, set->final, "could not publish the output") : 0;
+}
+
+static int check_publishable(const struct io_set *set, struct err *err)
+{
+    const char *why = set->joined       ? "only the rank that began an output may publish it"
+                      : set->open_files ? "an output is to be published while a file of it is not sealed"
+                      : set->lost       ? "an output is to be published that could not be made durable"
+                                        : NULL;
+    if (!why)
+        return 0;
+    err_set(err, -EINVAL, "%s", why);
+    err_at(err, set->final, ERR_NO_OFFSET);
+    return -EINVAL;
+}
+
+int local_set_publish(struct io_set *set, struct err *err)
+{
+    char old[IO_PATH_BYTES_MAX];
+    int status = check_publishable(set, err);
+    if (!status && !set->single_file)
+        status = local_sync_folder(set->place, err);
+    if (!status)
+        status = give_name(set, old, err);
+    if (status) {
+        local_set_abort(set);
+        return status;
+    }
+    status = local_sync_folder(set->parent, err);
+    if (!status && *old)
+        temporary_remove(old, NULL); /* what is left is a temporary: the next sweep takes it */
+    free_set(set);
+    return status;
+}
+
+void local_set_abort(struct io_set *set)
+{
+    if (!set)
+        return;
+    if (!set->joined)
+        temporary_remove(set->place, NULL); /* as above */
+    free_set(set);
+}
+
+void local_set_leave(struct io_set *set)
+{
+    if (set)
+        free_set(set);
+}

@@ -1,0 +1,175 @@
+/*
+ * file_temporary — names of what is not yet, or no longer, anybody's; removal of trees; the sweep. See file_local.h.
+ *
+ *     .tmp-<name>-<owner>-<attempt>-<nonce>      the owner has no "-", so that it is found from the end
+ */
+#include "io/file_local.h"
+#include "io/whole.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    OWNER_ENCODED_BYTES_MAX = 3 * FILE_OWNER_BYTES_MAX + 1,
+    TAIL_BYTES_MAX = OWNER_ENCODED_BYTES_MAX + 1 + 20 + 1 + 16 + 1, /* -owner-attempt-nonce */
+};
+
+static int encode_owner(const char *owner_id, char text[OWNER_ENCODED_BYTES_MAX], struct err *err)
+{
+    if (!owner_id || !*owner_id)
+        owner_id = "0";
+    if (strlen(owner_id) > FILE_OWNER_BYTES_MAX)
+        return err_set(err, -ENAMETOOLONG, "an owner's name is longer than %d bytes: %.64s...",
+                       FILE_OWNER_BYTES_MAX, owner_id);
+    for (; *owner_id; owner_id++) {
+        unsigned char c = (unsigned char)*owner_id;
+        if ((c < 0x80 && isalnum(c)) || c == '.' || c == '_')
+            *text++ = (char)c;
+        else
+            text += sprintf(text, "%%%02x", c);
+    }
+    *text = '\0';
+    return 0;
+}
+
+int temporary_path(const char *parent, const char *name, const char *owner_id, uint64_t attempt, char *path,
+                   struct err *err)
+{
+    char owner[OWNER_ENCODED_BYTES_MAX], tail[TAIL_BYTES_MAX], full[NAME_MAX + 1];
+    int status = encode_owner(owner_id, owner, err);
+    if (status)
+        return status;
+    uint64_t nonce;
+    if (getentropy(&nonce, sizeof nonce))
+        return err_errno(err, -errno, "no random number for a temporary name");
+    int tail_bytes = snprintf(tail, sizeof tail, "-%s-%" PRIu64 "-%016" PRIx64, owner, attempt, nonce);
+    int room = NAME_MAX - (int)strlen(IO_TEMPORARY_PREFIX) - tail_bytes;
+    if (room < 1)
+        return local_fail(err, -ENAMETOOLONG, name, "no temporary name fits");
+    snprintf(full, sizeof full, IO_TEMPORARY_PREFIX "%.*s%s", room, name, tail);
+    return io_join_path(parent, full, path, err);
+}
+
+/* Whether name, which has the prefix, is of that owner (encoded). */
+static bool is_of_owner(const char *name, const char *owner)
+{
+    const char *end = name + strlen(name);
+    for (int dashes = 0; dashes < 2; dashes++) { /* over nonce and attempt */
+        do {
+            if (end == name)
+                return false;
+            end--;
+        } while (*end != '-');
+    }
+    size_t bytes = strlen(owner);
+    return (size_t)(end - name) > bytes + strlen(IO_TEMPORARY_PREFIX) && end[-(ptrdiff_t)bytes - 1] == '-' &&
+           memcmp(end - bytes, owner, bytes) == 0;
+}
+
+static int remove_below(int folder_fd, int depth);
+
+/* 0 or -errno; nothing there is fine. */
+static int remove_at(int folder_fd, const char *name, int depth)
+{
+    if (unlinkat(folder_fd, name, 0) == 0 || errno == ENOENT)
+        return 0;
+    if (errno != EISDIR && errno != EPERM)
+        return -errno;
+    int unlink_status = -errno;
+    int fd = openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : errno == ENOTDIR ? unlink_status : -errno;
+    int status = remove_below(fd, depth); /* closes fd */
+    if (!status && unlinkat(folder_fd, name, AT_REMOVEDIR) && errno != ENOENT)
+        status = -errno;
+    return status;
+}
+
+static int remove_below(int folder_fd, int depth)
+{
+    DIR *folder = fdopendir(folder_fd);
+    if (!folder) {
+        int status = -errno;
+        close(folder_fd);
+        return status;
+    }
+    int status = depth >= FILE_TREE_DEPTH_MAX ? -ELOOP : 0;
+    while (!status) {
+        errno = 0;
+        struct dirent *entry = readdir(folder);
+        if (!entry) {
+            status = -errno;
+            break;
+        }
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            status = remove_at(folder_fd, entry->d_name, depth + 1);
+    }
+    closedir(folder);
+    return status;
+}
+
+int temporary_remove(const char *path, struct err *err)
+{
+    int status = remove_at(AT_FDCWD, path, 0);
+    return status ? local_fail(err, status, path, "could not remove") : 0;
+}
+
+int temporary_put_aside(const char *path, char *aside, struct err *err)
+{
+    char parent[IO_PATH_BYTES_MAX];
+    io_parent_path(path, parent);
+    int status = temporary_path(parent, "old", "removed", 0, aside, err);
+    if (status)
+        return status;
+    return rename(path, aside) ? local_fail(err, -errno, path, "could not put aside") : 0;
+}
+
+struct sweep {
+    const char *folder;
+    const char *owner; /* encoded; NULL: nobody is spared */
+    int swept_count, status;
+    struct err *err; /* of the first failure */
+};
+
+static int sweep_entry(void *context, const struct io_entry *entry)
+{
+    struct sweep *sweep = context;
+    if (strncmp(entry->name, IO_TEMPORARY_PREFIX, strlen(IO_TEMPORARY_PREFIX)) != 0 ||
+        (sweep->owner && is_of_owner(entry->name, sweep->owner)))
+        return 0;
+    struct err *err = sweep->status ? NULL : sweep->err;
+    char path[IO_PATH_BYTES_MAX], aside[IO_PATH_BYTES_MAX];
+    int status = io_join_path(sweep->folder, entry->name, path, err);
+    /* Renamed first, so that a writer who still lives can't add to it or publish it meanwhile. */
+    if (!status)
+        status = temporary_put_aside(path, aside, err);
+    if (!status)
+        status = temporary_remove(aside, err);
+    if (!status)
+        sweep->swept_count++;
+    else if (!sweep->status && status != -ENOENT) /* others may sweep too */
+        sweep->status = status;
+    return 0;
+}
+
+int local_sweep(struct io *io, const char *folder, const char *owner_id, struct err *err)
+{
+    char owner[OWNER_ENCODED_BYTES_MAX];
+    int status = encode_owner(owner_id, owner, err);
+    if (!status)
+        status = local_path(folder, &folder, err);
+    if (status)
+        return status;
+    struct sweep sweep = {.folder = folder, .owner = owner_id ? owner : NULL, .err = err};
+    status = local_list(io, folder, sweep_entry, &sweep, err);
+    return status ? status : sweep.status ? sweep.status : sweep.swept_count;
+}

@@ -1,0 +1,47 @@
+/*
+ * io — see io.h. Picks the backend by the scheme.
+ */
+#include "io/io.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+
+/* The length of "scheme" in "scheme://...", 0 where there is none. */
+static size_t scheme_bytes(const char *path)
+{
+    size_t bytes = 0;
+    while (isalnum((unsigned char)path[bytes]) || (bytes > 0 && strchr("+.-", path[bytes]) && path[bytes]))
+        bytes++;
+    return strncmp(path + bytes, "://", 3) == 0 ? bytes : 0;
+}
+
+static bool is_scheme(const char *path, size_t bytes, const char *scheme)
+{
+    return bytes == strlen(scheme) && strncmp(path, scheme, bytes) == 0;
+}
+
+int io_open(const char *path_or_url, const struct io_options *options, struct io **ret_io, struct err *err)
+{
+    size_t bytes = scheme_bytes(path_or_url);
+    if (bytes == 0 || is_scheme(path_or_url, bytes, "file"))
+        return io_threads_open(options, ret_io, err);
+    err_set(err, -EPROTONOSUPPORT, "this build has no access to %.*s://", (int)(bytes < 64 ? bytes : 64),
+            path_or_url);
+    err_at(err, path_or_url, ERR_NO_OFFSET);
+    static const char *const stores[] = {"s3", "gs", "http", "https"};
+    for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++) {
+        if (is_scheme(path_or_url, bytes, stores[i])) {
+            err_advise(err, "copy it to or from a local folder with the tools of that store");
+            return -EPROTONOSUPPORT;
+        }
+    }
+    err_expected(err, "a path or file://");
+    return -EPROTONOSUPPORT;
+}
+
+void io_close(struct io *io)
+{
+    if (io)
+        io->ops->close(io);
+}

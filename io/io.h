@@ -1,0 +1,163 @@
+/*
+ * io — bytes somewhere: one table of operations a backend, and the only way that millrace reads or writes.
+ *
+ * Two halves. **Requests** move bytes: reads and writes at offsets of open files, submitted to a queue and reaped from it in
+ * any order. **Sets** make outputs durable: files that appear together under their final name, or not at all.
+ *
+ *     io_open("file:", NULL, &io, err);                        // or any path or URL: its scheme picks the backend
+ *     io->ops->queue_open(io, 64, &queue, err);                // one a thread that submits
+ *     io->ops->file_open(io, "shard-000000.tar", &file, err);
+ *     struct io_request request = {.kind = IO_READ, .file = file, .offset = 0, .data = buffer, .bytes = 4096};
+ *     io->ops->submit(queue, (struct io_request *[]){&request}, 1);
+ *     io->ops->reap(queue, done, 64, 1, IO_FOREVER);           // request.result: bytes moved, or -errno
+ *
+ * A request is complete when it is reaped: reads are whole unless the file ended (the engine continues short ones, -EINTR
+ * and -EAGAIN), writes are whole or failed.
+ *
+ * Durability of a set, as numbered invariants that the crash sweep tests:
+ *   1. begin: makes a private place `.tmp-*` beside the final name and makes its existence durable.
+ *   2. set_create fails where the name is taken in the set (O_EXCL); set_seal returns only when the bytes are durable
+ *      and the file's size is final. A failed fsync is never tried again: the set is lost.
+ *   3. publish: everything sealed is durable before the final name appears; the name appears at once (rename without
+ *      replacing, unless told to replace), and it is durable when publish returns.
+ *   4. What is listed under a final name is whole. What starts with IO_TEMPORARY_PREFIX is nobody's and may be swept by
+ *      the owner of its folder.
+ *
+ * Threads: a backend (struct io) and its files may be shared by all threads; a queue belongs to one thread; a set is used
+ * by one thread at a time.
+ */
+#ifndef MILLRACE_IO_IO_H
+#define MILLRACE_IO_IO_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define IO_TEMPORARY_PREFIX ".tmp-"
+#define IO_FOREVER          (-1)
+
+enum {
+    IO_PATH_BYTES_MAX = 1024,
+    IO_NAME_BYTES_MAX = 256, /* of a file within a set */
+    IO_QUEUE_DEPTH_MAX = 4096,
+    IO_ALIGN_BYTES = 4096, /* offsets, sizes and addresses that suit every engine and O_DIRECT */
+};
+
+struct io;
+struct io_file;
+struct io_queue;
+struct io_set;
+struct io_lock;
+
+enum io_request_kind { IO_READ, IO_WRITE };
+
+/* Caller-owned; the engine owns it from submit until it is reaped, data included. */
+struct io_request {
+    enum io_request_kind kind;
+    struct io_file *file;
+    uint64_t offset;
+    void *data;
+    size_t bytes;
+    void *user; /* the caller's */
+    ssize_t result; /* once reaped: bytes moved, -errno, -ECANCELED */
+    struct io_request *next; /* the engine's */
+};
+
+enum io_entry_kind { IO_ENTRY_FILE, IO_ENTRY_FOLDER, IO_ENTRY_OTHER };
+
+struct io_entry {
+    const char *name; /* within its folder; lives during the callback */
+    enum io_entry_kind kind;
+};
+
+/* What a path is. version changes whenever the bytes do: mtime here, ETag elsewhere. */
+struct io_stat {
+    enum io_entry_kind kind;
+    uint64_t size_bytes;
+    uint64_t mtime_ns;
+    uint64_t version;
+};
+
+struct io_set_options {
+    const char *path; /* the final name: of the folder, or of the one file */
+    bool single_file; /* the set is one file of that name; create it as name "" */
+    bool replace; /* an existing output gives way at publish; otherwise it is -EEXIST, at begin and again at publish */
+    const char *owner_id; /* part of the temporary name, so that a sweep can tell whose it is; NULL: "0" */
+    uint64_t attempt; /* part of the temporary name */
+};
+
+/* Hooks are required unless marked; a wrapper is a backend and passes on what it does not change.
+ * Errors are -errno with detail: -ENOENT, -EEXIST, -ENOSPC, -EIO, ... */
+struct io_ops {
+    const char *name; /* of the engine, as statistics and doctor show it: "threads", "io_uring" */
+    const char *scheme; /* of the URLs: "file" */
+
+    /* Reading and requests. */
+    int (*file_open)(struct io *io, const char *path, struct io_file **ret_file, struct err *err); /* for reading */
+    void (*file_close)(struct io_file *file);
+    uint64_t (*file_size)(const struct io_file *file); /* bytes, as it was when opened */
+    int (*queue_open)(struct io *io, unsigned depth, struct io_queue **ret_queue, struct err *err);
+    void (*queue_close)(struct io_queue *queue); /* cancels and waits for what is under way */
+    /* Takes as many of count as there is room for: returns how many (0: full, reap first) or -errno. */
+    int (*submit)(struct io_queue *queue, struct io_request *const *requests, unsigned count);
+    /* Waits until at least `least` are done or timeout_ms passed (IO_FOREVER), or nothing is under way. Returns how many. */
+    int (*reap)(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least, int timeout_ms);
+    /* Asks that the request end soon; it is reaped all the same, with -ECANCELED if it had not begun. */
+    void (*cancel)(struct io_queue *queue, struct io_request *request);
+
+    /* Names. */
+    int (*stat)(struct io *io, const char *path, struct io_stat *ret_stat, struct err *err);
+    /* The entries of a folder in byte order of their names, "." and ".." and nothing else left out; the callback's first
+     * non-zero result ends it and is returned. */
+    int (*list)(struct io *io, const char *path, int (*entry)(void *context, const struct io_entry *entry),
+                void *context, struct err *err);
+    int (*make_folder)(struct io *io, const char *path, struct err *err); /* with its parents; an existing one is fine */
+    /* A file, or a folder and all below it, which first is renamed to a temporary name so that nobody sees half of it. */
+    int (*remove)(struct io *io, const char *path, struct err *err);
+
+    /* Sets. The calls of one set: begin (create write... seal)* publish|abort. */
+    int (*set_begin)(struct io *io, const struct io_set_options *options, struct io_set **ret_set, struct err *err);
+    /* Another rank joins the set of the first, which told it the place; checks that it is visible here. */
+    int (*set_join)(struct io *io, const struct io_set_options *options, const char *place, struct io_set **ret_set,
+                    struct err *err);
+    const char *(*set_place)(const struct io_set *set); /* what to tell the other ranks; lives as long as the set */
+    /* A new file of the set, for IO_WRITE requests and, until it is sealed, for IO_READ ones. bytes_expected reserves
+     * space (0: unknown). The set owns the file. */
+    int (*set_create)(struct io_set *set, const char *name, uint64_t bytes_expected, struct io_file **ret_file,
+                      struct err *err);
+    int (*set_seal)(struct io_set *set, struct io_file *file, uint64_t final_bytes, struct err *err); /* closes it */
+    int (*set_publish)(struct io_set *set, struct err *err); /* frees the set, also where it fails */
+    void (*set_abort)(struct io_set *set); /* removes what was written and frees the set; NULL is fine */
+    /* For ranks that joined: free the set without publishing or removing anything. */
+    void (*set_leave)(struct io_set *set);
+    /* Removes temporaries in the folder that are not of owner_id (NULL: all). Returns how many, or -errno. */
+    int (*sweep)(struct io *io, const char *folder, const char *owner_id, struct err *err);
+
+    /* A folder has one owner at a time. -EBUSY names the holder's host and pid. Freed by the kernel at any death. */
+    int (*lock_acquire)(struct io *io, const char *folder, struct io_lock **ret_lock, struct err *err);
+    void (*lock_release)(struct io_lock *lock); /* NULL is fine */
+
+    void (*close)(struct io *io);
+};
+
+/* Backends embed it first. */
+struct io {
+    const struct io_ops *ops;
+};
+
+struct io_options {
+    unsigned threads; /* of the thread engine; 0: 4 */
+};
+
+/* The backend that serves path_or_url, by its scheme; plain paths are local. options may be NULL. Gives the backend.
+ * -EPROTONOSUPPORT with what to do for a scheme that this build has not. */
+int io_open(const char *path_or_url, const struct io_options *options, struct io **ret_io, struct err *err);
+void io_close(struct io *io); /* NULL is fine; all its queues, files and sets must be closed */
+
+/* The backends, one file each. */
+int io_threads_open(const struct io_options *options, struct io **ret_io, struct err *err);
+
+#endif

@@ -1,0 +1,159 @@
+/*
+ * whole — see whole.h.
+ */
+#include "io/whole.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static ssize_t do_one(struct io_queue *queue, struct io *io, struct io_request *request)
+{
+    struct io_request *done = NULL;
+    int taken = io->ops->submit(queue, &request, 1);
+    if (taken < 0)
+        return taken;
+    assert(taken == 1); /* the queue is the caller's, and idle */
+    while (!done) {
+        int count = io->ops->reap(queue, &done, 1, 1, IO_FOREVER);
+        if (count < 0)
+            return count;
+    }
+    assert(done == request);
+    return request->result;
+}
+
+static int fail(struct err *err, int code, const char *what, const char *path, uint64_t offset)
+{
+    err_errno(err, code, "%s", what);
+    err_at(err, path, (int64_t)offset);
+    return code;
+}
+
+int io_read_exact(struct io_queue *queue, struct io *io, struct io_file *file, const char *path,
+                  uint64_t offset, void *data, size_t bytes, struct err *err)
+{
+    struct io_request request = {
+        .kind = IO_READ, .file = file, .offset = offset, .data = data, .bytes = bytes};
+    ssize_t result = bytes > 0 ? do_one(queue, io, &request) : 0;
+    if (result < 0)
+        return fail(err, (int)result, "could not read", path, offset);
+    if ((size_t)result < bytes) {
+        err_set(err, -ENODATA, "the file ends too early");
+        err_at(err, path, (int64_t)offset);
+        err_expected(err, "%zu bytes", bytes);
+        err_found(err, "%zd", result);
+        err_advise(err, "the file was cut or is not what its description says; fetch or make it again");
+        return -ENODATA;
+    }
+    return 0;
+}
+
+int io_write_exact(struct io_queue *queue, struct io *io, struct io_file *file, const char *path,
+                   uint64_t offset, const void *data, size_t bytes, struct err *err)
+{
+    struct io_request request = {
+        .kind = IO_WRITE, .file = file, .offset = offset, .data = (void *)(uintptr_t)data, .bytes = bytes};
+    ssize_t result = bytes > 0 ? do_one(queue, io, &request) : 0;
+    return result < 0 ? fail(err, (int)result, "could not write", path, offset) : 0;
+}
+
+int io_read_file(struct io *io, const char *path, size_t bytes_max, char **ret_data, size_t *ret_bytes,
+                 struct err *err)
+{
+    struct io_file *file = NULL;
+    struct io_queue *queue = NULL;
+    char *data = NULL;
+    int status = io->ops->file_open(io, path, &file, err);
+    if (status)
+        return status;
+    uint64_t bytes = io->ops->file_size(file);
+    if (bytes > bytes_max) {
+        status = err_set(err, -EFBIG, "the file is too large for what it should be");
+        err_at(err, path, ERR_NO_OFFSET);
+        err_expected(err, "at most %zu bytes", bytes_max);
+        err_found(err, "%llu", (unsigned long long)bytes);
+        goto out;
+    }
+    data = malloc((size_t)bytes + 1);
+    if (!data) {
+        status = err_set(err, -ENOMEM, "out of memory for a file of %llu bytes", (unsigned long long)bytes);
+        goto out;
+    }
+    status = io->ops->queue_open(io, 1, &queue, err);
+    if (!status)
+        status = io_read_exact(queue, io, file, path, 0, data, (size_t)bytes, err);
+    if (status)
+        goto out;
+    data[bytes] = '\0';
+    *ret_data = data;
+    *ret_bytes = (size_t)bytes;
+    data = NULL;
+out:
+    if (queue)
+        io->ops->queue_close(queue);
+    free(data);
+    io->ops->file_close(file);
+    return status;
+}
+
+int io_write_file(struct io *io, const char *path, const void *data, size_t bytes, bool replace,
+                  struct err *err)
+{
+    struct io_set_options options = {.path = path, .single_file = true, .replace = replace};
+    struct io_set *set = NULL;
+    struct io_file *file = NULL;
+    struct io_queue *queue = NULL;
+    int status = io->ops->queue_open(io, 1, &queue, err);
+    if (!status)
+        status = io->ops->set_begin(io, &options, &set, err);
+    if (!status)
+        status = io->ops->set_create(set, "", bytes, &file, err);
+    if (!status)
+        status = io_write_exact(queue, io, file, path, 0, data, bytes, err);
+    if (!status)
+        status = io->ops->set_seal(set, file, bytes, err);
+    if (!status) {
+        status = io->ops->set_publish(set, err);
+        set = NULL;
+    }
+    io->ops->set_abort(set);
+    if (queue)
+        io->ops->queue_close(queue);
+    return status;
+}
+
+int io_join_path(const char *folder, const char *name, char *path, struct err *err)
+{
+    size_t folder_bytes = strcmp(folder, ".") == 0 ? 0 : strlen(folder), name_bytes = strlen(name);
+    bool needs_slash = folder_bytes > 0 && folder[folder_bytes - 1] != '/';
+    if (folder_bytes + needs_slash + name_bytes >= IO_PATH_BYTES_MAX) {
+        err_set(err, -ENAMETOOLONG, "the path is too long: %.120s/%.100s", folder, name);
+        err_expected(err, "at most %d bytes", IO_PATH_BYTES_MAX - 1);
+        return -ENAMETOOLONG;
+    }
+    memmove(path + folder_bytes + needs_slash, name, name_bytes + 1); /* folder may be path itself */
+    memmove(path, folder, folder_bytes);
+    if (needs_slash)
+        path[folder_bytes] = '/';
+    return 0;
+}
+
+void io_parent_path(const char *path, char *folder)
+{
+    size_t bytes = strlen(path);
+    while (bytes > 1 && path[bytes - 1] == '/')
+        bytes--; /* trailing ones */
+    while (bytes > 0 && path[bytes - 1] != '/')
+        bytes--; /* the name */
+    while (bytes > 1 && path[bytes - 1] == '/' && path[bytes - 2] != '/' && path[bytes - 2] != ':')
+        bytes--;
+    if (bytes == 0) {
+        strcpy(folder, strncmp(path, "file:", 5) == 0 ? "file:." : ".");
+        return;
+    }
+    assert(bytes < IO_PATH_BYTES_MAX);
+    memcpy(folder, path, bytes);
+    folder[bytes] = '\0';
+}
