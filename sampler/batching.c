@@ -1,0 +1,58 @@
+/*
+ * batching — how positions become steps and micro-batches, and whose they are. See sampler.h.
+ */
+#include "sampler/sampler.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+int batching_check(const struct batching *batching, struct err *err)
+{
+    const struct batching *b = batching;
+    if (b->micro < 1 || b->global < b->micro || b->global > BATCHING_SAMPLES_MAX ||
+        b->global % b->micro != 0) {
+        err_set(err, -EINVAL, "the micro-batch does not divide the global batch");
+        err_expected(err, "a global batch of 1 to %d samples, and a micro-batch that divides it",
+                     BATCHING_SAMPLES_MAX);
+        err_found(err, "global %" PRIu64 ", micro %" PRIu64, b->global, b->micro);
+        err_advise(err, "choose the micro-batch among the divisors of the global batch");
+        return -EINVAL;
+    }
+    uint64_t micros = batching_micros(b);
+    if (b->ranks < 1 || b->ranks > micros) {
+        err_set(err, -EINVAL, "more ranks than micro-batches");
+        err_expected(err, "1 to %" PRIu64 " ranks, global %" PRIu64 " / micro %" PRIu64, micros, b->global,
+                     b->micro);
+        err_found(err, "%" PRIu32, b->ranks);
+        err_advise(err, "make the micro-batch smaller, or use fewer ranks");
+        return -EINVAL;
+    }
+    if (b->rank >= b->ranks) {
+        err_set(err, -EINVAL, "no such rank");
+        err_expected(err, "0 to %" PRIu32, b->ranks - 1);
+        err_found(err, "%" PRIu32, b->rank);
+        err_advise(err, "ranks are counted from 0");
+        return -EINVAL;
+    }
+    return 0;
+}
+
+/* The first micro-batch of the rank's contiguous range. */
+static uint64_t range_begin(const struct batching *batching, uint64_t rank)
+{
+    return rank * batching_micros(batching) / batching->ranks; /* below 2^32 * BATCHING_SAMPLES_MAX */
+}
+
+uint64_t batching_owned_count(const struct batching *batching)
+{
+    if (batching->interleaved)
+        return (batching_micros(batching) - batching->rank + batching->ranks - 1) / batching->ranks;
+    return range_begin(batching, (uint64_t)batching->rank + 1) - range_begin(batching, batching->rank);
+}
+
+uint64_t batching_owned(const struct batching *batching, uint64_t n)
+{
+    if (batching->interleaved)
+        return batching->rank + n * batching->ranks;
+    return range_begin(batching, batching->rank) + n;
+}

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""order.py - the order of samples, a second implementation written from docs/order.md alone.
+
+Each line of stdin is `N L w c epoch seed kind`; the answer is the sums `once` and `order` of the whole epoch, and
+a sum over positions of position * (sample + 1), each mod 2^64, as 16 hex digits.
+"""
+import struct
+import sys
+
+M32, M64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
+
+
+def philox(key, high, low):
+    c0, c1, c2, c3 = low & M32, low >> 32, high & M32, high >> 32
+    k0, k1 = key & M32, key >> 32
+    for _ in range(10):
+        p0, p1 = 0xD2511F53 * c0, 0xCD9E8D57 * c2
+        c0, c1, c2, c3 = (p1 >> 32) ^ c1 ^ k0, p1 & M32, (p0 >> 32) ^ c3 ^ k1, p0 & M32
+        k0, k1 = (k0 + 0x9E3779B9) & M32, (k1 + 0xBB67AE85) & M32
+    return c0, c1, c2, c3
+
+
+def scramble(x, k):
+    h = x ^ k
+    h ^= h >> 16
+    h = h * 0x85EBCA6B & M32
+    h ^= h >> 13
+    h = h * 0xC2B2AE35 & M32
+    h ^= h >> 16
+    return (h + k) & M32
+
+
+def cipher(n, key):
+    """The permutation as a list: the oracle can afford a table."""
+    bits = max(2, (n - 1).bit_length())
+    left = bits // 2
+    right = bits - left
+    keys = []
+    for i in range(0, 24, 4):
+        a = philox(key[0], key[1], i)
+        keys += philox(key[2] ^ (a[0] << 32 | a[1]), key[3], a[2] << 32 | a[3])
+    left_mask, right_mask = (1 << left) - 1, (1 << right) - 1
+    rounds = range(0, 24 if n < 256 else 12, 2)
+
+    def once(v):
+        l, r = v >> right, v & right_mask
+        for i in rounds:
+            l ^= scramble(r, keys[i]) & left_mask
+            r ^= scramble(l, keys[i + 1]) & right_mask
+        return l << right | r
+
+    table = []
+    for v in range(n):
+        v = once(v)
+        while v >= n:
+            v = once(v)
+        table.append(v)
+    return table
+
+
+def samples(n, lanes, window, run, epoch, seed):
+    """The sample at each position of an epoch."""
+    count = -(-n // run)
+    slots = cipher(count, (seed, 1 << 32 | epoch, 0, 0))
+    line = [x for number in slots for x in range(number * run, min(n, number * run + run))]
+    q, r = divmod(n, lanes)
+    columns = []
+    for lane in range(lanes):
+        begin = lane * q + min(lane, r)
+        end = begin + q + (lane < r)
+        size, number, column = window - lane * window // lanes, 0, []
+        while begin < end:
+            size = min(size, end - begin)
+            column += [line[begin + i] for i in cipher(size, (seed, 2 << 32 | epoch, lane, number))]
+            begin, size, number = begin + size, window, number + 1
+        columns.append(column)
+    return [columns[p % lanes][p // lanes] for p in range(n)]
+
+
+SECRET = bytes.fromhex(
+    "b8fe6c3923a44bbe7c01812cf721ad1cded46de9839097db7240a4a4b7b3671fcb79e64eccc0e578825ad07dccff7221b8084674f743248e")
+
+
+def fold(a, b):
+    product = a * b
+    return (product & M64) ^ (product >> 64)
+
+
+def avalanche(h):
+    h ^= h >> 37
+    h = h * 0x165667919E3779F9 & M64
+    return h ^ (h >> 32)
+
+
+def xxh3(data):
+    """XXH3-64, seed 0, of 16 or 24 bytes (the XXH3 specification's cases 9..16 and 17..128)."""
+    word = [int.from_bytes(SECRET[i:i + 8], "little") for i in range(0, 56, 8)]
+    read = lambda at: int.from_bytes(data[at:at + 8], "little")
+    n = len(data)
+    if n == 16:
+        low, high = read(0) ^ word[3] ^ word[4], read(8) ^ word[5] ^ word[6]
+        swapped = int.from_bytes(low.to_bytes(8, "little"), "big")
+        return avalanche((n + swapped + high + fold(low, high)) & M64)
+    total = n * 0x9E3779B185EBCA87
+    total += fold(read(0) ^ word[0], read(8) ^ word[1])
+    total += fold(read(n - 16) ^ word[2], read(n - 8) ^ word[3])
+    return avalanche(total & M64)
+
+
+def main():
+    for line in sys.stdin:
+        *numbers, kind = line.split()
+        n, lanes, window, run, epoch, seed = map(int, numbers)
+        if kind == "full":
+            lanes, window, run = 1, n, 1
+        order = list(range(n)) if kind == "sequential" else samples(n, lanes, window, run, epoch, seed)
+        once = sum(xxh3(struct.pack("<IIQ", 0, epoch, x)) for x in order) & M64
+        placed = sum(xxh3(struct.pack("<IIQQ", epoch, 0, p, x)) for p, x in enumerate(order)) & M64
+        plain = sum(p * (x + 1) for p, x in enumerate(order)) & M64
+        print(f"{once:016x} {placed:016x} {plain:016x}")
+
+
+main()

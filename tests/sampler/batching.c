@@ -1,0 +1,167 @@
+/*
+ * batching — tests: whatever the ranks, the same global batches, and each epoch whole.
+ */
+#include "sampler/sampler.h"
+
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLES = 1003 };
+
+static struct sampler *open_sampler(void)
+{
+    struct order_params params = {.samples = SAMPLES, .seed = 11, .lanes = 8, .window = 16, .run = 3};
+    order_params_resolve(&params, 1);
+    struct sampler *sampler;
+    struct err err;
+    assert_ok(sampler_open(&params, &sampler, &err), &err);
+    return sampler;
+}
+
+/* The samples of step t, micro-batch by micro-batch, as all ranks together deliver them. Returns how many; marks which
+ * micro-batches were owned. */
+static size_t collect_step(struct sampler *sampler, struct batching batching, uint64_t step,
+                           uint64_t *ret_samples)
+{
+    uint64_t micros = batching_micros(&batching);
+    uint8_t owned[64] = {0};
+    memset(ret_samples, 0xff, batching.global * sizeof *ret_samples);
+    size_t count = 0;
+    for (batching.rank = 0; batching.rank < batching.ranks; batching.rank++) {
+        struct err err;
+        assert_ok(batching_check(&batching, &err), &err);
+        uint64_t mine = batching_owned_count(&batching);
+        assert_true(mine >= micros / batching.ranks && mine <= micros / batching.ranks + 1);
+        for (uint64_t n = 0; n < mine; n++) {
+            uint64_t micro = batching_owned(&batching, n);
+            assert_true(micro < micros);
+            assert_false(owned[micro]);
+            owned[micro] = 1;
+            for (uint64_t item = 0; item < batching.micro; item++) {
+                uint64_t position = batching_position(&batching, step, micro, item);
+                if (position >= SAMPLES)
+                    continue;
+                ret_samples[micro * batching.micro + item] = sampler_at(sampler, 4, position).sample;
+                count++;
+            }
+        }
+    }
+    return count;
+}
+
+static void any_number_of_ranks_gives_the_same_batches_and_the_whole_epoch(void **state)
+{
+    (void)state;
+    static const uint32_t ranks[] = {1, 2, 3, 4, 8};
+    struct sampler *sampler = open_sampler();
+    uint64_t alone[96], together[96];
+    for (int interleaved = 0; interleaved < 2; interleaved++) {
+        for (size_t i = 0; i < sizeof ranks / sizeof ranks[0]; i++) {
+            struct batching batching = {.global = 96, .micro = 8, .ranks = 1};
+            uint8_t seen[SAMPLES] = {0};
+            size_t total = 0;
+            for (uint64_t step = 0; step * 96 < SAMPLES; step++) {
+                batching.ranks = 1;
+                batching.interleaved = false;
+                collect_step(sampler, batching, step, alone);
+                batching.ranks = ranks[i];
+                batching.interleaved = interleaved;
+                total += collect_step(sampler, batching, step, together);
+                assert_memory_equal(alone, together, sizeof alone);
+                for (size_t k = 0; k < 96; k++)
+                    if (together[k] != UINT64_MAX)
+                        assert_false(seen[together[k]]++);
+            }
+            assert_int_equal(total, SAMPLES);
+        }
+    }
+    sampler_close(sampler);
+}
+
+static void ranks_that_do_not_divide_own_counts_that_differ_by_one(void **state)
+{
+    (void)state;
+    struct batching batching = {.global = 32, .micro = 4, .ranks = 3};
+    assert_int_equal(batching_owned_count(&batching), 2); /* [0, 2) */
+    batching.rank = 1;
+    assert_int_equal(batching_owned(&batching, 0), 2); /* [2, 5) */
+    assert_int_equal(batching_owned_count(&batching), 3);
+    batching.rank = 2;
+    batching.interleaved = true;
+    assert_int_equal(batching_owned(&batching, 1), 5); /* 2, 5 */
+    assert_int_equal(batching_owned_count(&batching), 2);
+}
+
+/* A sampler that was just opened says the same as one that walked there, through epochs and back. */
+static void resuming_anywhere_needs_only_the_position(void **state)
+{
+    (void)state;
+    struct sampler *walker = open_sampler();
+    uint64_t *walked = malloc(3 * SAMPLES * sizeof *walked);
+    assert_non_null(walked);
+    for (uint32_t epoch = 0; epoch < 3; epoch++)
+        for (uint64_t p = 0; p < SAMPLES; p++)
+            walked[epoch * SAMPLES + p] = sampler_at(walker, epoch, p).sample;
+    for (uint64_t at = 0; at < 3 * SAMPLES; at += 97) {
+        struct sampler *fresh = open_sampler();
+        for (uint64_t k = at; k < 3 * SAMPLES && k < at + 50; k++) {
+            struct sample_ref ref = sampler_at(fresh, (uint32_t)(k / SAMPLES), k % SAMPLES);
+            assert_int_equal(ref.sample, walked[k]);
+            assert_int_equal(ref.epoch, k / SAMPLES);
+            assert_int_equal(ref.dataset, 0);
+        }
+        sampler_close(fresh);
+    }
+    assert_int_equal(sampler_at(walker, 0, 5).sample, walked[5]);
+    free(walked);
+    sampler_close(walker);
+}
+
+static void refuse(struct batching batching, const char *found)
+{
+    struct err err;
+    assert_int_equal(batching_check(&batching, &err), -EINVAL);
+    assert_string_equal(err.found, found);
+    assert_true(err.advice[0] != '\0');
+}
+
+static void wrong_batches_are_refused_with_what_was_found(void **state)
+{
+    (void)state;
+    refuse((struct batching){.global = 100, .micro = 32, .ranks = 1}, "global 100, micro 32");
+    refuse((struct batching){.global = 16, .micro = 32, .ranks = 1}, "global 16, micro 32");
+    refuse((struct batching){.global = 16, .micro = 0, .ranks = 1}, "global 16, micro 0");
+    refuse((struct batching){.global = 64, .micro = 32, .ranks = 3}, "3");
+    refuse((struct batching){.global = 64, .micro = 32, .ranks = 0}, "0");
+    refuse((struct batching){.global = 64, .micro = 32, .ranks = 2, .rank = 2}, "2");
+}
+
+static void impossible_orders_are_refused(void **state)
+{
+    (void)state;
+    struct sampler *sampler;
+    struct err err;
+    struct order_params params = {.lanes = 1, .window = 1, .run = 1};
+    assert_int_equal(sampler_open(&params, &sampler, &err), -EINVAL);
+    params.samples = UINT64_C(1) << 48;
+    assert_int_equal(sampler_open(&params, &sampler, &err), -EINVAL);
+    params.samples = 10;
+    params.lanes = 11;
+    assert_int_equal(sampler_open(&params, &sampler, &err), -EINVAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_number_of_ranks_gives_the_same_batches_and_the_whole_epoch),
+        cmocka_unit_test(ranks_that_do_not_divide_own_counts_that_differ_by_one),
+        cmocka_unit_test(resuming_anywhere_needs_only_the_position),
+        cmocka_unit_test(wrong_batches_are_refused_with_what_was_found),
+        cmocka_unit_test(impossible_orders_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

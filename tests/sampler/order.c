@@ -1,0 +1,263 @@
+/*
+ * order — tests: a permutation whatever the parameters, the same as the Python oracle's, cheap, and well mixed.
+ */
+#include "sampler/order.h"
+
+#include "base/clock.h"
+#include "sampler/sampler.h"
+#include "tests/support/test.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct order_params make_params(uint64_t samples, uint64_t lanes, uint64_t window, uint64_t run)
+{
+    struct order_params params = {
+        .samples = samples, .seed = 7, .lanes = lanes, .window = window, .run = run};
+    order_params_resolve(&params, 30000);
+    return params;
+}
+
+/* Calls check for a grid of parameters that has all the corners: one lane, a lane a sample, runs that do not divide. */
+static void for_many_params(void (*check)(void *context, const struct order_params *params, uint32_t epoch),
+                            void *context)
+{
+    static const uint64_t samples[] = {1, 2, 3, 5, 63, 64, 65, 127, 255, 256, 257, 1000, 3068};
+    static const uint64_t lanes[] = {1, 2, 7, 64, 0}, windows[] = {1, 3, 16, 1000000, 0},
+                          runs[] = {1, 2, 5, 64, 0};
+    for (size_t n = 0; n < sizeof samples / sizeof samples[0]; n++) {
+        for (size_t l = 0; l < 5; l++) {
+            for (size_t w = 0; w < 5; w++) {
+                for (size_t c = 0; c < 5; c++) {
+                    struct order_params params = make_params(samples[n], lanes[l], windows[w], runs[c]);
+                    check(context, &params, (uint32_t)(l + w));
+                }
+            }
+        }
+    }
+}
+
+static void check_permutation(void *context, const struct order_params *params, uint32_t epoch)
+{
+    (void)context;
+    static uint8_t seen[4096];
+    memset(seen, 0, sizeof seen);
+    struct order order;
+    order_init(&order, params, epoch);
+    struct order_cache *cache = order_cache_open(params);
+    assert_non_null(cache);
+    for (uint64_t p = 0; p < params->samples; p++) {
+        uint64_t sample = order_sample(&order, cache, p);
+        assert_true(sample < params->samples);
+        assert_false(seen[sample]);
+        seen[sample] = 1;
+        assert_int_equal(order_sample(&order, NULL, p), sample);
+        assert_int_equal(order_position(&order, sample), p);
+    }
+    order_cache_close(cache);
+}
+
+static void each_sample_stands_once_and_has_its_position_back(void **state)
+{
+    (void)state;
+    for_many_params(check_permutation, NULL);
+}
+
+struct oracle {
+    FILE *questions;
+    uint64_t (*answers)[3];
+    size_t count;
+};
+
+enum { ORACLE_LINES_MAX = 13 * 125 + 8 };
+
+static void ask_oracle(void *context, const struct order_params *params, uint32_t epoch)
+{
+    struct oracle *oracle = context;
+    uint64_t once = 0, placed = 0, plain = 0;
+    struct sampler *sampler;
+    struct err err;
+    assert_ok(sampler_open(params, &sampler, &err), &err);
+    for (uint64_t p = 0; p < params->samples; p++) {
+        struct sample_ref ref = sampler_at(sampler, epoch, p);
+        once += digest_once_term(ref);
+        placed += digest_order_term(epoch, p, ref);
+        plain += p * (ref.sample + 1);
+    }
+    sampler_close(sampler);
+    fprintf(oracle->questions, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %u %" PRIu64 " %s\n",
+            params->samples, params->lanes, params->window, params->run, epoch, params->seed,
+            order_kind_name(params->kind));
+    assert_true(oracle->count < ORACLE_LINES_MAX);
+    uint64_t *answer = oracle->answers[oracle->count++];
+    answer[0] = once;
+    answer[1] = placed;
+    answer[2] = plain;
+}
+
+/* A thinner grid: Python is slow. */
+static void ask_some(void *context, const struct order_params *params, uint32_t epoch)
+{
+    bool is_small = params->samples <= 257;
+    if (is_small ? (params->lanes + params->window + params->run) % 3 == 0
+                 : params->lanes == 7 && params->run != 2)
+        ask_oracle(context, params, epoch);
+}
+
+static void oracle_written_from_the_docs_gives_the_same_order(void **state)
+{
+    (void)state;
+    const char *python = test_need_python("struct");
+    char folder[TEST_PATH_BYTES_MAX], path[TEST_PATH_BYTES_MAX + 16];
+    test_make_folder(folder);
+    snprintf(path, sizeof path, "%s/questions", folder);
+    struct oracle oracle = {.questions = fopen(path, "w"),
+                            .answers = calloc(ORACLE_LINES_MAX, sizeof(uint64_t[3]))};
+    assert_non_null(oracle.questions);
+    assert_non_null(oracle.answers);
+    for_many_params(ask_some, &oracle);
+    for (enum order_kind kind = ORDER_FULL; kind <= ORDER_SEQUENTIAL; kind++) {
+        struct order_params params = {.kind = kind, .samples = 1000, .seed = UINT64_MAX - 5};
+        order_params_resolve(&params, 1);
+        ask_oracle(&oracle, &params, UINT32_MAX);
+    }
+    fclose(oracle.questions);
+    char *text = malloc(ORACLE_LINES_MAX * 64);
+    assert_non_null(text);
+    assert_int_equal(test_run_output(text, ORACLE_LINES_MAX * 64,
+                                     "'%s' '" TEST_SOURCE_DIR "/tests/oracle/order.py' <'%s'", python, path),
+                     0);
+    assert_true(oracle.count > 200);
+    char *line = text;
+    for (size_t i = 0; i < oracle.count; i++) {
+        char expected[64];
+        int bytes = snprintf(expected, sizeof expected, "%016" PRIx64 " %016" PRIx64 " %016" PRIx64 "\n",
+                             oracle.answers[i][0], oracle.answers[i][1], oracle.answers[i][2]);
+        if (strncmp(line, expected, (size_t)bytes) != 0)
+            fail_msg("line %zu of the oracle is %.50s, expected %s", i + 1, line, expected);
+        line += bytes;
+    }
+    assert_int_equal(*line, '\0');
+    free(text);
+    free(oracle.answers);
+    test_remove_folder(folder);
+}
+
+static void epochs_seeds_and_lanes_change_the_order(void **state)
+{
+    (void)state;
+    struct order_params params = make_params(1000, 8, 32, 4), other = params;
+    other.seed++;
+    struct order a, b, c;
+    order_init(&a, &params, 0);
+    order_init(&b, &params, 1);
+    order_init(&c, &other, 0);
+    int same_epoch = 0, same_seed = 0;
+    for (uint64_t p = 0; p < 1000; p++) {
+        same_epoch += order_sample(&a, NULL, p) == order_sample(&b, NULL, p);
+        same_seed += order_sample(&a, NULL, p) == order_sample(&c, NULL, p);
+    }
+    assert_true(same_epoch < 20);
+    assert_true(same_seed < 20);
+}
+
+/* The positions beyond q * L are the last samples of lanes 0..r-1: nobody else's. */
+static void last_positions_belong_to_the_first_lanes(void **state)
+{
+    (void)state;
+    struct order_params params = make_params(67, 5, 1, 67); /* one run, windows of one: places are samples */
+    struct order order;
+    order_init(&order, &params, 3);
+    /* q = 13, r = 2: lanes begin at 0, 14, 28, 41, 54 */
+    assert_int_equal(order_sample(&order, NULL, 65), 13);
+    assert_int_equal(order_sample(&order, NULL, 66), 27);
+    assert_int_equal(order_sample(&order, NULL, 64), 66);
+    assert_int_equal(order_sample(&order, NULL, 2), 28);
+}
+
+static void defaults_are_as_documented(void **state)
+{
+    (void)state;
+    struct order_params params = {.samples = 1280000, .seed = 1};
+    order_params_resolve(&params, 16384);
+    assert_int_equal(params.lanes, 64);
+    assert_int_equal(params.window, 4096);
+    assert_int_equal(params.run, 64);
+    params = (struct order_params){.samples = 10};
+    order_params_resolve(&params, 0);
+    assert_int_equal(params.lanes, 10);
+    assert_int_equal(params.window, 1);
+    assert_int_equal(params.run, 10);
+    params = (struct order_params){.samples = 10, .kind = ORDER_FULL, .lanes = 4, .window = 2, .run = 3};
+    order_params_resolve(&params, 5 << 20);
+    assert_int_equal(params.lanes, 1);
+    assert_int_equal(params.window, 10);
+    assert_int_equal(params.run, 1);
+}
+
+static void position_costs_the_same_in_an_enormous_epoch(void **state)
+{
+    (void)state;
+    struct order_params params = make_params((UINT64_C(1) << 48) - 3, 64, 0, 64);
+    struct order order;
+    uint64_t begin = clock_now_ns();
+    order_init(&order, &params, 2);
+    uint64_t position = 12345;
+    for (int i = 0; i < 20000; i++) {
+        position = (position * 0x9E3779B97F4A7C15u + 1) % params.samples;
+        uint64_t sample = order_sample(&order, NULL, position);
+        assert_true(sample < params.samples);
+        if (i % 10 == 0)
+            assert_int_equal(order_position(&order, sample), position);
+    }
+    assert_true(clock_now_ns() - begin < 5 * CLOCK_NS_PER_S);
+}
+
+/* Mean count of distinct classes in batches of 1024, of 1000 classes that lie one after another. */
+static double distinct_classes(enum order_kind kind)
+{
+    enum { SAMPLES = 1280000, CLASSES = 1000, BATCH = 1024 };
+    struct order_params params = {
+        .kind = kind, .samples = SAMPLES, .seed = 5, .lanes = 64, .window = 4096, .run = 64};
+    order_params_resolve(&params, 0);
+    struct order order;
+    order_init(&order, &params, 0);
+    struct order_cache *cache = order_cache_open(&params);
+    assert_non_null(cache);
+    uint64_t total = 0, batches = 0;
+    for (uint64_t first = 0; first + BATCH <= SAMPLES; first += BATCH * 10) {
+        uint8_t seen[CLASSES] = {0};
+        for (uint64_t p = first; p < first + BATCH; p++) {
+            uint8_t *mark = &seen[order_sample(&order, cache, p) / (SAMPLES / CLASSES)];
+            total += !*mark;
+            *mark = 1;
+        }
+        batches++;
+    }
+    order_cache_close(cache);
+    return (double)total / (double)batches;
+}
+
+static void batches_are_nearly_as_mixed_as_a_full_shuffle(void **state)
+{
+    (void)state;
+    double shuffle = distinct_classes(ORDER_SHUFFLE), full = distinct_classes(ORDER_FULL);
+    printf("distinct classes a batch of 1024: shuffle %.1f, full %.1f\n", shuffle, full);
+    assert_true(full > 630 && full < 652);
+    assert_true(shuffle > 560 && shuffle < 652);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_sample_stands_once_and_has_its_position_back),
+        cmocka_unit_test(oracle_written_from_the_docs_gives_the_same_order),
+        cmocka_unit_test(epochs_seeds_and_lanes_change_the_order),
+        cmocka_unit_test(last_positions_belong_to_the_first_lanes),
+        cmocka_unit_test(defaults_are_as_documented),
+        cmocka_unit_test(position_costs_the_same_in_an_enormous_epoch),
+        cmocka_unit_test(batches_are_nearly_as_mixed_as_a_full_shuffle),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
