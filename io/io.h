@@ -61,8 +61,8 @@ struct io_request {
     uint64_t offset;
     void *data;
     size_t bytes;
-    void *user; /* the caller's */
-    ssize_t result; /* once reaped: bytes moved, -errno, -ECANCELED */
+    void *user;              /* the caller's */
+    ssize_t result;          /* once reaped: bytes moved, -errno, -ECANCELED */
     struct io_request *next; /* the engine's */
 };
 
@@ -84,19 +84,21 @@ struct io_stat {
 struct io_set_options {
     const char *path; /* the final name: of the folder, or of the one file */
     bool single_file; /* the set is one file of that name; create it as name "" */
-    bool replace; /* an existing output gives way at publish; otherwise it is -EEXIST, at begin and again at publish */
+    bool
+        replace; /* an existing output gives way at publish; otherwise it is -EEXIST, at begin and again at publish */
     const char *owner_id; /* part of the temporary name, so that a sweep can tell whose it is; NULL: "0" */
-    uint64_t attempt; /* part of the temporary name */
+    uint64_t attempt;     /* part of the temporary name */
 };
 
 /* Hooks are required unless marked; a wrapper is a backend and passes on what it does not change.
  * Errors are -errno with detail: -ENOENT, -EEXIST, -ENOSPC, -EIO, ... */
 struct io_ops {
-    const char *name; /* of the engine, as statistics and doctor show it: "threads", "io_uring" */
+    const char *name;   /* of the engine, as statistics and doctor show it: "threads", "io_uring" */
     const char *scheme; /* of the URLs: "file" */
 
     /* Reading and requests. */
-    int (*file_open)(struct io *io, const char *path, struct io_file **ret_file, struct err *err); /* for reading */
+    int (*file_open)(struct io *io, const char *path, struct io_file **ret_file,
+                     struct err *err); /* for reading */
     void (*file_close)(struct io_file *file);
     uint64_t (*file_size)(const struct io_file *file); /* bytes, as it was when opened */
     int (*queue_open)(struct io *io, unsigned depth, struct io_queue **ret_queue, struct err *err);
@@ -104,7 +106,8 @@ struct io_ops {
     /* Takes as many of count as there is room for: returns how many (0: full, reap first) or -errno. */
     int (*submit)(struct io_queue *queue, struct io_request *const *requests, unsigned count);
     /* Waits until at least `least` are done or timeout_ms passed (IO_FOREVER), or nothing is under way. Returns how many. */
-    int (*reap)(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least, int timeout_ms);
+    int (*reap)(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
+                int timeout_ms);
     /* Asks that the request end soon; it is reaped all the same, with -ECANCELED if it had not begun. */
     void (*cancel)(struct io_queue *queue, struct io_request *request);
 
@@ -114,21 +117,25 @@ struct io_ops {
      * non-zero result ends it and is returned. */
     int (*list)(struct io *io, const char *path, int (*entry)(void *context, const struct io_entry *entry),
                 void *context, struct err *err);
-    int (*make_folder)(struct io *io, const char *path, struct err *err); /* with its parents; an existing one is fine */
+    int (*make_folder)(struct io *io, const char *path,
+                       struct err *err); /* with its parents; an existing one is fine */
     /* A file, or a folder and all below it, which first is renamed to a temporary name so that nobody sees half of it. */
     int (*remove)(struct io *io, const char *path, struct err *err);
 
     /* Sets. The calls of one set: begin (create write... seal)* publish|abort. */
-    int (*set_begin)(struct io *io, const struct io_set_options *options, struct io_set **ret_set, struct err *err);
+    int (*set_begin)(struct io *io, const struct io_set_options *options, struct io_set **ret_set,
+                     struct err *err);
     /* Another rank joins the set of the first, which told it the place; checks that it is visible here. */
-    int (*set_join)(struct io *io, const struct io_set_options *options, const char *place, struct io_set **ret_set,
-                    struct err *err);
-    const char *(*set_place)(const struct io_set *set); /* what to tell the other ranks; lives as long as the set */
+    int (*set_join)(struct io *io, const struct io_set_options *options, const char *place,
+                    struct io_set **ret_set, struct err *err);
+    const char *(*set_place)(
+        const struct io_set *set); /* what to tell the other ranks; lives as long as the set */
     /* A new file of the set, for IO_WRITE requests and, until it is sealed, for IO_READ ones. bytes_expected reserves
      * space (0: unknown). The set owns the file. */
-    int (*set_create)(struct io_set *set, const char *name, uint64_t bytes_expected, struct io_file **ret_file,
-                      struct err *err);
-    int (*set_seal)(struct io_set *set, struct io_file *file, uint64_t final_bytes, struct err *err); /* closes it */
+    int (*set_create)(struct io_set *set, const char *name, uint64_t bytes_expected,
+                      struct io_file **ret_file, struct err *err);
+    int (*set_seal)(struct io_set *set, struct io_file *file, uint64_t final_bytes,
+                    struct err *err);                        /* closes it */
     int (*set_publish)(struct io_set *set, struct err *err); /* frees the set, also where it fails */
     void (*set_abort)(struct io_set *set); /* removes what was written and frees the set; NULL is fine */
     /* For ranks that joined: free the set without publishing or removing anything. */

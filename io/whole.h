@@ -9,18 +9,19 @@
 #include "io/io.h"
 
 /* Exactly bytes at offset. -ENODATA with detail where the file ends before. Blocks. */
-int io_read_exact(struct io_queue *queue, struct io *io, struct io_file *file, const char *path, uint64_t offset,
-                  void *data, size_t bytes, struct err *err);
+int io_read_exact(struct io_queue *queue, struct io *io, struct io_file *file, const char *path,
+                  uint64_t offset, void *data, size_t bytes, struct err *err);
 /* Blocks until all is written. */
-int io_write_exact(struct io_queue *queue, struct io *io, struct io_file *file, const char *path, uint64_t offset,
-                   const void *data, size_t bytes, struct err *err);
+int io_write_exact(struct io_queue *queue, struct io *io, struct io_file *file, const char *path,
+                   uint64_t offset, const void *data, size_t bytes, struct err *err);
 
 /* The whole file, NUL-terminated beyond its end, into memory that the caller frees with free(). -EFBIG beyond
  * bytes_max. */
 int io_read_file(struct io *io, const char *path, size_t bytes_max, char **ret_data, size_t *ret_bytes,
                  struct err *err);
 /* A file that appears whole and durable under its name, or not at all. replace: an existing one gives way. */
-int io_write_file(struct io *io, const char *path, const void *data, size_t bytes, bool replace, struct err *err);
+int io_write_file(struct io *io, const char *path, const void *data, size_t bytes, bool replace,
+                  struct err *err);
 
 /* folder + "/" + name, or name alone where folder is "" or ".". -ENAMETOOLONG. path holds IO_PATH_BYTES_MAX. */
 int io_join_path(const char *folder, const char *name, char *path, struct err *err);

@@ -1,0 +1,30 @@
+/*
+ * cipher — a keyed permutation of 0..count-1 that is computed, not stored.
+ *
+ * An alternating (unbalanced where the bits are odd) Feistel network on exactly ceil(log2 count) bits, at least 2, with
+ * murmur-style 32-bit rounds: 12 of them, 24 where count is below 2^8; results outside the range are enciphered again
+ * ("cycle walking"; Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002). Fewer rounds fail pair and
+ * permutation tests. Not meant to keep secrets.
+ */
+#ifndef MILLRACE_BASE_CIPHER_H
+#define MILLRACE_BASE_CIPHER_H
+
+#include <stdint.h>
+
+enum { CIPHER_ROUNDS_MAX = 24 };
+
+/* Immutable after init; by value. */
+struct cipher {
+    uint64_t count;
+    uint32_t left_bits, right_bits, rounds;
+    uint32_t key[CIPHER_ROUNDS_MAX];
+};
+
+/* count >= 1. The four words together are the key. */
+void cipher_init(struct cipher *cipher, uint64_t count, const uint64_t key[4]);
+
+/* index < count. The image of index, and back. */
+uint64_t cipher_encrypt(const struct cipher *cipher, uint64_t index);
+uint64_t cipher_decrypt(const struct cipher *cipher, uint64_t image);
+
+#endif

@@ -1,0 +1,25 @@
+/*
+ * clock — time as nanoseconds in a uint64_t.
+ */
+#ifndef MILLRACE_BASE_CLOCK_H
+#define MILLRACE_BASE_CLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define CLOCK_NS_PER_S UINT64_C(1000000000)
+
+uint64_t clock_now_ns(void);        /* monotonic, never goes back */
+uint64_t clock_wall_ns(void);       /* since 1970-01-01 UTC */
+uint64_t clock_thread_cpu_ns(void); /* CPU time of the calling thread */
+
+static inline double clock_seconds(uint64_t ns)
+{
+    return (double)ns / 1e9;
+}
+
+enum { CLOCK_ISO_BYTES = 21 };
+/* "2026-11-21T07:33:08Z" into text, which holds CLOCK_ISO_BYTES. Returns text. */
+const char *clock_format_iso(uint64_t wall_ns, char *text);
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * err — what went wrong, told so that a user can act on it.
+ *
+ * Functions return 0 or a negative errno value. Those that can say more take a `struct err *` as their last
+ * argument; it may be NULL. Nothing in millrace below cli/ prints: main formats the detail as one line:
+ *
+ *     WHAT: PATH at OFFSET: expected X, found Y; DO THIS
+ *
+ * Use:
+ *     if (header.magic != MAGIC) {
+ *         err_set(err, -EBADMSG, "shard trailer is not ours");
+ *         err_at(err, path, (int64_t)offset);
+ *         err_expected(err, "magic %016" PRIx64, MAGIC);
+ *         err_found(err, "%016" PRIx64, header.magic);
+ *         return err_advise(err, "rebuild the index with `millrace index %s`", path);
+ *     }
+ */
+#ifndef MILLRACE_BASE_ERR_H
+#define MILLRACE_BASE_ERR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    ERR_TEXT_BYTES_MAX = 256,
+    ERR_PATH_BYTES_MAX = 1024,
+    ERR_LINE_BYTES_MAX = 2560, /* all five texts and the words between them */
+    ERR_NO_OFFSET = -1,
+};
+
+/* Owner thread. Texts are NUL-terminated, cut where too long, empty where absent. */
+struct err {
+    int code;       /* negative errno, 0: nothing went wrong */
+    int64_t offset; /* in bytes, ERR_NO_OFFSET where it means nothing */
+    char what[ERR_TEXT_BYTES_MAX];
+    char path[ERR_PATH_BYTES_MAX];
+    char expected[ERR_TEXT_BYTES_MAX];
+    char found[ERR_TEXT_BYTES_MAX];
+    char advice[ERR_TEXT_BYTES_MAX];
+};
+
+/* Starts a new detail, forgetting the old one. Returns code, which is a negative errno. err may be NULL (all here). */
+int err_set(struct err *err, int code, const char *what_format, ...) __attribute__((format(printf, 3, 4)));
+
+/* As err_set, but WHAT ends in ": strerror(code)". For failures of system calls. */
+int err_errno(struct err *err, int code, const char *what_format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Add to the detail; each returns the detail's code (-EIO where err is NULL), so that it can end a function. When
+ * err is NULL the caller's own code is lost: functions that must keep it return it themselves. */
+int err_at(struct err *err, const char *path, int64_t offset);
+int err_expected(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int err_found(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int err_advise(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Writes the one line described above into line, cut to bytes. Returns line. */
+const char *err_format(const struct err *err, char *line, size_t bytes);
+
+#endif

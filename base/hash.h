@@ -1,0 +1,33 @@
+/*
+ * hash — XXH3 of 64 and 128 bits (https://github.com/Cyan4973/xxHash, XXH3 specification), by libxxhash.
+ *
+ * hash_64 suits small keys; the stream form takes any number of pieces and gives 128 bits.
+ */
+#ifndef MILLRACE_BASE_HASH_H
+#define MILLRACE_BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct hash128 {
+    uint64_t high, low;
+};
+
+enum { HASH128_HEX_BYTES = 33 };
+
+uint64_t hash_64(const void *data, size_t bytes);
+struct hash128 hash_128(const void *data, size_t bytes);
+
+/* The stream. open returns NULL where memory is out; close takes NULL. Owner thread. */
+struct hash_stream;
+struct hash_stream *hash_stream_open(void);
+void hash_stream_close(struct hash_stream *stream);
+void hash_stream_reset(struct hash_stream *stream);
+void hash_stream_update(struct hash_stream *stream, const void *data, size_t bytes);
+struct hash128 hash_stream_128(const struct hash_stream *stream);
+uint64_t hash_stream_64(const struct hash_stream *stream); /* XXH3-64 of the same bytes */
+
+/* 32 lower-case digits, high half first (as `xxh128sum` prints), into text of HASH128_HEX_BYTES. Returns text. */
+const char *hash128_format(struct hash128 hash, char *text);
+
+#endif

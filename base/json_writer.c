@@ -1,0 +1,155 @@
+/*
+ * json_writer — see json_writer.h.
+ */
+#include "base/json_writer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The length of the UTF-8 sequence at text, 0 where it is invalid (RFC 3629). */
+static size_t utf8_sequence_bytes(const unsigned char *text)
+{
+    unsigned char a = text[0];
+    if (a < 0x80)
+        return 1;
+    size_t bytes = a >= 0xc2 && a < 0xe0 ? 2 : a >= 0xe0 && a < 0xf0 ? 3 : a >= 0xf0 && a < 0xf5 ? 4 : 0;
+    for (size_t i = 1; i < bytes; i++)
+        if ((text[i] & 0xc0) != 0x80)
+            return 0; /* a NUL ends it here too */
+    if ((a == 0xe0 && text[1] < 0xa0) || (a == 0xed && text[1] > 0x9f) || (a == 0xf0 && text[1] < 0x90) ||
+        (a == 0xf4 && text[1] > 0x8f))
+        return 0;
+    return bytes;
+}
+
+static void add_quoted(struct str *out, const char *text)
+{
+    str_add(out, "\"", 1);
+    const unsigned char *at = (const unsigned char *)text;
+    while (*at) {
+        size_t bytes = utf8_sequence_bytes(at);
+        if (bytes == 0) {
+            str_add_text(out, "\xef\xbf\xbd");
+            at++;
+        } else if (*at == '"' || *at == '\\') {
+            str_add_format(out, "\\%c", *at++);
+        } else if (*at < 0x20) {
+            str_add_format(out, "\\u%04x", *at++);
+        } else {
+            str_add(out, at, bytes);
+            at += bytes;
+        }
+    }
+    str_add(out, "\"", 1);
+}
+
+static void begin_value(struct json_writer *writer, const char *key)
+{
+    if (writer->needs_comma)
+        str_add(writer->out, ",", 1);
+    writer->needs_comma = true;
+    if (key) {
+        add_quoted(writer->out, key);
+        str_add(writer->out, ":", 1);
+    }
+}
+
+static void begin_nested(struct json_writer *writer, const char *key, const char *bracket)
+{
+    begin_value(writer, key);
+    str_add(writer->out, bracket, 1);
+    writer->needs_comma = false;
+}
+
+static void end_nested(struct json_writer *writer, const char *bracket)
+{
+    str_add(writer->out, bracket, 1);
+    writer->needs_comma = true;
+}
+
+void json_begin_object(struct json_writer *writer, const char *key)
+{
+    begin_nested(writer, key, "{");
+}
+
+void json_end_object(struct json_writer *writer)
+{
+    end_nested(writer, "}");
+}
+
+void json_begin_array(struct json_writer *writer, const char *key)
+{
+    begin_nested(writer, key, "[");
+}
+
+void json_end_array(struct json_writer *writer)
+{
+    end_nested(writer, "]");
+}
+
+void json_write_u64(struct json_writer *writer, const char *key, uint64_t value)
+{
+    begin_value(writer, key);
+    str_add_format(writer->out, "%" PRIu64, value);
+}
+
+void json_write_i64(struct json_writer *writer, const char *key, int64_t value)
+{
+    begin_value(writer, key);
+    str_add_format(writer->out, "%" PRId64, value);
+}
+
+void json_write_f64(struct json_writer *writer, const char *key, double value)
+{
+    if (!isfinite(value)) {
+        json_write_null(writer, key);
+        return;
+    }
+    begin_value(writer, key);
+    char text[40];
+    int digits = 1;
+    do {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+    } while (strtod(text, NULL) != value && ++digits <= 17);
+    for (const char *at = text; *at;) {
+        size_t bytes = strspn(at, "0123456789+-e");
+        str_add(writer->out, at, bytes);
+        at += bytes;
+        if (*at)
+            str_add(writer->out, ".", 1); /* whatever the program's locale puts there */
+        at += strcspn(at, "0123456789");
+    }
+}
+
+void json_write_bool(struct json_writer *writer, const char *key, bool value)
+{
+    begin_value(writer, key);
+    str_add_text(writer->out, value ? "true" : "false");
+}
+
+void json_write_null(struct json_writer *writer, const char *key)
+{
+    begin_value(writer, key);
+    str_add_text(writer->out, "null");
+}
+
+void json_write_string(struct json_writer *writer, const char *key, const char *text)
+{
+    begin_value(writer, key);
+    add_quoted(writer->out, text);
+}
+
+void json_write_hex64(struct json_writer *writer, const char *key, uint64_t value)
+{
+    begin_value(writer, key);
+    str_add_format(writer->out, "\"%016" PRIx64 "\"", value);
+}
+
+void json_write_raw(struct json_writer *writer, const char *key, const char *json, size_t bytes)
+{
+    begin_value(writer, key);
+    str_add(writer->out, json, bytes);
+}

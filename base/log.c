@@ -1,0 +1,19 @@
+/*
+ * log — see log.h.
+ */
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void log_line(const struct log *log, enum log_level level, const char *format, ...)
+{
+    if (!log || !log->write || level < log->least)
+        return;
+    char line[LOG_LINE_BYTES_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    log->write(log->context, level, line);
+}

@@ -1,0 +1,24 @@
+/*
+ * log — one line at a time to whoever owns the program. The library never prints: it calls the sink it was given.
+ *
+ * Threads: log_line may be called from any thread; the sink must take care of itself.
+ */
+#ifndef MILLRACE_BASE_LOG_H
+#define MILLRACE_BASE_LOG_H
+
+enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
+
+enum { LOG_LINE_BYTES_MAX = 2048 };
+
+/* Immutable. line has no newline and lives only during the call. */
+struct log {
+    void (*write)(void *context, enum log_level level, const char *line);
+    void *context;
+    enum log_level least; /* lines below it are dropped before they are formatted */
+};
+
+/* log may be NULL: nothing happens. Longer lines are cut to LOG_LINE_BYTES_MAX. */
+void log_line(const struct log *log, enum log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * str — a growing byte string, for text and file headers built piece by piece.
+ *
+ * A failed allocation is remembered: later calls do nothing and str_status tells. So a builder checks once, at its end.
+ */
+#ifndef MILLRACE_BASE_STR_H
+#define MILLRACE_BASE_STR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Zero is an empty string. data is NUL-terminated once anything was added, NULL before. Owner thread. */
+struct str {
+    char *data;
+    size_t bytes; /* without the NUL */
+    size_t capacity_bytes;
+    int status; /* 0 or -ENOMEM */
+};
+
+void str_add(struct str *str, const void *data, size_t bytes);
+void str_add_text(struct str *str, const char *text);
+void str_add_format(struct str *str, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void str_add_fill(struct str *str, char byte, size_t count);
+int str_reserve(struct str *str, size_t bytes); /* room for so many more; 0 or -ENOMEM */
+void str_clear(struct str *str);                /* keeps the memory */
+void str_deinit(struct str *str);
+
+/* The bytes as text ("" where nothing was added). */
+static inline const char *str_text(const struct str *str)
+{
+    return str->data ? str->data : "";
+}
+
+static inline int str_status(const struct str *str)
+{
+    return str->status;
+}
+
+/* "8388608", "8MiB", "1.5GiB", "3GB", "64k" (= KiB) into bytes. -EINVAL where it is no size, -ERANGE where too large. */
+int str_parse_size(const char *text, uint64_t *ret_bytes);
+/* "90s", "10min", "23h", "2d", "250ms" into nanoseconds. Errors as above. */
+int str_parse_duration(const char *text, uint64_t *ret_ns);
+/* A size for people: "28.1 KiB", into text of 16 bytes. Returns text. */
+enum { STR_SIZE_BYTES = 16 };
+const char *str_format_size(uint64_t bytes, char *text);
+
+/* Of count candidates, the one nearest to word by edit distance (transpositions count one), NULL where none is near
+ * enough to be meant. */
+const char *str_nearest(const char *word, const char *const *candidates, size_t count);
+
+#endif

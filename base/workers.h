@@ -1,0 +1,32 @@
+/*
+ * workers — a fixed crew of threads that share the tiles of one job at a time.
+ *
+ *     workers_run(crew, tiles, work, &context);    // work(context, tile, worker) for each tile in 0..tiles-1
+ *
+ * The caller works too, as worker 0; tiles are taken from a shared counter, so which worker does a tile is not
+ * determined: a tile must write only what is its own, and its result must not depend on the worker. Then the bits are the
+ * same whatever the number of workers.
+ */
+#ifndef MILLRACE_BASE_WORKERS_H
+#define MILLRACE_BASE_WORKERS_H
+
+#include "base/err.h"
+
+#include <stddef.h>
+
+enum { WORKERS_COUNT_MAX = 256 };
+
+struct workers;
+
+/* count >= 1 includes the caller; 0 means one a CPU that this process may use. Gives the crew. -EAGAIN, -ENOMEM. */
+int workers_open(unsigned count, struct workers **ret_crew, struct err *err);
+void workers_close(struct workers *crew); /* joins; NULL is fine */
+unsigned workers_count(const struct workers *crew);
+
+/* Blocks until all tiles are done. One caller at a time; not from within a tile. Allocates nothing. */
+void workers_run(struct workers *crew, size_t tiles,
+                 void (*work)(void *context, size_t tile, unsigned worker), void *context);
+
+unsigned workers_cpu_count(void); /* CPUs that this process may use, at least 1 */
+
+#endif

@@ -1,0 +1,74 @@
+/*
+ * comm — see comm.h. Waiting, and the conveniences made of a call and its wait.
+ */
+#include "comm/comm.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <time.h>
+
+enum { PAUSE_FIRST_NS = 1000, PAUSE_LAST_NS = 1000000 };
+
+static const char *name_of(const struct comm_work *work)
+{
+    return work->what ? work->what : "a collective";
+}
+
+int comm_wait(struct comm *comm, struct comm_work *work, struct err *err)
+{
+    long pause_ns = PAUSE_FIRST_NS;
+    while (!work->done) {
+        bool done = false;
+        int status = comm->ops->test(work, &done, err);
+        if (status)
+            return status;
+        if (done)
+            break;
+        if (work->deadline_ns && clock_now_ns() >= work->deadline_ns) {
+            err_set(err, -ETIMEDOUT, "rank %d of %d waited too long for %s", comm->rank, comm->ranks,
+                    name_of(work));
+            err_advise(err,
+                       "look for the rank that stopped or is slow; raise the timeout if it is only slow");
+            return -ETIMEDOUT;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
+        pause_ns = pause_ns * 2 < PAUSE_LAST_NS ? pause_ns * 2 : PAUSE_LAST_NS;
+    }
+    if (work->status)
+        return err_errno(err, work->status, "%s failed on rank %d of %d", name_of(work), comm->rank,
+                         comm->ranks);
+    return 0;
+}
+
+static int reduce_one(struct comm *comm, int64_t *value, enum comm_i64_op op,
+                      const struct comm_options *options, struct err *err)
+{
+    struct comm_work work = {0};
+    int status = comm->ops->all_reduce_i64(comm, value, 1, op, options, &work, err);
+    return status ? status : comm_wait(comm, &work, err);
+}
+
+int comm_barrier(struct comm *comm, const struct comm_options *options, struct err *err)
+{
+    int64_t nothing = 0;
+    return reduce_one(comm, &nothing, COMM_SUM, options, err);
+}
+
+int comm_agree(struct comm *comm, int status, const struct comm_options *options, struct err *err)
+{
+    int64_t failed_count = status ? 1 : 0;
+    struct err *detail = status ? NULL : err; /* this rank's own failure is told already */
+    int reduced = reduce_one(comm, &failed_count, COMM_SUM, options, detail);
+    if (status || reduced)
+        return status ? status : reduced;
+    if (failed_count > 0)
+        return err_set(err, -EREMOTEIO, "%lld of %d ranks failed", (long long)failed_count, comm->ranks);
+    return 0;
+}
+
+void comm_close(struct comm *comm)
+{
+    if (comm)
+        comm->ops->close(comm);
+}

@@ -1,0 +1,101 @@
+/*
+ * comm — ranks that work together: one table of operations a backend (self, MPI, NCCL).
+ *
+ * Every collective returns at once with a work handle; comm_wait blocks until it is done, its deadline passes, or the
+ * communicator is aborted. All ranks make the same calls in the same order on one communicator; work on different
+ * communicators goes on side by side. Buffers are borrowed until the work is done.
+ *
+ *     comm_self_open(&comm, err);
+ *     struct comm_work work;
+ *     comm->ops->all_reduce_i64(comm, words, words_count, COMM_SUM, &options, &work, err);
+ *     comm_wait(comm, &work, err);
+ *
+ * Threads: a communicator is used by one thread at a time.
+ */
+#ifndef MILLRACE_COMM_COMM_H
+#define MILLRACE_COMM_COMM_H
+
+#include "base/dtype.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct comm;
+
+enum comm_order {
+    COMM_CANONICAL, /* the same bits whatever the ranks: an all-to-all of slices, summed by a fixed tree at their owner */
+    COMM_FAST, /* the library's own reduction */
+};
+
+enum comm_i64_op { COMM_SUM, COMM_MAX, COMM_OR };
+
+struct comm_options {
+    uint64_t deadline_ns; /* monotonic, see base/clock; 0: none */
+    const char *what;     /* what is said to be late, in errors; lives as long as the work */
+};
+
+/* Caller's storage, from the call until comm_wait or a comm_test that says done. */
+struct comm_work {
+    struct comm *comm;
+    void *state; /* the backend's */
+    uint64_t deadline_ns;
+    const char *what;
+    int status; /* 0 or -errno, once done */
+    bool done;
+};
+
+/* Hooks are required. Errors: -ETIMEDOUT, -ECONNABORTED, -EIO with detail. Sizes are equal on all ranks unless said. */
+struct comm_ops {
+    const char *name; /* "self", "mpi", "nccl" */
+
+    /* Ranks of the same color (>= 0; negative: none, *ret_comm becomes NULL) form a new communicator ordered by (key, rank).
+     * Blocks. Gives the communicator. */
+    int (*split)(struct comm *comm, int color, int key, struct comm **ret_comm, struct err *err);
+
+    /* receive[rank * bytes ...] = what each rank sent. send may lie in place at receive + rank * bytes. */
+    int (*all_gather)(struct comm *comm, const void *send, void *receive, size_t bytes,
+                      const struct comm_options *options, struct comm_work *work, struct err *err);
+    /* send: ranks slices of count elements; receive: the sum of this rank's slice over all ranks. F32 and F64. */
+    int (*reduce_scatter)(struct comm *comm, const void *send, void *receive, size_t count, enum dtype dtype,
+                          enum comm_order order, const struct comm_options *options, struct comm_work *work,
+                          struct err *err);
+    /* In place, exact: flags, counts, the limbs of exact sums. */
+    int (*all_reduce_i64)(struct comm *comm, int64_t *values, size_t count, enum comm_i64_op op,
+                          const struct comm_options *options, struct comm_work *work, struct err *err);
+    /* send_bytes[r] bytes at send_offsets[r] go to rank r; the same for receiving. Zero sizes are fine. */
+    int (*all_to_all)(struct comm *comm, const void *send, const size_t *send_offsets,
+                      const size_t *send_bytes, void *receive, const size_t *receive_offsets,
+                      const size_t *receive_bytes, const struct comm_options *options, struct comm_work *work,
+                      struct err *err);
+    int (*send)(struct comm *comm, const void *data, size_t bytes, int to, int tag,
+                const struct comm_options *options, struct comm_work *work, struct err *err);
+    int (*receive)(struct comm *comm, void *data, size_t bytes, int from, int tag,
+                   const struct comm_options *options, struct comm_work *work, struct err *err);
+
+    int (*test)(struct comm_work *work, bool *ret_done, struct err *err); /* never blocks; makes progress */
+    void (*abort)(
+        struct comm *comm); /* all work on it ends with -ECONNABORTED, here and on the other ranks */
+    void (*close)(struct comm *comm);
+};
+
+/* Backends embed it first. Immutable after open. */
+struct comm {
+    const struct comm_ops *ops;
+    int rank, ranks;
+};
+
+/* Blocks until the work is done; its status. -ETIMEDOUT where the deadline passed first, naming what was late. */
+int comm_wait(struct comm *comm, struct comm_work *work, struct err *err);
+
+/* Conveniences: the call and its wait. */
+int comm_barrier(struct comm *comm, const struct comm_options *options, struct err *err);
+/* True on all ranks if status is 0 on all. Else -EREMOTEIO here where only others failed, status where this one did. */
+int comm_agree(struct comm *comm, int status, const struct comm_options *options, struct err *err);
+
+/* The backends, one file each. self is one rank, on which everything is done when the call returns. */
+int comm_self_open(struct comm **ret_comm, struct err *err);
+void comm_close(struct comm *comm); /* NULL is fine */
+
+#endif

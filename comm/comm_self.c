@@ -1,0 +1,192 @@
+/*
+ * comm_self — one rank by itself: everything is done when the call returns.
+ *
+ * A send waits in a small buffer of its own until the receive of the same tag takes it, so that code written for many ranks
+ * may send to itself; this is the only allocation after open.
+ */
+#include "comm/comm.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LETTERS_MAX = 64 };
+
+struct letter {
+    void *data;
+    size_t bytes;
+    int tag;
+};
+
+/* Owner thread. */
+struct comm_self {
+    struct comm base;
+    bool aborted;
+    size_t letters_count;
+    struct letter letters[LETTERS_MAX]; /* oldest first */
+};
+
+static struct comm_self *self_of(struct comm *comm)
+{
+    return (struct comm_self *)comm;
+}
+
+/* Fills work; where the communicator was aborted, work says so and the caller must not move a byte. */
+static bool begin(struct comm *comm, const struct comm_options *options, struct comm_work *work)
+{
+    *work = (struct comm_work){
+        .comm = comm,
+        .deadline_ns = options ? options->deadline_ns : 0,
+        .what = options ? options->what : NULL,
+        .status = self_of(comm)->aborted ? -ECONNABORTED : 0,
+        .done = true,
+    };
+    return !self_of(comm)->aborted;
+}
+
+static void move(void *target, const void *source, size_t bytes)
+{
+    if (bytes > 0 && target != source)
+        memmove(target, source, bytes);
+}
+
+static int self_split(struct comm *comm, int color, int key, struct comm **ret_comm, struct err *err)
+{
+    (void)key;
+    if (self_of(comm)->aborted)
+        return err_set(err, -ECONNABORTED, "the communicator was aborted");
+    if (color < 0) {
+        *ret_comm = NULL;
+        return 0;
+    }
+    return comm_self_open(ret_comm, err);
+}
+
+static int self_all_gather(struct comm *comm, const void *send, void *receive, size_t bytes,
+                           const struct comm_options *options, struct comm_work *work, struct err *err)
+{
+    (void)err;
+    if (begin(comm, options, work))
+        move(receive, send, bytes);
+    return 0;
+}
+
+static int self_reduce_scatter(struct comm *comm, const void *send, void *receive, size_t count,
+                               enum dtype dtype, enum comm_order order, const struct comm_options *options,
+                               struct comm_work *work, struct err *err)
+{
+    (void)order, (void)err;
+    assert(dtype == DTYPE_F32 || dtype == DTYPE_F64);
+    if (begin(comm, options, work))
+        move(receive, send, count * dtype_bytes(dtype)); /* the tree of one leaf is the leaf */
+    return 0;
+}
+
+static int self_all_reduce_i64(struct comm *comm, int64_t *values, size_t count, enum comm_i64_op op,
+                               const struct comm_options *options, struct comm_work *work, struct err *err)
+{
+    (void)values, (void)count, (void)op, (void)err;
+    begin(comm, options, work);
+    return 0;
+}
+
+static int self_all_to_all(struct comm *comm, const void *send, const size_t *send_offsets,
+                           const size_t *send_bytes, void *receive, const size_t *receive_offsets,
+                           const size_t *receive_bytes, const struct comm_options *options,
+                           struct comm_work *work, struct err *err)
+{
+    (void)err;
+    assert(send_bytes[0] == receive_bytes[0]);
+    if (begin(comm, options, work) && send_bytes[0] > 0)
+        move((char *)receive + receive_offsets[0], (const char *)send + send_offsets[0], send_bytes[0]);
+    return 0;
+}
+
+static int self_send(struct comm *comm, const void *data, size_t bytes, int to, int tag,
+                     const struct comm_options *options, struct comm_work *work, struct err *err)
+{
+    struct comm_self *self = self_of(comm);
+    assert(to == 0);
+    (void)to;
+    if (self->letters_count == LETTERS_MAX)
+        return err_set(err, -ENOBUFS, "a rank has sent itself %d letters and read none", LETTERS_MAX);
+    if (!begin(comm, options, work))
+        return 0;
+    void *copy = malloc(bytes > 0 ? bytes : 1);
+    if (!copy)
+        return err_set(err, -ENOMEM, "out of memory to send %zu bytes", bytes);
+    move(copy, data, bytes);
+    self->letters[self->letters_count++] = (struct letter){.data = copy, .bytes = bytes, .tag = tag};
+    return 0;
+}
+
+static int self_receive(struct comm *comm, void *data, size_t bytes, int from, int tag,
+                        const struct comm_options *options, struct comm_work *work, struct err *err)
+{
+    struct comm_self *self = self_of(comm);
+    assert(from == 0);
+    (void)from;
+    if (!begin(comm, options, work))
+        return 0;
+    size_t i = 0;
+    while (i < self->letters_count && self->letters[i].tag != tag)
+        i++;
+    if (i == self->letters_count)
+        return err_set(err, -EIO, "a lone rank waits for a letter (tag %d) that it has not sent itself", tag);
+    if (self->letters[i].bytes != bytes) {
+        err_set(err, -EIO, "a letter (tag %d) has another size", tag);
+        err_expected(err, "%zu bytes", bytes);
+        err_found(err, "%zu", self->letters[i].bytes);
+        return -EIO;
+    }
+    move(data, self->letters[i].data, bytes);
+    free(self->letters[i].data);
+    self->letters_count--;
+    memmove(&self->letters[i], &self->letters[i + 1], (self->letters_count - i) * sizeof self->letters[0]);
+    return 0;
+}
+
+static int self_test(struct comm_work *work, bool *ret_done, struct err *err)
+{
+    (void)err;
+    *ret_done = work->done;
+    return 0;
+}
+
+static void self_abort(struct comm *comm)
+{
+    self_of(comm)->aborted = true;
+}
+
+static void self_close(struct comm *comm)
+{
+    struct comm_self *self = self_of(comm);
+    for (size_t i = 0; i < self->letters_count; i++)
+        free(self->letters[i].data);
+    free(self);
+}
+
+static const struct comm_ops self_ops = {
+    .name = "self",
+    .split = self_split,
+    .all_gather = self_all_gather,
+    .reduce_scatter = self_reduce_scatter,
+    .all_reduce_i64 = self_all_reduce_i64,
+    .all_to_all = self_all_to_all,
+    .send = self_send,
+    .receive = self_receive,
+    .test = self_test,
+    .abort = self_abort,
+    .close = self_close,
+};
+
+int comm_self_open(struct comm **ret_comm, struct err *err)
+{
+    struct comm_self *self = calloc(1, sizeof *self);
+    if (!self)
+        return err_set(err, -ENOMEM, "out of memory for a communicator");
+    self->base = (struct comm){.ops = &self_ops, .rank = 0, .ranks = 1};
+    *ret_comm = &self->base;
+    return 0;
+}

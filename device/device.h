@@ -1,0 +1,90 @@
+/*
+ * device — memory by kind, streams, events and asynchronous copies; one table of operations a backend.
+ *
+ * A `struct device` is one CPU or one GPU. `cpu` runs a copy when it is asked for, so its streams are always idle and its
+ * events always done; `null` gives no memory at all and counts what was asked for (it serves estimates); `cuda` queues.
+ * Code above this line is written for the queueing one: it never reads the target of a copy before the event after it.
+ *
+ *     device_open("cpu", &device, err);
+ *     device->ops->mem_alloc(device, MEM_PINNED, bytes, &memory, err);
+ *     device->ops->copy(device, stream, target, source, bytes, err);
+ *     device->ops->event_record(device, event, stream, err);
+ *     device->ops->event_wait(device, event, err);
+ *
+ * Threads: operations may be called from any thread; one stream is used by one thread at a time.
+ */
+#ifndef MILLRACE_DEVICE_DEVICE_H
+#define MILLRACE_DEVICE_DEVICE_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum mem_kind {
+    MEM_PLAIN,  /* host memory, page-aligned */
+    MEM_HUGE,   /* host memory in huge pages where the kernel offers them, plain otherwise */
+    MEM_PINNED, /* host memory that the device's copy engine reads; plain where there is no such engine */
+    MEM_DEVICE, /* the device's own; on the cpu backend plain */
+    MEM_KIND_COUNT
+};
+
+enum { DEVICE_MEM_ALIGN_BYTES = 4096 };
+
+struct device_stream; /* copies and kernels in the order they were queued */
+struct device_event;  /* a point in a stream */
+struct device;
+
+struct device_mem_info {
+    uint64_t used_bytes[MEM_KIND_COUNT]; /* allocated here and not yet freed */
+    uint64_t peak_bytes[MEM_KIND_COUNT];
+    uint64_t free_bytes, total_bytes; /* of the device's own memory, 0 where unknown */
+};
+
+/* All hooks are required. Errors: -ENOMEM, -EIO (the device failed), always with detail. */
+struct device_ops {
+    const char *name; /* "cpu", "null", "cuda" */
+
+    /* bytes > 0; memory is zeroed, aligned to DEVICE_MEM_ALIGN_BYTES. `null` gives an address that must not be read. */
+    int (*mem_alloc)(struct device *device, enum mem_kind kind, size_t bytes, void **ret_memory,
+                     struct err *err);
+    void (*mem_free)(struct device *device, enum mem_kind kind, void *memory,
+                     size_t bytes); /* NULL is fine */
+    void (*mem_info)(struct device *device, struct device_mem_info *ret_info);
+
+    int (*stream_open)(struct device *device, struct device_stream **ret_stream, struct err *err);
+    void (*stream_close)(struct device *device, struct device_stream *stream);
+    int (*stream_wait_event)(struct device *device, struct device_stream *stream, struct device_event *event,
+                             struct err *err); /* what is queued later waits; the caller does not */
+    int (*stream_sync)(struct device *device, struct device_stream *stream, struct err *err); /* blocks */
+
+    int (*event_open)(struct device *device, struct device_event **ret_event, struct err *err);
+    void (*event_close)(struct device *device, struct device_event *event);
+    int (*event_record)(struct device *device, struct device_event *event, struct device_stream *stream,
+                        struct err *err);
+    int (*event_done)(struct device *device, struct device_event *event, bool *ret_done, struct err *err);
+    int (*event_wait)(struct device *device, struct device_event *event, struct err *err); /* blocks */
+
+    /* Between any kinds of memory, queued on stream. Both stay borrowed until the stream has passed it. */
+    int (*copy)(struct device *device, struct device_stream *stream, void *target, const void *source,
+                size_t bytes, struct err *err);
+    int (*fill)(struct device *device, struct device_stream *stream, void *target, int byte, size_t bytes,
+                struct err *err);
+    void (*close)(struct device *device);
+};
+
+/* Backends embed it first. */
+struct device {
+    const struct device_ops *ops;
+};
+
+/* name: "cpu", "null" or "auto" (the fastest there is). Gives the device. -ENODEV with what to do where it is absent. */
+int device_open(const char *name, struct device **ret_device, struct err *err);
+void device_close(struct device *device); /* NULL is fine */
+
+/* The backends, one file each. */
+int device_cpu_open(struct device **ret_device, struct err *err);
+int device_null_open(struct device **ret_device, struct err *err);
+
+#endif

@@ -1,0 +1,172 @@
+/*
+ * device_null — a device that gives no memory and moves nothing, but counts what was asked for: it serves estimates.
+ *
+ * Addresses are of a range that the kernel gives no process (from 2^55 on, on x86-64 and arm64), each allocation its own
+ * aligned piece: a read of one faults at once, and two never overlap.
+ */
+#include "device/device_count.h"
+
+#include "base/bytes.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#define NULL_ADDRESS_BASE (UINT64_C(1) << 55)
+#define NULL_BYTES_MAX    (UINT64_C(1) << 54) /* of all allocations together */
+
+struct device_null {
+    struct device base;
+    struct device_count count;
+    _Atomic uint64_t given_bytes; /* of the range of addresses; freed ones are not given again */
+};
+
+struct device_stream {
+    char token;
+};
+
+struct device_event {
+    char token;
+};
+
+static int null_mem_alloc(struct device *device, enum mem_kind kind, size_t bytes, void **ret_memory,
+                          struct err *err)
+{
+    struct device_null *null = (struct device_null *)device;
+    assert(bytes > 0);
+    uint64_t whole = bytes_round_up(bytes_min(bytes, NULL_BYTES_MAX + 1), DEVICE_MEM_ALIGN_BYTES);
+    uint64_t at = atomic_load_explicit(&null->given_bytes, memory_order_relaxed);
+    do {
+        if (whole > NULL_BYTES_MAX - at)
+            return err_set(err, -ENOMEM, "no machine has so much memory: %zu bytes more", bytes);
+    } while (!atomic_compare_exchange_weak_explicit(&null->given_bytes, &at, at + whole, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    device_count_add(&null->count, kind, bytes);
+    *ret_memory = (void *)(uintptr_t)(NULL_ADDRESS_BASE + at);
+    return 0;
+}
+
+static void null_mem_free(struct device *device, enum mem_kind kind, void *memory, size_t bytes)
+{
+    if (memory)
+        device_count_subtract(&((struct device_null *)device)->count, kind, bytes);
+}
+
+static void null_mem_info(struct device *device, struct device_mem_info *ret_info)
+{
+    *ret_info = (struct device_mem_info){0};
+    device_count_read(&((struct device_null *)device)->count, ret_info);
+}
+
+static int null_stream_open(struct device *device, struct device_stream **ret_stream, struct err *err)
+{
+    (void)device;
+    struct device_stream *stream = calloc(1, sizeof *stream);
+    if (!stream)
+        return err_set(err, -ENOMEM, "out of memory for a stream");
+    *ret_stream = stream;
+    return 0;
+}
+
+static void null_stream_close(struct device *device, struct device_stream *stream)
+{
+    (void)device;
+    free(stream);
+}
+
+static int null_stream_wait_event(struct device *device, struct device_stream *stream,
+                                  struct device_event *event, struct err *err)
+{
+    (void)device, (void)stream, (void)event, (void)err;
+    return 0;
+}
+
+static int null_stream_sync(struct device *device, struct device_stream *stream, struct err *err)
+{
+    (void)device, (void)stream, (void)err;
+    return 0;
+}
+
+static int null_event_open(struct device *device, struct device_event **ret_event, struct err *err)
+{
+    (void)device;
+    struct device_event *event = calloc(1, sizeof *event);
+    if (!event)
+        return err_set(err, -ENOMEM, "out of memory for an event");
+    *ret_event = event;
+    return 0;
+}
+
+static void null_event_close(struct device *device, struct device_event *event)
+{
+    (void)device;
+    free(event);
+}
+
+static int null_event_record(struct device *device, struct device_event *event, struct device_stream *stream,
+                             struct err *err)
+{
+    (void)device, (void)event, (void)stream, (void)err;
+    return 0;
+}
+
+static int null_event_done(struct device *device, struct device_event *event, bool *ret_done, struct err *err)
+{
+    (void)device, (void)event, (void)err;
+    *ret_done = true;
+    return 0;
+}
+
+static int null_event_wait(struct device *device, struct device_event *event, struct err *err)
+{
+    (void)device, (void)event, (void)err;
+    return 0;
+}
+
+static int null_copy(struct device *device, struct device_stream *stream, void *target, const void *source,
+                     size_t bytes, struct err *err)
+{
+    (void)device, (void)stream, (void)target, (void)source, (void)bytes, (void)err;
+    return 0;
+}
+
+static int null_fill(struct device *device, struct device_stream *stream, void *target, int byte,
+                     size_t bytes, struct err *err)
+{
+    (void)device, (void)stream, (void)target, (void)byte, (void)bytes, (void)err;
+    return 0;
+}
+
+static void null_close(struct device *device)
+{
+    free(device);
+}
+
+static const struct device_ops null_ops = {
+    .name = "null",
+    .mem_alloc = null_mem_alloc,
+    .mem_free = null_mem_free,
+    .mem_info = null_mem_info,
+    .stream_open = null_stream_open,
+    .stream_close = null_stream_close,
+    .stream_wait_event = null_stream_wait_event,
+    .stream_sync = null_stream_sync,
+    .event_open = null_event_open,
+    .event_close = null_event_close,
+    .event_record = null_event_record,
+    .event_done = null_event_done,
+    .event_wait = null_event_wait,
+    .copy = null_copy,
+    .fill = null_fill,
+    .close = null_close,
+};
+
+int device_null_open(struct device **ret_device, struct err *err)
+{
+    struct device_null *null = calloc(1, sizeof *null);
+    if (!null)
+        return err_set(err, -ENOMEM, "out of memory for the null device");
+    null->base.ops = &null_ops;
+    *ret_device = &null->base;
+    return 0;
+}
