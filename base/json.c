@@ -137,7 +137,7 @@ int json_bool(const struct json_t *node, bool *ret_value)
     return 0;
 }
 
-int json_string(const struct json_t *node, const char **ret_text)
+int json_text(const struct json_t *node, const char **ret_text)
 {
     if (!json_is_string(node))
         return -EBADMSG;
@@ -178,5 +178,5 @@ int json_get_f64(const struct json_t *object, const char *key, double *ret_value
 int json_get_string(const struct json_t *object, const char *key, const char **ret_text, const char *path,
                     struct err *err)
 {
-    return json_string(json_get(object, key), ret_text) ? wrong(object, key, "a string", path, err) : 0;
+    return json_text(json_get(object, key), ret_text) ? wrong(object, key, "a string", path, err) : 0;
 }

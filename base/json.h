@@ -49,7 +49,8 @@ int json_u64(const struct json_t *node, uint64_t *ret_value);
 int json_i64(const struct json_t *node, int64_t *ret_value);
 int json_f64(const struct json_t *node, double *ret_value); /* integers too */
 int json_bool(const struct json_t *node, bool *ret_value);
-int json_string(const struct json_t *node, const char **ret_text); /* borrows */
+int json_text(const struct json_t *node,
+              const char **ret_text); /* a string; borrows (jansson has the name json_string) */
 
 /* The same for a required key of an object: on failure the detail names path and key. */
 int json_get_u64(const struct json_t *object, const char *key, uint64_t *ret_value, const char *path,
