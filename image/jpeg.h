@@ -1,0 +1,97 @@
+/*
+ * jpeg — JPEG files to planes and back, by libjpeg-turbo; jpeg.c and jpeg_encode.c alone know it.
+ *
+ * A decoder is opened once a thread and reused: the memory of its planes grows to the largest image and stays, so the
+ * steady state asks the system for nothing of ours. libjpeg's own object is made anew for each image: a reused one would
+ * lend its tables to a file that lacks them, and the pixels would depend on what was decoded before.
+ * Planes come as they are stored: the decoder never scales, never upsamples and never smooths (JDCT_ISLOW, raw data).
+ * CMYK and YCCK files are decoded fully and converted to three RGB planes; all are taken as inverted, as Adobe writes
+ * them and as browsers and Pillow read them.
+ *
+ * libjpeg goes on with gray where data is lost; we do not: its warnings of lost or contradictory data (premature end,
+ * bad Huffman code, a marker instead of RST, progression) are errors, the others (extraneous bytes) are counted.
+ *
+ *     jpeg_decoder_open(&decoder, err);
+ *     jpeg_decode(decoder, data, bytes, path, 0, &planes, err);       // the whole image; planes borrow from the decoder
+ * or, where the headers decide what is wanted:
+ *     jpeg_decode_begin(decoder, data, bytes, path, &info, err);      // headers only
+ *     jpeg_decode_rows(decoder, first_row, end_row, &planes, err);
+ */
+#ifndef MILLRACE_IMAGE_JPEG_H
+#define MILLRACE_IMAGE_JPEG_H
+
+#include "base/err.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    JPEG_SIDE_MAX = 65500,     /* libjpeg's own limit */
+    JPEG_PIXELS_MAX = 1 << 28, /* 16 Ki x 16 Ki: beyond it an image is refused before anything is allocated */
+    JPEG_COMPONENTS_MAX = 4,
+    JPEG_SCANS_MAX = 500, /* encoders write about ten; each costs a pass over all coefficients */
+};
+
+enum jpeg_color { JPEG_GRAY, JPEG_YCBCR, JPEG_RGB, JPEG_CMYK, JPEG_YCCK };
+
+/* What the headers say. Sizes in pixels as stored, before the EXIF orientation is applied. */
+struct jpeg_info {
+    uint32_t width, height;
+    uint32_t components;
+    enum jpeg_color color;
+    uint32_t h_samp[JPEG_COMPONENTS_MAX], v_samp[JPEG_COMPONENTS_MAX]; /* sampling factors, 1..4 */
+    uint32_t orientation;      /* EXIF, 1..8; 1 where absent or invalid */
+    uint32_t restart_interval; /* in MCUs, 0: none */
+    bool progressive, arithmetic;
+};
+
+/* One component as stored: width x height samples, of which the image has one for every
+ * (scale_x.num/den) x (scale_y.num/den) pixels: x_num/x_den = h_samp / the largest h_samp. */
+struct jpeg_plane {
+    const uint8_t *data;
+    size_t stride_bytes;
+    uint32_t width, height;              /* ceil(image * num / den); only the rows asked for are defined */
+    uint32_t x_num, x_den, y_num, y_den; /* samples a pixel, in lowest terms */
+};
+
+struct jpeg_planes {
+    uint32_t width, height; /* of the image in pixels */
+    enum jpeg_color color;  /* JPEG_GRAY, JPEG_YCBCR or JPEG_RGB: CMYK and YCCK were converted */
+    uint32_t count;         /* 1 or 3 */
+    struct jpeg_plane plane[3];
+};
+
+/* The shape of the planes that a decode of such a file gives; their data is NULL. */
+struct jpeg_planes jpeg_planes_of(const struct jpeg_info *info);
+
+/* path (may be NULL) serves messages. -EBADMSG with the offset where it is no JPEG that can be decoded (or not one of
+ * ours: lossless, 12 bits, two components, too large), else 0. */
+int jpeg_probe(const void *data, size_t bytes, const char *path, struct jpeg_info *ret_info, struct err *err);
+
+struct jpeg_decoder; /* owner thread */
+int jpeg_decoder_open(struct jpeg_decoder **ret_decoder, struct err *err);
+void jpeg_decoder_close(struct jpeg_decoder *decoder); /* NULL is fine */
+
+/* Decodes rows 0..rows-1 (0: all, which also checks everything up to the end of the image). planes borrow from the
+ * decoder until its next call. -EBADMSG, -ENOMEM. */
+int jpeg_decode(struct jpeg_decoder *decoder, const void *data, size_t bytes, const char *path, uint32_t rows,
+                struct jpeg_planes *ret_planes, struct err *err);
+
+/* The same in two steps. begin reads the headers and borrows data and path until rows returns, or until the next begin.
+ * rows decodes rows first_row..end_row-1, end_row at most the height; 0 means all, to the end of the image, as above. */
+int jpeg_decode_begin(struct jpeg_decoder *decoder, const void *data, size_t bytes, const char *path,
+                      struct jpeg_info *ret_info, struct err *err);
+int jpeg_decode_rows(struct jpeg_decoder *decoder, uint32_t first_row, uint32_t end_row,
+                     struct jpeg_planes *ret_planes, struct err *err);
+
+/* Harmless warnings (extraneous bytes and the like) of the last decode. */
+uint32_t jpeg_decoder_warnings(const struct jpeg_decoder *decoder);
+
+/* Encodes RGB, 3 bytes a pixel, rows of stride_bytes, as a baseline 4:2:0 JPEG with optimised Huffman tables; appends to
+ * out. quality 1..100. The same input gives the same bytes. */
+int jpeg_encode(const uint8_t *rgb, uint32_t width, uint32_t height, size_t stride_bytes, int quality,
+                struct str *out, struct err *err);
+
+#endif

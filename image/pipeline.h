@@ -1,0 +1,48 @@
+/*
+ * pipeline — one JPEG to one target image: probe, choose the crop, decode the rows that it needs, resample each plane from
+ * its own resolution straight to the target, convert to RGB in the caller's buffer.
+ *
+ * The pixels are a pure function of (JPEG bytes, options, seed, dataset, epoch, sample) and of IMAGE_PIPELINE_VERSION, on
+ * any CPU: integers throughout.
+ */
+#ifndef MILLRACE_IMAGE_PIPELINE_H
+#define MILLRACE_IMAGE_PIPELINE_H
+
+#include "base/err.h"
+#include "image/crop.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { IMAGE_PIPELINE_VERSION = 1 }; /* part of numerics_id: raise it whenever a pixel changes */
+
+/* Immutable. */
+struct image_options {
+    uint32_t width, height; /* of the target in pixels, 1..RESAMPLE_TARGET_MAX */
+    struct crop_options crop;
+};
+
+/* What the random choices are keyed by. */
+struct image_key {
+    uint64_t seed;
+    uint32_t dataset, epoch;
+    uint64_t sample;
+};
+
+struct image_pipeline; /* owner thread: a decoder and scratch memory, reused */
+int image_pipeline_open(const struct image_options *options, struct image_pipeline **ret_pipeline,
+                        struct err *err);
+void image_pipeline_close(struct image_pipeline *pipeline); /* NULL is fine */
+
+/* Writes height rows of width RGB pixels at rgb, stride_bytes apart. path serves messages. -EBADMSG where the JPEG is
+ * refused (see image/jpeg.h); rgb is then unspecified. */
+int image_pipeline_run(struct image_pipeline *pipeline, const void *data, size_t bytes, const char *path,
+                       struct image_key key, uint8_t *rgb, size_t stride_bytes, struct err *err);
+
+/* The whole image, upright, scaled so that its longer side is at most side_max (0: as it is), as RGB in memory that belongs
+ * to the pipeline until its next call. For converters. */
+int image_pipeline_whole(struct image_pipeline *pipeline, const void *data, size_t bytes, const char *path,
+                         uint32_t side_max, const uint8_t **ret_rgb, uint32_t *ret_width,
+                         uint32_t *ret_height, struct err *err);
+
+#endif

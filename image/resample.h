@@ -1,0 +1,76 @@
+/*
+ * resample — one separable antialiasing filter, in integers.
+ *
+ * A triangle filter as wide as the reduction (one source sample at least), as Pillow's BILINEAR resize with antialiasing.
+ * Coefficients have 14 fractional bits in int16 and sum to exactly 1 << 14 (negative ones do not occur), computed from
+ * rational numbers: the same on any CPU. Coefficient k is the difference of two neighbouring rounded running sums, so
+ * that the sum is exact whatever the number of taps, and a reduction by thousands still weighs its whole support.
+ *
+ * A pass runs down the columns (vectors of neighbours), rounds to uint8 and writes its output transposed; two passes make
+ * the image upright again:
+ *
+ *     source, rows x columns  -> down the rows, transposed ->  columns x out_height
+ *                             -> down the columns, transposed -> out_height x out_width
+ *
+ * and where the last pass writes straight, out_width x out_height: the transposed image.
+ */
+#ifndef MILLRACE_IMAGE_RESAMPLE_H
+#define MILLRACE_IMAGE_RESAMPLE_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    RESAMPLE_FRACTION_BITS = 14,
+    RESAMPLE_TARGET_MAX = 4096,  /* output samples a side that a training image may have */
+    RESAMPLE_LINE_MAX = 1 << 16, /* samples of a line, source or target */
+    RESAMPLE_DEN_MAX = 1024,     /* keeps a running sum < 2^43, times 2^15 < 2^58 */
+};
+
+/* An interval of a line of samples: [begin_num, begin_num + length_num) / den, in samples. */
+struct resample_span {
+    int64_t begin_num, length_num, den;
+};
+
+/* For each of count outputs: taps[i] coefficients from first[i] on. Memory is reused from one plan to the next and
+ * grows only when a plan needs more than any before. Zero is a plan that was never made. Owner thread. */
+struct resample_plan {
+    uint32_t count;        /* outputs */
+    uint32_t taps_max;     /* row length of coefficients[] */
+    uint32_t *first;       /* [count] the first source sample */
+    uint32_t *taps;        /* [count] how many, at least 1 */
+    int16_t *coefficients; /* [count][taps_max], zero after taps[i] */
+    uint32_t source_first,
+        source_end; /* the source samples that any output needs: [source_first, source_end) */
+    size_t outputs_capacity, coefficients_capacity;
+    struct resample_span span; /* what it was made for; made again only where that differs */
+    uint32_t source_count;
+    bool flip;
+};
+
+/* Plans count outputs over the span of a line with source_count samples; taps outside the line are dropped and the rest
+ * normalised. flip: output i is computed as count-1-i. -ENOMEM; asserts the limits above, and that the span lies in the
+ * line. */
+int resample_plan_init(struct resample_plan *plan, struct resample_span span, uint32_t source_count,
+                       uint32_t count, bool flip, struct err *err);
+void resample_plan_deinit(struct resample_plan *plan);
+
+/* The rows first..end-1 of a source, columns samples each; data points at the first of them. */
+struct resample_rows {
+    const uint8_t *data;
+    size_t stride_bytes;
+    uint32_t first; /* at most the plan's source_first */
+    uint32_t columns;
+};
+
+/* Filter down the columns. Transposed: output row i of the plan becomes column i of target, target[c * stride + i].
+ * Straight: target[i * stride + c]. Targets must not overlap the source. */
+void resample_columns_transposed(const struct resample_plan *plan, const struct resample_rows *source,
+                                 uint8_t *target, size_t target_stride_bytes);
+void resample_columns_straight(const struct resample_plan *plan, const struct resample_rows *source,
+                               uint8_t *target, size_t target_stride_bytes);
+
+#endif
