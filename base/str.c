@@ -103,10 +103,17 @@ static int parse_with_units(const char *text, const struct unit *units, size_t c
     for (size_t i = 0; i < count; i++) {
         if (strcasecmp(end, units[i].name) != 0)
             continue;
+        if (exact && units[i].factor >= 1) {
+            uint64_t factor = (uint64_t)units[i].factor;
+            if (whole > UINT64_MAX / factor)
+                return -ERANGE;
+            *ret = whole * factor;
+            return 0;
+        }
         double scaled = value * units[i].factor;
-        if (scaled >= 18446744073709549568.0)
+        if (scaled >= 0x1p64)
             return -ERANGE;
-        *ret = exact && units[i].factor >= 1 ? (uint64_t)whole * (uint64_t)units[i].factor : (uint64_t)scaled;
+        *ret = (uint64_t)scaled;
         return 0;
     }
     return -EINVAL;

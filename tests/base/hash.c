@@ -1,0 +1,118 @@
+/*
+ * hash — CRC32C, XXH3 and Philox against published answers.
+ */
+#include "base/hash.h"
+#include "base/crc.h"
+#include "base/philox.h"
+#include "tests/support/test.h"
+
+#include <string.h>
+
+static void crc32c_gives_the_answers_of_rfc_3720(void **state)
+{
+    (void)state;
+    unsigned char bytes[32];
+    assert_int_equal(crc32c(0, "123456789", 9), 0xe3069283);
+    memset(bytes, 0, sizeof bytes);
+    assert_int_equal(crc32c(0, bytes, 32), 0x8a9136aa);
+    memset(bytes, 0xff, sizeof bytes);
+    assert_int_equal(crc32c(0, bytes, 32), 0x62a8ab43);
+    for (int i = 0; i < 32; i++)
+        bytes[i] = (unsigned char)i;
+    assert_int_equal(crc32c(0, bytes, 32), 0x46dd794e);
+    assert_int_equal(crc32c(0, NULL, 0), 0);
+}
+
+static void crc32c_of_pieces_is_that_of_the_whole(void **state)
+{
+    (void)state;
+    unsigned char bytes[1000];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)(i * 131 >> 3);
+    uint32_t whole = crc32c(0, bytes, sizeof bytes);
+    for (size_t cut = 0; cut <= sizeof bytes; cut += 37)
+        assert_int_equal(crc32c(crc32c(0, bytes, cut), bytes + cut, sizeof bytes - cut), whole);
+}
+
+static void xxh3_gives_the_published_answers(void **state)
+{
+    (void)state;
+    char hex[HASH128_HEX_BYTES];
+    assert_true(hash_64("", 0) == UINT64_C(0x2d06800538d394c2));
+    assert_true(hash_64("abc", 3) == UINT64_C(0x78af5f94892f3950));
+    assert_string_equal(hash128_format(hash_128("", 0), hex), "99aa06d3014798d86001c324468d497f");
+    assert_string_equal(hash128_format(hash_128("abc", 3), hex), "06b05ab6733a618578af5f94892f3950");
+}
+
+static void the_stream_hashes_as_one_piece_does(void **state)
+{
+    (void)state;
+    unsigned char bytes[5000];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)(i * 7 ^ i >> 5);
+    struct hash_stream *stream = hash_stream_open();
+    assert_non_null(stream);
+    for (size_t total = 0; total <= sizeof bytes; total += 617) {
+        hash_stream_reset(stream);
+        for (size_t at = 0, piece = 1; at < total; at += piece, piece = piece * 3 % 401 + 1) {
+            if (piece > total - at)
+                piece = total - at;
+            hash_stream_update(stream, bytes + at, piece);
+        }
+        struct hash128 whole = hash_128(bytes, total), pieces = hash_stream_128(stream);
+        assert_true(whole.high == pieces.high && whole.low == pieces.low);
+        assert_true(hash_64(bytes, total) == hash_stream_64(stream));
+    }
+    hash_stream_close(stream);
+    hash_stream_close(NULL);
+}
+
+/* kat_vectors of the Random123 distribution, philox4x32 10. */
+static void philox_gives_the_answers_of_random123(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t key, high, low;
+        uint32_t word[4];
+    } known[] = {
+        {0, 0, 0, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+        {UINT64_MAX, UINT64_MAX, UINT64_MAX, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+        {UINT64_C(0x299f31d0a4093822),
+         UINT64_C(0x0370734413198a2e),
+         UINT64_C(0x85a308d3243f6a88),
+         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        struct philox_block block = philox(known[i].key, known[i].high, known[i].low);
+        assert_memory_equal(block.word, known[i].word, sizeof block.word);
+    }
+}
+
+static void choices_about_a_sample_differ_in_every_argument(void **state)
+{
+    (void)state;
+    struct philox_block blocks[] = {
+        philox_sample(1, 2, 3, 4, PHILOX_CROP, 0), philox_sample(2, 2, 3, 4, PHILOX_CROP, 0),
+        philox_sample(1, 3, 3, 4, PHILOX_CROP, 0), philox_sample(1, 2, 4, 4, PHILOX_CROP, 0),
+        philox_sample(1, 2, 3, 5, PHILOX_CROP, 0), philox_sample(1, 2, 3, 4, PHILOX_FLIP, 0),
+        philox_sample(1, 2, 3, 4, PHILOX_CROP, 1),
+    };
+    size_t count = sizeof blocks / sizeof blocks[0];
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < i; j++)
+            assert_memory_not_equal(&blocks[i], &blocks[j], sizeof blocks[0]);
+    assert_true(philox_unit(0) == 0 && philox_unit(UINT32_MAX) < 1 && philox_unit(UINT32_MAX) > 0.9999999);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(crc32c_gives_the_answers_of_rfc_3720),
+        cmocka_unit_test(crc32c_of_pieces_is_that_of_the_whole),
+        cmocka_unit_test(xxh3_gives_the_published_answers),
+        cmocka_unit_test(the_stream_hashes_as_one_piece_does),
+        cmocka_unit_test(philox_gives_the_answers_of_random123),
+        cmocka_unit_test(choices_about_a_sample_differ_in_every_argument),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
