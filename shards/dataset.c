@@ -1,0 +1,141 @@
+/*
+ * dataset — see dataset.h: what is asked of a dataset, and its file's text. Parsing is dataset_open.c.
+ */
+#include "shards/dataset.h"
+
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "base/json_writer.h"
+#include "io/whole.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void dataset_close(struct dataset *dataset)
+{
+    if (!dataset)
+        return;
+    for (uint64_t i = 0; dataset->shards && i < dataset->shards_count; i++)
+        free(dataset->shards[i].url);
+    for (uint64_t i = 0; dataset->classes && i < dataset->classes_count; i++)
+        free(dataset->classes[i]);
+    free(dataset->shards);
+    free(dataset->classes);
+    str_deinit(&dataset->options_json);
+    free(dataset);
+}
+
+uint64_t dataset_locate(const struct dataset *dataset, uint64_t sample, uint64_t *ret_in_shard)
+{
+    assert(sample < dataset->samples);
+    uint64_t low = 0, high = dataset->shards_count; /* the last shard whose first sample is not beyond it */
+    while (high - low > 1) {
+        uint64_t middle = low + (high - low) / 2;
+        if (dataset->shards[middle].first_sample <= sample)
+            low = middle;
+        else
+            high = middle;
+    }
+    *ret_in_shard = sample - dataset->shards[low].first_sample;
+    return low;
+}
+
+int dataset_shard_path(const struct dataset *dataset, uint64_t shard, char *path, struct err *err)
+{
+    assert(shard < dataset->shards_count);
+    const char *url = dataset->shards[shard].url;
+    bool absolute = url[0] == '/' || strstr(url, "://");
+    return io_join_path(absolute ? "" : dataset->folder, url, path, err);
+}
+
+int dataset_fingerprint(const struct dataset_shard *shards, uint64_t count, uint64_t *ret_fingerprint,
+                        struct err *err)
+{
+    enum { ENTRY_BYTES = 12 };
+    struct hash_stream *hash = hash_stream_open();
+    if (!hash)
+        return err_set(err, -ENOMEM, "out of memory for a dataset's fingerprint");
+    for (uint64_t i = 0; i < count; i++) {
+        uint8_t entry[ENTRY_BYTES];
+        bytes_put_u64(entry, shards[i].samples);
+        bytes_put_u32(entry + 8, shards[i].index_crc32c);
+        hash_stream_update(hash, entry, sizeof entry);
+    }
+    *ret_fingerprint = hash_stream_64(hash);
+    hash_stream_close(hash);
+    return 0;
+}
+
+static void write_shards(struct json_writer *json, const struct dataset *dataset)
+{
+    json_begin_array(json, "shardlist");
+    for (uint64_t i = 0; i < dataset->shards_count; i++) {
+        const struct dataset_shard *shard = &dataset->shards[i];
+        char crc[9];
+        snprintf(crc, sizeof crc, "%08" PRIx32, shard->index_crc32c);
+        str_add(json->out, "\n", 1); /* a shard a line: friendly to eyes and to diff */
+        json_begin_object(json, NULL);
+        json_write_string(json, "url", shard->url);
+        json_write_u64(json, "nsamples", shard->samples);
+        json_write_u64(json, "filesize", shard->file_bytes);
+        json_write_hex64(json, "xxh3", shard->xxh3);
+        json_write_string(json, "index_crc32c", crc);
+        json_end_object(json);
+    }
+    json_end_array(json);
+}
+
+static void write_text(struct json_writer *json, const struct dataset_text *text)
+{
+    json_begin_object(json, "text");
+    json_write_string(json, "element", text->element);
+    json_write_string(json, "tokenizer", text->tokenizer);
+    json_write_u64(json, "vocabulary", text->vocabulary);
+    json_write_u64(json, "document_end", text->document_end);
+    json_write_u64(json, "tokens", text->tokens);
+    json_write_u64(json, "member_tokens", text->member_tokens);
+    json_write_u64(json, "header_bytes", text->header_bytes);
+    json_end_object(json);
+}
+
+int dataset_encode(const struct dataset *dataset, struct str *out, struct err *err)
+{
+    uint64_t fingerprint;
+    int status = dataset_fingerprint(dataset->shards, dataset->shards_count, &fingerprint, err);
+    if (status)
+        return status;
+    struct json_writer json = {.out = out};
+    json_begin_object(&json, NULL);
+    json_write_string(&json, "__kind__", "wids-shard-index-v1");
+    json_write_u64(&json, "wids_version", 1);
+    write_shards(&json, dataset);
+    str_add(out, "\n", 1);
+    json_begin_object(&json, "millrace");
+    json_write_u64(&json, "version", DATASET_VERSION);
+    json_write_u64(&json, "samples", dataset->samples);
+    json_write_hex64(&json, "fingerprint", fingerprint);
+    json_write_u64(&json, "mean_sample_bytes", dataset->mean_sample_bytes);
+    json_begin_array(&json, "fields");
+    for (uint32_t i = 0; i < dataset->fields_count; i++)
+        json_write_string(&json, NULL, dataset->fields[i]);
+    json_end_array(&json);
+    json_begin_array(&json, "classes");
+    for (uint64_t i = 0; i < dataset->classes_count; i++)
+        json_write_string(&json, NULL, dataset->classes[i]);
+    json_end_array(&json);
+    if (dataset->text.element[0])
+        write_text(&json, &dataset->text);
+    if (dataset->options_json.bytes > 0)
+        json_write_raw(&json, "options", dataset->options_json.data, dataset->options_json.bytes);
+    json_end_object(&json);
+    json_end_object(&json);
+    str_add(out, "\n", 1);
+    if (str_status(out))
+        return err_set(err, -ENOMEM, "out of memory for dataset.json");
+    if (out->bytes > DATASET_JSON_BYTES_MAX)
+        return err_set(err, -EFBIG, "dataset.json would be larger than %d bytes", DATASET_JSON_BYTES_MAX);
+    return 0;
+}

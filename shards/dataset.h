@@ -1,0 +1,74 @@
+/*
+ * dataset — `dataset.json` and the shards beside it, as one line of samples.
+ *
+ * The file is a wids shard list ("wids_version": 1) with our keys beside it; docs/shard.md lists them. The fingerprint is a
+ * hash of (samples, index CRC) a shard: no paths, no times.
+ */
+#ifndef MILLRACE_SHARDS_DATASET_H
+#define MILLRACE_SHARDS_DATASET_H
+
+#include "io/io.h"
+#include "shards/index.h"
+#include "shards/shard.h"
+
+enum {
+    DATASET_VERSION = 1,
+    DATASET_SHARDS_MAX = 1 << 20,
+    DATASET_CLASSES_MAX = 1 << 20,
+    DATASET_JSON_BYTES_MAX = 1 << 30
+};
+#define DATASET_FILE_NAME "dataset.json"
+
+/* One line of the shard list. */
+struct dataset_shard {
+    char *url; /* as written: relative to dataset.json's folder, or a URL */
+    uint64_t samples, file_bytes;
+    uint64_t xxh3; /* of the file */
+    uint32_t index_crc32c;
+    uint64_t first_sample; /* global number of its first sample */
+};
+
+/* Text datasets: how token members are laid out. element "" where the dataset is not text. */
+struct dataset_text {
+    char element[8];        /* "uint16" or "uint32": the dtype of the .npy members */
+    char tokenizer[32];     /* "bytes", "gpt2" */
+    uint32_t vocabulary;    /* token ids are below it */
+    uint32_t document_end;  /* the token that marks the end of a document */
+    uint64_t tokens;        /* all of them, overlaps counted once */
+    uint64_t member_tokens; /* of a whole member, overlap included: 64 Ki + 1 */
+    uint32_t header_bytes;  /* of each .npy member, before its tokens */
+};
+
+/* Immutable once open; any thread. */
+struct dataset {
+    char path[IO_PATH_BYTES_MAX]; /* of dataset.json */
+    char folder[IO_PATH_BYTES_MAX];
+    struct dataset_shard *shards;
+    uint64_t shards_count;
+    uint64_t samples; /* members grouped by key; windows of text are the loader's matter */
+    char **classes;   /* names in order of their number */
+    uint64_t classes_count;
+    uint64_t mean_sample_bytes; /* of all fields, headers not counted */
+    uint64_t fingerprint;
+    char fields[SHARD_FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX];
+    uint32_t fields_count;
+    struct dataset_text text;
+    struct str options_json; /* the converter's options, as JSON */
+};
+
+/* path: dataset.json, or the folder that holds it. -EBADMSG with detail. */
+int dataset_open(struct io *io, const char *path, struct dataset **ret_dataset, struct err *err);
+void dataset_close(struct dataset *dataset); /* NULL is fine */
+
+/* The shard that holds the sample, and the sample's number within it. sample < dataset->samples. */
+uint64_t dataset_locate(const struct dataset *dataset, uint64_t sample, uint64_t *ret_in_shard);
+/* The path of a shard, into path of IO_PATH_BYTES_MAX. */
+int dataset_shard_path(const struct dataset *dataset, uint64_t shard, char *path, struct err *err);
+
+/* Over samples and index CRC of each, in order. -ENOMEM. */
+int dataset_fingerprint(const struct dataset_shard *shards, uint64_t count, uint64_t *ret_fingerprint,
+                        struct err *err);
+/* dataset.json's text for a dataset whose fields are filled in (path, folder apart). */
+int dataset_encode(const struct dataset *dataset, struct str *out, struct err *err);
+
+#endif

@@ -1,0 +1,325 @@
+/*
+ * dataset_open — see dataset.h: dataset.json into memory. Nothing in it is believed before it is checked.
+ */
+#include "shards/dataset.h"
+
+#include "base/json.h"
+#include "base/json_writer.h"
+#include "io/whole.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int bad(const struct dataset *dataset, struct err *err, const char *what)
+{
+    err_set(err, -EBADMSG, "%s", what);
+    err_at(err, dataset->path, ERR_NO_OFFSET);
+    return -EBADMSG;
+}
+
+/* A number as exactly `digits` hexadecimal digits. */
+static int parse_hex(const char *text, size_t digits, uint64_t *ret_value)
+{
+    if (strlen(text) != digits || strspn(text, "0123456789abcdef") != digits)
+        return -EBADMSG;
+    *ret_value = strtoull(text, NULL, 16);
+    return 0;
+}
+
+static int get_hex(const struct dataset *dataset, const struct json_t *object, const char *key, size_t digits,
+                   uint64_t *ret_value, struct err *err)
+{
+    const char *text;
+    int status = json_get_string(object, key, &text, dataset->path, err);
+    if (!status && parse_hex(text, digits, ret_value)) {
+        status = bad(dataset, err, "bad checksum in dataset.json");
+        err_expected(err, "\"%s\" of %zu hexadecimal digits", key, digits);
+        err_found(err, "\"%s\"", text);
+    }
+    return status;
+}
+
+/* A copy of a string of at most bytes_max with its NUL, into text. */
+static int get_text(const struct dataset *dataset, const struct json_t *object, const char *key,
+                    size_t bytes_max, char *text, struct err *err)
+{
+    const char *value;
+    int status = json_get_string(object, key, &value, dataset->path, err);
+    if (!status && strlen(value) >= bytes_max) {
+        status = bad(dataset, err, "string in dataset.json is too long");
+        err_expected(err, "\"%s\" of at most %zu bytes", key, bytes_max - 1);
+    }
+    if (!status)
+        strcpy(text, value);
+    return status;
+}
+
+static int get_u32(const struct dataset *dataset, const struct json_t *object, const char *key,
+                   uint32_t *ret_value, struct err *err)
+{
+    uint64_t value;
+    int status = json_get_u64(object, key, &value, dataset->path, err);
+    if (!status && value > UINT32_MAX)
+        status = bad(dataset, err, "number in dataset.json is too large");
+    if (!status)
+        *ret_value = (uint32_t)value;
+    return status;
+}
+
+static int load_shard(struct dataset *dataset, const struct json_t *entry, struct dataset_shard *shard,
+                      struct err *err)
+{
+    const char *url;
+    uint64_t crc;
+    int status = json_get_string(entry, "url", &url, dataset->path, err);
+    if (!status)
+        status = json_get_u64(entry, "nsamples", &shard->samples, dataset->path, err);
+    if (!status)
+        status = json_get_u64(entry, "filesize", &shard->file_bytes, dataset->path, err);
+    if (!status)
+        status = get_hex(dataset, entry, "xxh3", 16, &shard->xxh3, err);
+    if (!status)
+        status = get_hex(dataset, entry, "index_crc32c", 8, &crc, err);
+    if (status)
+        return status;
+    if (!url[0] || shard->samples > UINT32_MAX)
+        return bad(dataset, err, "bad shard in dataset.json");
+    shard->index_crc32c = (uint32_t)crc;
+    shard->url = strdup(url);
+    if (!shard->url)
+        return err_set(err, -ENOMEM, "out of memory for a list of shards");
+    shard->first_sample = dataset->samples;
+    dataset->samples += shard->samples; /* 2^20 shards of 2^32 samples at most */
+    return 0;
+}
+
+static int load_shards(struct dataset *dataset, const struct json_t *root, struct err *err)
+{
+    const struct json_t *list = json_get(root, "shardlist");
+    if (!list || json_kind(list) != JSON_KIND_ARRAY || json_count(list) > DATASET_SHARDS_MAX)
+        return bad(dataset, err, "dataset.json has no \"shardlist\", or one that is too long");
+    uint64_t count = json_count(list);
+    dataset->shards = calloc(count + 1, sizeof *dataset->shards);
+    if (!dataset->shards)
+        return err_set(err, -ENOMEM, "out of memory for a list of shards");
+    dataset->shards_count = count;
+    for (uint64_t i = 0; i < count; i++) {
+        int status = load_shard(dataset, json_at(list, i), &dataset->shards[i], err);
+        if (status)
+            return status;
+    }
+    return 0;
+}
+
+static int load_fields(struct dataset *dataset, const struct json_t *ours, struct err *err)
+{
+    const struct json_t *list = json_get(ours, "fields");
+    if (!list || json_kind(list) != JSON_KIND_ARRAY || json_count(list) > SHARD_FIELDS_MAX)
+        return bad(dataset, err, "dataset.json has no \"fields\", or too many");
+    for (size_t i = 0; i < json_count(list); i++) {
+        const char *text;
+        if (json_text(json_at(list, i), &text) || !text[0] || strlen(text) >= SHARD_EXTENSION_BYTES_MAX)
+            return bad(dataset, err, "bad field name in dataset.json");
+        strcpy(dataset->fields[dataset->fields_count++], text);
+    }
+    return 0;
+}
+
+static int load_classes(struct dataset *dataset, const struct json_t *ours, struct err *err)
+{
+    const struct json_t *list = json_get(ours, "classes");
+    if (!list)
+        return 0;
+    if (json_kind(list) != JSON_KIND_ARRAY || json_count(list) > DATASET_CLASSES_MAX)
+        return bad(dataset, err, "\"classes\" of dataset.json is no list, or one that is too long");
+    dataset->classes = calloc(json_count(list) + 1, sizeof *dataset->classes);
+    if (!dataset->classes)
+        return err_set(err, -ENOMEM, "out of memory for class names");
+    for (size_t i = 0; i < json_count(list); i++) {
+        const char *text;
+        if (json_text(json_at(list, i), &text))
+            return bad(dataset, err, "bad class name in dataset.json");
+        dataset->classes[i] = strdup(text);
+        if (!dataset->classes[i])
+            return err_set(err, -ENOMEM, "out of memory for class names");
+        dataset->classes_count = i + 1;
+    }
+    return 0;
+}
+
+static int load_text(struct dataset *dataset, const struct json_t *ours, struct err *err)
+{
+    const struct json_t *node = json_get(ours, "text");
+    if (!node)
+        return 0;
+    struct dataset_text *text = &dataset->text;
+    int status = get_text(dataset, node, "element", sizeof text->element, text->element, err);
+    if (!status)
+        status = get_text(dataset, node, "tokenizer", sizeof text->tokenizer, text->tokenizer, err);
+    if (!status)
+        status = get_u32(dataset, node, "vocabulary", &text->vocabulary, err);
+    if (!status)
+        status = get_u32(dataset, node, "document_end", &text->document_end, err);
+    if (!status)
+        status = json_get_u64(node, "tokens", &text->tokens, dataset->path, err);
+    if (!status)
+        status = json_get_u64(node, "member_tokens", &text->member_tokens, dataset->path, err);
+    if (!status)
+        status = get_u32(dataset, node, "header_bytes", &text->header_bytes, err);
+    if (status)
+        return status;
+    bool known = strcmp(text->element, "uint16") == 0 || strcmp(text->element, "uint32") == 0;
+    if (!known || text->vocabulary == 0 || text->document_end >= text->vocabulary || text->member_tokens < 2)
+        return bad(dataset, err, "\"text\" of dataset.json contradicts itself");
+    return 0;
+}
+
+/* Writes a parsed value as compact JSON again. The parser has bounded the depth. */
+static void write_value(struct json_writer *json, const char *key, struct json_t *value);
+
+static int write_entry(void *context, const char *key, struct json_t *value)
+{
+    write_value(context, key, value);
+    return 0;
+}
+
+static void write_value(struct json_writer *json, const char *key, struct json_t *value)
+{
+    const char *text;
+    int64_t integer;
+    double real;
+    bool truth;
+    switch (json_kind(value)) {
+    case JSON_KIND_OBJECT:
+        json_begin_object(json, key);
+        json_each(value, write_entry, json);
+        json_end_object(json);
+        break;
+    case JSON_KIND_ARRAY:
+        json_begin_array(json, key);
+        for (size_t i = 0; i < json_count(value); i++)
+            write_value(json, NULL, json_at(value, i));
+        json_end_array(json);
+        break;
+    case JSON_KIND_STRING:
+        if (!json_text(value, &text))
+            json_write_string(json, key, text);
+        break;
+    case JSON_KIND_INT:
+        if (!json_i64(value, &integer))
+            json_write_i64(json, key, integer);
+        break;
+    case JSON_KIND_REAL:
+        if (!json_f64(value, &real))
+            json_write_f64(json, key, real);
+        break;
+    case JSON_KIND_BOOL:
+        if (!json_bool(value, &truth))
+            json_write_bool(json, key, truth);
+        break;
+    case JSON_KIND_NULL:
+        json_write_null(json, key);
+        break;
+    }
+}
+
+/* The keys that wids does not know. */
+static int load_ours(struct dataset *dataset, const struct json_t *root, struct err *err)
+{
+    const struct json_t *ours = json_get(root, "millrace");
+    uint64_t version, samples, fingerprint, fingerprint_found = 0;
+    if (!ours) {
+        bad(dataset, err, "shard list of another tool: no \"millrace\" in it");
+        err_advise(err, "make a dataset of its shards by `millrace convert dataset`");
+        return -EBADMSG;
+    }
+    int status = json_get_u64(ours, "version", &version, dataset->path, err);
+    if (status)
+        return status;
+    if (version != DATASET_VERSION) {
+        bad(dataset, err, "dataset.json of a version that this program does not know");
+        err_expected(err, "version %d", DATASET_VERSION);
+        err_found(err, "%" PRIu64, version);
+        err_advise(err, "use a newer millrace");
+        return -EBADMSG;
+    }
+    status = json_get_u64(ours, "samples", &samples, dataset->path, err);
+    if (!status)
+        status = json_get_u64(ours, "mean_sample_bytes", &dataset->mean_sample_bytes, dataset->path, err);
+    if (!status)
+        status = get_hex(dataset, ours, "fingerprint", 16, &fingerprint, err);
+    if (!status)
+        status = load_fields(dataset, ours, err);
+    if (!status)
+        status = load_classes(dataset, ours, err);
+    if (!status)
+        status = load_text(dataset, ours, err);
+    if (!status)
+        status = dataset_fingerprint(dataset->shards, dataset->shards_count, &fingerprint_found, err);
+    if (status)
+        return status;
+    if (samples != dataset->samples || fingerprint != fingerprint_found) {
+        bad(dataset, err,
+            "dataset.json contradicts itself: its samples or its fingerprint do not follow from its shards");
+        err_expected(err, "%" PRIu64 " samples, fingerprint %016" PRIx64, samples, fingerprint);
+        err_found(err, "%" PRIu64 ", %016" PRIx64, dataset->samples, fingerprint_found);
+        return -EBADMSG;
+    }
+    dataset->fingerprint = fingerprint;
+    struct json_t *options = json_get(ours, "options");
+    if (options) {
+        struct json_writer json = {.out = &dataset->options_json};
+        write_value(&json, NULL, options);
+    }
+    return str_status(&dataset->options_json) ? err_set(err, -ENOMEM, "out of memory for dataset.json") : 0;
+}
+
+static int find_file(struct io *io, const char *path, struct dataset *dataset, struct err *err)
+{
+    struct io_stat info;
+    int status = io->ops->stat(io, path, &info, err);
+    if (status)
+        return status;
+    status = info.kind == IO_ENTRY_FOLDER ? io_join_path(path, DATASET_FILE_NAME, dataset->path, err)
+                                          : io_join_path("", path, dataset->path, err);
+    if (!status)
+        io_parent_path(dataset->path, dataset->folder);
+    return status;
+}
+
+int dataset_open(struct io *io, const char *path, struct dataset **ret_dataset, struct err *err)
+{
+    char *text = NULL;
+    size_t bytes;
+    struct json_t *root = NULL;
+    const char *kind = "";
+    struct dataset *dataset = calloc(1, sizeof *dataset);
+    if (!dataset)
+        return err_set(err, -ENOMEM, "out of memory for a dataset");
+    int status = find_file(io, path, dataset, err);
+    if (!status)
+        status = io_read_file(io, dataset->path, DATASET_JSON_BYTES_MAX, &text, &bytes, err);
+    if (!status)
+        status = json_parse(text, bytes, dataset->path, 0, &root, err);
+    if (!status)
+        status = json_get_string(root, "__kind__", &kind, dataset->path, err);
+    if (!status && strcmp(kind, "wids-shard-index-v1") != 0) {
+        status = bad(dataset, err, "not a list of shards");
+        err_expected(err, "\"__kind__\": \"wids-shard-index-v1\"");
+        err_found(err, "\"%s\"", kind);
+    }
+    if (!status)
+        status = load_shards(dataset, root, err);
+    if (!status)
+        status = load_ours(dataset, root, err);
+    json_free(root);
+    free(text);
+    if (status)
+        dataset_close(dataset);
+    else
+        *ret_dataset = dataset;
+    return status;
+}

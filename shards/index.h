@@ -1,0 +1,81 @@
+/*
+ * index — what a shard's index and trailer hold, in memory and as bytes. docs/shard.md has the offset tables.
+ *
+ * Columns, not text: a million samples stay small. All arrays of a loaded index point into one block of memory, the bytes
+ * as they were read.
+ */
+#ifndef MILLRACE_SHARDS_INDEX_H
+#define MILLRACE_SHARDS_INDEX_H
+
+#include "base/err.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    SHARD_TRAILER_BYTES = 512,
+    SHARD_TAIL_BYTES = 1 << 20, /* one read of so much from the end holds most indexes */
+    SHARD_BLOCK_BYTES =
+        1 << 16, /* fields larger than this have a CRC32C a block, so that a part can be verified */
+    SHARD_FIELDS_MAX = 64,
+    SHARD_EXTENSION_BYTES_MAX = 48,  /* with the NUL */
+    SHARD_KEY_BYTES_MAX = 1024,      /* with the NUL that is not stored */
+    SHARD_INDEX_BYTES_MAX = 1 << 30, /* some 15 million samples */
+    SHARD_VERSION = 1,
+};
+
+/* The last 512 bytes of a shard. */
+struct shard_trailer {
+    uint32_t version, flags;
+    uint64_t index_offset, index_bytes, file_bytes, archive_end, samples;
+    uint32_t index_crc32c, fields;
+};
+
+void shard_trailer_encode(const struct shard_trailer *trailer, uint8_t bytes[SHARD_TRAILER_BYTES]);
+/* -EBADMSG: not a trailer, or one whose CRC or file_bytes does not hold (the file was appended to or cut). */
+int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file_bytes, const char *path,
+                         struct shard_trailer *ret_trailer, struct err *err);
+
+/* One field of one sample. size_bytes 0 and data_offset 0: the sample has no such field. */
+struct shard_field {
+    uint64_t data_offset;
+    uint64_t size_bytes;
+    uint32_t crc32c;
+    bool present;
+    const uint8_t *
+        block_crc32c; /* u32 little-endian each, one a SHARD_BLOCK_BYTES of the field; NULL for smaller fields */
+};
+
+struct shard_index; /* immutable once loaded: any thread may read it */
+
+/* Copies or takes nothing: decodes from bytes, which it copies once. Every offset and size is checked to lie within the archive,
+ * so that users of the index need not. -EBADMSG with the offset. */
+int shard_index_decode(const uint8_t *bytes, uint64_t count_bytes, const struct shard_trailer *trailer,
+                       const char *path, struct shard_index **ret_index, struct err *err);
+void shard_index_close(struct shard_index *index); /* NULL is fine */
+uint64_t shard_index_samples(const struct shard_index *index);
+uint32_t shard_index_fields(const struct shard_index *index);
+const char *shard_index_extension(const struct shard_index *index, uint32_t field);
+/* The field's number, or -1 where no sample has it. */
+int shard_index_find(const struct shard_index *index, const char *extension);
+/* The key, not NUL-terminated. */
+const char *shard_index_key(const struct shard_index *index, uint64_t sample, uint32_t *ret_bytes);
+void shard_index_field(const struct shard_index *index, uint64_t sample, uint32_t field,
+                       struct shard_field *ret_field);
+
+/* Building: samples in file order, each with its fields. */
+struct shard_index_builder;
+int shard_index_builder_open(struct shard_index_builder **ret_builder, struct err *err);
+void shard_index_builder_close(struct shard_index_builder *builder);
+int shard_index_builder_begin_sample(struct shard_index_builder *builder, const char *key, struct err *err);
+/* data: the member's bytes, of which CRCs are taken. -EEXIST: the sample has that extension already. -E2BIG: too many. */
+int shard_index_builder_add_field(struct shard_index_builder *builder, const char *extension,
+                                  uint64_t data_offset, const void *data, uint64_t size_bytes,
+                                  struct err *err);
+uint64_t shard_index_builder_samples(const struct shard_index_builder *builder);
+/* Appends the index, unpadded, to out; *ret_fields for the trailer. Fields stand in byte order of their extensions. */
+int shard_index_builder_encode(const struct shard_index_builder *builder, struct str *out,
+                               uint32_t *ret_fields, struct err *err);
+
+#endif

@@ -1,0 +1,232 @@
+/*
+ * index_builder — see index.h: building. Rows come sample by sample; columns are made from them at the end.
+ */
+#include "base/crc.h"
+#include "shards/index.h"
+#include "shards/index_layout.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One field of one sample, as it came. */
+struct row {
+    uint64_t size_bytes;
+    uint64_t blocks_at;                      /* the first of its CRCs in blocks */
+    uint32_t sample, data_block, crc, field; /* field: in order of first appearance */
+};
+
+struct shard_index_builder {
+    struct str keys, key_ends, rows, blocks; /* bytes, u32, struct row, u32 */
+    uint64_t samples;
+    uint32_t fields;
+    char extensions[SHARD_FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX];
+};
+
+int shard_index_builder_open(struct shard_index_builder **ret_builder, struct err *err)
+{
+    *ret_builder = calloc(1, sizeof **ret_builder);
+    return *ret_builder ? 0 : err_set(err, -ENOMEM, "out of memory for a shard index");
+}
+
+void shard_index_builder_close(struct shard_index_builder *builder)
+{
+    if (!builder)
+        return;
+    str_deinit(&builder->keys);
+    str_deinit(&builder->key_ends);
+    str_deinit(&builder->rows);
+    str_deinit(&builder->blocks);
+    free(builder);
+}
+
+static int check_memory(const struct shard_index_builder *builder, struct err *err)
+{
+    if (str_status(&builder->keys) || str_status(&builder->key_ends) || str_status(&builder->rows) ||
+        str_status(&builder->blocks))
+        return err_set(err, -ENOMEM, "out of memory for a shard index of %" PRIu64 " samples",
+                       builder->samples);
+    return 0;
+}
+
+int shard_index_builder_begin_sample(struct shard_index_builder *builder, const char *key, struct err *err)
+{
+    size_t bytes = strlen(key);
+    if (bytes == 0 || bytes >= SHARD_KEY_BYTES_MAX) {
+        err_set(err, -ENAMETOOLONG, "key of a sample is empty or too long");
+        err_at(err, key, ERR_NO_OFFSET);
+        err_expected(err, "1 to %d bytes", SHARD_KEY_BYTES_MAX - 1);
+        err_found(err, "%zu", bytes);
+        return -ENAMETOOLONG;
+    }
+    if (builder->samples == UINT32_MAX || builder->keys.bytes + bytes > UINT32_MAX)
+        return err_set(err, -E2BIG, "too many samples for one shard");
+    str_add(&builder->keys, key, bytes);
+    uint32_t end = (uint32_t)builder->keys.bytes;
+    str_add(&builder->key_ends, &end, sizeof end);
+    builder->samples++;
+    return check_memory(builder, err);
+}
+
+static int find_or_add_extension(struct shard_index_builder *builder, const char *extension,
+                                 uint32_t *ret_field, struct err *err)
+{
+    for (uint32_t f = 0; f < builder->fields; f++) {
+        if (strcmp(builder->extensions[f], extension) == 0) {
+            *ret_field = f;
+            return 0;
+        }
+    }
+    if (strlen(extension) >= SHARD_EXTENSION_BYTES_MAX || !extension[0])
+        return err_set(err, -ENAMETOOLONG, "extension \"%s\" is empty or longer than %d bytes", extension,
+                       SHARD_EXTENSION_BYTES_MAX - 1);
+    if (builder->fields == SHARD_FIELDS_MAX)
+        return err_set(err, -E2BIG, "extension \"%s\" would be the shard's %dth: too many", extension,
+                       SHARD_FIELDS_MAX + 1);
+    strcpy(builder->extensions[builder->fields], extension);
+    *ret_field = builder->fields++;
+    return 0;
+}
+
+/* Rows of the current sample stand at the end. */
+static bool has_field(const struct shard_index_builder *builder, uint32_t field)
+{
+    const struct row *rows = (const struct row *)(const void *)builder->rows.data;
+    for (size_t i = builder->rows.bytes / sizeof *rows; i > 0 && rows[i - 1].sample == builder->samples - 1;
+         i--)
+        if (rows[i - 1].field == field)
+            return true;
+    return false;
+}
+
+int shard_index_builder_add_field(struct shard_index_builder *builder, const char *extension,
+                                  uint64_t data_offset, const void *data, uint64_t size_bytes,
+                                  struct err *err)
+{
+    assert(builder->samples > 0 && data_offset > 0 && data_offset % INDEX_UNIT_BYTES == 0);
+    struct row row = {.size_bytes = size_bytes, .blocks_at = builder->blocks.bytes / 4};
+    row.sample = (uint32_t)(builder->samples - 1);
+    int status = find_or_add_extension(builder, extension, &row.field, err);
+    if (status)
+        return status;
+    if (has_field(builder, row.field))
+        return err_set(err, -EEXIST, "sample has two fields \"%s\"", extension);
+    if (data_offset / INDEX_UNIT_BYTES > UINT32_MAX)
+        return err_set(err, -EFBIG, "shard is larger than 2 TiB");
+    row.data_block = (uint32_t)(data_offset / INDEX_UNIT_BYTES);
+    row.crc = crc32c(0, data, size_bytes);
+    const uint8_t *bytes = data;
+    if (size_bytes > SHARD_BLOCK_BYTES) {
+        for (uint64_t at = 0; at < size_bytes; at += SHARD_BLOCK_BYTES) {
+            uint32_t crc = crc32c(0, bytes + at, bytes_min(SHARD_BLOCK_BYTES, size_bytes - at));
+            str_add(&builder->blocks, &crc, sizeof crc);
+        }
+    }
+    str_add(&builder->rows, &row, sizeof row);
+    return check_memory(builder, err);
+}
+
+uint64_t shard_index_builder_samples(const struct shard_index_builder *builder)
+{
+    return builder->samples;
+}
+
+static void pad(struct str *out, size_t start)
+{
+    size_t bytes = out->bytes - start;
+    str_add_fill(out, 0, bytes_round_up(bytes, INDEX_ALIGN_BYTES) - bytes);
+}
+
+/* rank[i]: the i-th field in byte order of extensions. */
+static void sort_extensions(const struct shard_index_builder *builder, uint32_t rank[SHARD_FIELDS_MAX])
+{
+    for (uint32_t f = 0; f < builder->fields; f++) {
+        uint32_t at = f;
+        for (; at > 0 && strcmp(builder->extensions[rank[at - 1]], builder->extensions[f]) > 0; at--)
+            rank[at] = rank[at - 1];
+        rank[at] = f;
+    }
+}
+
+/* What a field's columns need to know before they are written. */
+struct field_facts {
+    uint64_t present, size_max;
+};
+
+static void gather_facts(const struct shard_index_builder *builder,
+                         struct field_facts facts[SHARD_FIELDS_MAX])
+{
+    const struct row *rows = (const struct row *)(const void *)builder->rows.data;
+    memset(facts, 0, SHARD_FIELDS_MAX * sizeof facts[0]);
+    for (size_t i = 0; i < builder->rows.bytes / sizeof *rows; i++) {
+        facts[rows[i].field].present++;
+        if (rows[i].size_bytes > facts[rows[i].field].size_max)
+            facts[rows[i].field].size_max = rows[i].size_bytes;
+    }
+}
+
+/* The three columns of one field, then its block CRCs into blocks. out has the room. */
+static void add_columns(const struct shard_index_builder *builder, uint32_t field, uint32_t width,
+                        struct str *out, struct str *blocks)
+{
+    size_t narrow = bytes_round_up(4 * builder->samples, INDEX_ALIGN_BYTES);
+    size_t wide = bytes_round_up(width * builder->samples, INDEX_ALIGN_BYTES);
+    size_t start = out->bytes;
+    str_add_fill(out, 0, 2 * narrow + wide);
+    if (str_status(out))
+        return;
+    char *data_block = out->data + start, *size = data_block + narrow, *crc = size + wide;
+    const struct row *rows = (const struct row *)(const void *)builder->rows.data;
+    for (size_t i = 0; i < builder->rows.bytes / sizeof *rows; i++) {
+        const struct row *row = &rows[i];
+        if (row->field != field)
+            continue;
+        bytes_put_u32(data_block + 4 * (size_t)row->sample, row->data_block);
+        memcpy(size + width * (size_t)row->sample, &row->size_bytes, width); /* little-endian */
+        bytes_put_u32(crc + 4 * (size_t)row->sample, row->crc);
+        if (row->size_bytes > SHARD_BLOCK_BYTES)
+            str_add(blocks, builder->blocks.data + 4 * row->blocks_at, 4 * index_block_crcs(row->size_bytes));
+    }
+}
+
+int shard_index_builder_encode(const struct shard_index_builder *builder, struct str *out,
+                               uint32_t *ret_fields, struct err *err)
+{
+    uint32_t rank[SHARD_FIELDS_MAX];
+    struct field_facts facts[SHARD_FIELDS_MAX];
+    struct str blocks = {0};
+    sort_extensions(builder, rank);
+    gather_facts(builder, facts);
+    size_t start = out->bytes;
+    uint8_t header[INDEX_HEADER_BYTES];
+    bytes_put_u32(header, SHARD_VERSION);
+    bytes_put_u32(header + 4, builder->fields);
+    bytes_put_u64(header + 8, builder->samples);
+    bytes_put_u64(header + 16, builder->keys.bytes);
+    bytes_put_u64(header + 24, builder->blocks.bytes / 4);
+    str_add(out, header, sizeof header);
+    for (uint32_t i = 0; i < builder->fields; i++) {
+        uint8_t entry[INDEX_FIELD_BYTES] = {0};
+        strcpy((char *)entry, builder->extensions[rank[i]]);
+        bytes_put_u32(entry + SHARD_EXTENSION_BYTES_MAX, facts[rank[i]].size_max > UINT32_MAX ? 8 : 4);
+        bytes_put_u64(entry + SHARD_EXTENSION_BYTES_MAX + 8, facts[rank[i]].present);
+        str_add(out, entry, sizeof entry);
+    }
+    str_add(out, str_text(&builder->key_ends), builder->key_ends.bytes);
+    pad(out, start);
+    str_add(out, str_text(&builder->keys), builder->keys.bytes);
+    pad(out, start);
+    for (uint32_t i = 0; i < builder->fields; i++)
+        add_columns(builder, rank[i], facts[rank[i]].size_max > UINT32_MAX ? 8 : 4, out, &blocks);
+    str_add(out, str_text(&blocks), blocks.bytes);
+    int status = str_status(out) || str_status(&blocks) ? -ENOMEM : 0;
+    str_deinit(&blocks);
+    if (status)
+        return err_set(err, status, "out of memory for a shard index of %" PRIu64 " samples",
+                       builder->samples);
+    if (out->bytes - start > SHARD_INDEX_BYTES_MAX)
+        return err_set(err, -E2BIG, "too many samples for one shard: %" PRIu64, builder->samples);
+    *ret_fields = builder->fields;
+    return 0;
+}

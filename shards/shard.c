@@ -1,0 +1,97 @@
+/*
+ * shard — see shard.h: opening. Writing is shard_writer.c.
+ */
+#include "shards/shard.h"
+
+#include "base/bytes.h"
+#include "io/whole.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int too_small(const char *path, uint64_t file_bytes, struct err *err)
+{
+    err_set(err, -EBADMSG, "file is too small for a shard");
+    err_at(err, path, 0);
+    err_expected(err, "at least %d bytes", SHARD_TRAILER_BYTES);
+    err_found(err, "%" PRIu64, file_bytes);
+    return -EBADMSG;
+}
+
+/* Reads the index, of which the tail may hold all or a part. */
+static int load_index(struct shard *shard, struct io_queue *queue, const uint8_t *tail, uint64_t tail_offset,
+                      struct err *err)
+{
+    const struct shard_trailer *trailer = &shard->trailer;
+    if (trailer->index_offset >= tail_offset)
+        return shard_index_decode(tail + (trailer->index_offset - tail_offset), trailer->index_bytes, trailer,
+                                  shard->path, &shard->index, err);
+    uint8_t *bytes = malloc(trailer->index_bytes + 1);
+    if (!bytes)
+        return err_set(err, -ENOMEM, "out of memory for a shard index of %" PRIu64 " bytes",
+                       trailer->index_bytes);
+    int status = io_read_exact(queue, shard->io, shard->file, shard->path, trailer->index_offset, bytes,
+                               trailer->index_bytes, err);
+    if (!status)
+        status = shard_index_decode(bytes, trailer->index_bytes, trailer, shard->path, &shard->index, err);
+    free(bytes);
+    return status;
+}
+
+static int load_tail(struct shard *shard, struct io_queue *queue, struct err *err)
+{
+    uint64_t file_bytes = shard->io->ops->file_size(shard->file);
+    if (file_bytes < SHARD_TRAILER_BYTES)
+        return too_small(shard->path, file_bytes, err);
+    uint64_t tail_bytes = bytes_min(file_bytes, SHARD_TAIL_BYTES);
+    uint8_t *tail = malloc(tail_bytes);
+    if (!tail)
+        return err_set(err, -ENOMEM, "out of memory for a shard's tail");
+    int status = io_read_exact(queue, shard->io, shard->file, shard->path, file_bytes - tail_bytes, tail,
+                               tail_bytes, err);
+    if (!status)
+        status = shard_trailer_decode(tail + tail_bytes - SHARD_TRAILER_BYTES, file_bytes, shard->path,
+                                      &shard->trailer, err);
+    if (!status)
+        status = load_index(shard, queue, tail, file_bytes - tail_bytes, err);
+    free(tail);
+    return status;
+}
+
+int shard_open(struct io *io, const char *path, struct shard **ret_shard, struct err *err)
+{
+    struct io_queue *queue = NULL;
+    struct shard *shard = calloc(1, sizeof *shard);
+    if (!shard)
+        return err_set(err, -ENOMEM, "out of memory for a shard");
+    shard->io = io;
+    int status = 0;
+    if ((size_t)snprintf(shard->path, sizeof shard->path, "%s", path) >= sizeof shard->path)
+        status = err_set(err, -ENAMETOOLONG, "path of a shard is too long");
+    if (!status)
+        status = io->ops->file_open(io, path, &shard->file, err);
+    if (!status)
+        status = io->ops->queue_open(io, 1, &queue, err);
+    if (!status)
+        status = load_tail(shard, queue, err);
+    if (queue)
+        io->ops->queue_close(queue);
+    if (status)
+        shard_close(shard);
+    else
+        *ret_shard = shard;
+    return status;
+}
+
+void shard_close(struct shard *shard)
+{
+    if (!shard)
+        return;
+    shard_index_close(shard->index);
+    if (shard->file)
+        shard->io->ops->file_close(shard->file);
+    free(shard);
+}

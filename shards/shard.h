@@ -1,0 +1,49 @@
+/*
+ * shard — one shard file: written member by member, and opened by one read of its tail.
+ *
+ * Writing goes through an io set with one file, so a shard appears whole or not at all. Members are collected into large
+ * buffers; the writer's caller is the only thread.
+ */
+#ifndef MILLRACE_SHARDS_SHARD_H
+#define MILLRACE_SHARDS_SHARD_H
+
+#include "io/io.h"
+#include "shards/index.h"
+
+/* A shard open for reading. Immutable once open; file and index may be used by all threads. */
+struct shard {
+    struct io *io; /* borrowed */
+    struct io_file *file;
+    struct shard_trailer trailer;
+    struct shard_index *index;
+    char path[IO_PATH_BYTES_MAX];
+};
+
+/* Reads the tail, checks trailer and index. -EBADMSG with advice where it is no shard of ours (`millrace index`). */
+int shard_open(struct io *io, const char *path, struct shard **ret_shard, struct err *err);
+void shard_close(struct shard *shard); /* NULL is fine */
+
+/* What is known of a shard once it is written. */
+struct shard_summary {
+    uint64_t samples, file_bytes,
+        field_bytes; /* field_bytes: data of all members, without tar's headers and padding */
+    uint64_t xxh3;   /* XXH3-64 of the file */
+    uint32_t index_crc32c;
+};
+
+struct shard_writer;
+/* replace: as in io_set_options. */
+int shard_writer_open(struct io *io, const char *path, bool replace, struct shard_writer **ret_writer,
+                      struct err *err);
+/* A sample is its key and then its fields, in byte order of their extensions. The data is copied. */
+int shard_writer_begin_sample(struct shard_writer *writer, const char *key, struct err *err);
+int shard_writer_add_field(struct shard_writer *writer, const char *extension, const void *data,
+                           uint64_t size_bytes, struct err *err);
+/* What the archive would weigh if it ended now, index included approximately: for deciding where to cut. */
+uint64_t shard_writer_bytes(const struct shard_writer *writer);
+uint64_t shard_writer_samples(const struct shard_writer *writer);
+/* Ends the archive, writes index and trailer, publishes. Frees the writer, also where it fails. */
+int shard_writer_commit(struct shard_writer *writer, struct shard_summary *ret_summary, struct err *err);
+void shard_writer_abort(struct shard_writer *writer); /* NULL is fine */
+
+#endif
