@@ -1,0 +1,219 @@
+/*
+ * comm — one rank by itself, and what comm.c adds to any backend, by a backend made for the test.
+ */
+#include "comm/comm.h"
+#include "base/clock.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <string.h>
+
+static struct comm *open_self(void)
+{
+    struct err err = {0};
+    struct comm *comm = NULL;
+    assert_ok(comm_self_open(&comm, &err), &err);
+    assert_int_equal(comm->rank, 0);
+    assert_int_equal(comm->ranks, 1);
+    return comm;
+}
+
+static void a_lone_rank_gathers_and_reduces_its_own(void **state)
+{
+    (void)state;
+    struct comm *comm = open_self();
+    struct comm_options options = {.what = "the test"};
+    struct comm_work work;
+    struct err err = {0};
+    const float send[5] = {1, -2, 3.5f, 0x1p-149f, -0.0f};
+    float receive[5] = {0}, in_place[5];
+    assert_ok(comm->ops->all_gather(comm, send, receive, sizeof send, &options, &work, &err), &err);
+    assert_ok(comm_wait(comm, &work, &err), &err);
+    assert_memory_equal(send, receive, sizeof send);
+    for (int order = COMM_CANONICAL; order <= COMM_FAST; order++) {
+        memset(receive, 0, sizeof receive);
+        assert_ok(comm->ops->reduce_scatter(comm, send, receive, 5, DTYPE_F32, (enum comm_order)order,
+                                            &options, &work, &err),
+                  &err);
+        assert_ok(comm_wait(comm, &work, &err), &err);
+        assert_memory_equal(send, receive, sizeof send);
+    }
+    memcpy(in_place, send, sizeof send);
+    assert_ok(comm->ops->all_gather(comm, in_place, in_place, sizeof send, NULL, &work, &err), &err);
+    assert_ok(comm_wait(comm, &work, &err), &err);
+    assert_memory_equal(send, in_place, sizeof send);
+    int64_t values[2] = {INT64_MIN, 3};
+    assert_ok(comm->ops->all_reduce_i64(comm, values, 2, COMM_SUM, &options, &work, &err), &err);
+    assert_ok(comm_wait(comm, &work, &err), &err);
+    assert_true(values[0] == INT64_MIN && values[1] == 3);
+    comm_close(comm);
+    comm_close(NULL);
+}
+
+static void all_to_all_moves_the_one_slice(void **state)
+{
+    (void)state;
+    struct comm *comm = open_self();
+    struct comm_work work;
+    struct err err = {0};
+    char receive[10] = "..........";
+    const size_t send_offset = 2, receive_offset = 5, bytes = 3, none = 0;
+    assert_ok(comm->ops->all_to_all(comm, "abcdefg", &send_offset, &bytes, receive, &receive_offset, &bytes,
+                                    NULL, &work, &err),
+              &err);
+    assert_ok(comm_wait(comm, &work, &err), &err);
+    assert_memory_equal(receive, ".....cde..", 10);
+    assert_ok(comm->ops->all_to_all(comm, NULL, &none, &none, NULL, &none, &none, NULL, &work, &err), &err);
+    assert_ok(comm_wait(comm, &work, &err), &err);
+    comm_close(comm);
+}
+
+static void letters_to_oneself_arrive_by_tag_in_order(void **state)
+{
+    (void)state;
+    struct comm *comm = open_self();
+    struct comm_work work;
+    struct err err = {0};
+    char text[4] = "";
+    static const struct {
+        const char *text;
+        int tag;
+    } sent[] = {{"one", 1}, {"two", 2}, {"uno", 1}};
+    for (size_t i = 0; i < 3; i++)
+        assert_ok(comm->ops->send(comm, sent[i].text, 4, 0, sent[i].tag, NULL, &work, &err), &err);
+    static const struct {
+        const char *text;
+        int tag;
+    } expected[] = {{"two", 2}, {"one", 1}, {"uno", 1}};
+    for (size_t i = 0; i < 3; i++) {
+        assert_ok(comm->ops->receive(comm, text, 4, 0, expected[i].tag, NULL, &work, &err), &err);
+        assert_ok(comm_wait(comm, &work, &err), &err);
+        assert_string_equal(text, expected[i].text);
+    }
+    assert_true(comm->ops->receive(comm, text, 4, 0, 1, NULL, &work, &err) < 0); /* would hang for ever */
+    assert_ok(comm->ops->send(comm, "x", 2, 0, 9, NULL, &work, &err), &err);
+    assert_int_equal(comm->ops->receive(comm, text, 4, 0, 9, NULL, &work, &err), -EIO);
+    comm_close(comm); /* with a letter unread: no leak */
+}
+
+static void after_abort_everything_ends_as_aborted(void **state)
+{
+    (void)state;
+    struct comm *comm = open_self();
+    struct comm_work work;
+    struct err err = {0};
+    char receive[4] = "old";
+    comm->ops->abort(comm);
+    assert_ok(comm->ops->all_gather(comm, "new", receive, 4, &(struct comm_options){.what = "the gathering"},
+                                    &work, &err),
+              &err);
+    assert_int_equal(comm_wait(comm, &work, &err), -ECONNABORTED);
+    assert_non_null(strstr(err.what, "the gathering"));
+    assert_string_equal(receive, "old");
+    assert_int_equal(comm_barrier(comm, NULL, &err), -ECONNABORTED);
+    comm_close(comm);
+}
+
+static void split_gives_a_communicator_or_none(void **state)
+{
+    (void)state;
+    struct comm *comm = open_self(), *part = NULL;
+    struct err err = {0};
+    assert_ok(comm->ops->split(comm, 3, 7, &part, &err), &err);
+    assert_int_equal(part->ranks, 1);
+    assert_ok(comm_barrier(part, NULL, &err), &err);
+    comm_close(part);
+    assert_ok(comm->ops->split(comm, -1, 0, &part, &err), &err);
+    assert_null(part);
+    comm_close(comm);
+}
+
+/* A backend of two ranks, the other of which is played by the test. */
+struct stage {
+    struct comm comm;
+    int64_t other_value;  /* what the other rank puts into a sum */
+    int tests_until_done; /* negative: never */
+    int status;
+};
+
+static int stage_all_reduce(struct comm *comm, int64_t *values, size_t count, enum comm_i64_op op,
+                            const struct comm_options *options, struct comm_work *work, struct err *err)
+{
+    (void)op, (void)err;
+    struct stage *stage = (struct stage *)comm;
+    assert_int_equal(count, 1);
+    values[0] += stage->other_value;
+    *work = (struct comm_work){.comm = comm,
+                               .deadline_ns = options ? options->deadline_ns : 0,
+                               .what = options ? options->what : NULL};
+    return 0;
+}
+
+static int stage_test(struct comm_work *work, bool *ret_done, struct err *err)
+{
+    (void)err;
+    struct stage *stage = (struct stage *)work->comm;
+    if (stage->tests_until_done > 0)
+        stage->tests_until_done--;
+    work->done = stage->tests_until_done == 0;
+    work->status = work->done ? stage->status : 0;
+    *ret_done = work->done;
+    return 0;
+}
+
+static const struct comm_ops stage_ops = {
+    .name = "stage", .all_reduce_i64 = stage_all_reduce, .test = stage_test};
+
+static void waiting_makes_progress_until_done(void **state)
+{
+    (void)state;
+    struct stage stage = {.comm = {.ops = &stage_ops, .rank = 1, .ranks = 2}, .tests_until_done = 5};
+    struct err err = {0};
+    assert_ok(comm_barrier(&stage.comm, NULL, &err), &err);
+    assert_int_equal(stage.tests_until_done, 0);
+    stage.status = -EIO;
+    assert_int_equal(comm_barrier(&stage.comm, NULL, &err), -EIO);
+}
+
+static void a_late_collective_names_itself(void **state)
+{
+    (void)state;
+    struct stage stage = {.comm = {.ops = &stage_ops, .rank = 1, .ranks = 2}, .tests_until_done = -1};
+    struct comm_options options = {.deadline_ns = clock_now_ns() + 20000000,
+                                   .what = "the gradients of step 7"};
+    struct err err = {0};
+    uint64_t before = clock_now_ns();
+    assert_int_equal(comm_barrier(&stage.comm, &options, &err), -ETIMEDOUT);
+    assert_true(clock_now_ns() - before >= 19000000);
+    assert_non_null(strstr(err.what, "the gradients of step 7"));
+    assert_non_null(strstr(err.what, "rank 1 of 2"));
+}
+
+static void ranks_agree_only_if_none_failed(void **state)
+{
+    (void)state;
+    struct stage stage = {.comm = {.ops = &stage_ops, .rank = 1, .ranks = 2}};
+    struct err err = {0};
+    assert_int_equal(comm_agree(&stage.comm, 0, NULL, &err), 0);
+    err_set(&err, -ENOSPC, "my own trouble");
+    assert_int_equal(comm_agree(&stage.comm, -ENOSPC, NULL, &err), -ENOSPC);
+    assert_string_equal(err.what, "my own trouble");
+    stage.other_value = 1;
+    assert_int_equal(comm_agree(&stage.comm, 0, NULL, &err), -EREMOTEIO);
+    assert_int_equal(comm_agree(&stage.comm, -EIO, NULL, NULL), -EIO);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lone_rank_gathers_and_reduces_its_own),
+        cmocka_unit_test(all_to_all_moves_the_one_slice),
+        cmocka_unit_test(letters_to_oneself_arrive_by_tag_in_order),
+        cmocka_unit_test(after_abort_everything_ends_as_aborted),
+        cmocka_unit_test(split_gives_a_communicator_or_none),
+        cmocka_unit_test(waiting_makes_progress_until_done),
+        cmocka_unit_test(a_late_collective_names_itself),
+        cmocka_unit_test(ranks_agree_only_if_none_failed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
