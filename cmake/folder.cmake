@@ -1,0 +1,27 @@
+# mr_flags: how every line of ours is compiled. -ffp-contract=off keeps the bits the same whatever the compiler
+# fuses; the trapping and errno options only let it vectorise, they change no result.
+add_library(mr_flags INTERFACE)
+target_compile_definitions(mr_flags INTERFACE _GNU_SOURCE _FILE_OFFSET_BITS=64 MILLRACE_VERSION="${PROJECT_VERSION}")
+target_compile_options(mr_flags INTERFACE
+  -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla -Wwrite-strings
+  -Wno-missing-field-initializers
+  -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing)
+
+set(MR_SANITIZE "" CACHE STRING "sanitizers to build with: address,undefined or thread")
+if(MR_SANITIZE)
+  target_compile_options(mr_flags INTERFACE -fsanitize=${MR_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(mr_flags INTERFACE -fsanitize=${MR_SANITIZE})
+  target_compile_definitions(mr_flags INTERFACE MR_SANITIZED=1)
+endif()
+
+# mr_folder(NAME SOURCES a.c ... USES base io ... LIBS PkgConfig::X ...): one static library a folder.
+function(mr_folder name)
+  cmake_parse_arguments(F "" "" "SOURCES;USES;LIBS" ${ARGN})
+  add_library(mr_${name} STATIC ${F_SOURCES})
+  target_include_directories(mr_${name} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_link_libraries(mr_${name} PUBLIC mr_flags Threads::Threads m)
+  foreach(used IN LISTS F_USES)
+    target_link_libraries(mr_${name} PUBLIC mr_${used})
+  endforeach()
+  target_link_libraries(mr_${name} PUBLIC ${F_LIBS})
+endfunction()
