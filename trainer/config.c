@@ -1,0 +1,351 @@
+/*
+ * config — see config.h.
+ */
+#include "trainer/config.h"
+
+#include "base/json.h"
+#include "base/json_writer.h"
+#include "trainer/yaml.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Reads one field from its values; 0, -EINVAL (no such value), -ERANGE. */
+static int read_value(const struct config_field *field, const char *const *values, size_t count, void *target)
+{
+    const char *text = count > 0 ? values[0] : "";
+    if (count != (field->kind == CONFIG_PAIR ? 2 : 1))
+        return -EINVAL;
+    double reals[2];
+    if (field->kind == CONFIG_REAL || field->kind == CONFIG_FRACTION || field->kind == CONFIG_PAIR) {
+        for (size_t i = 0; i < count; i++) {
+            char *end;
+            reals[i] = strtod(values[i], &end);
+            if (end == values[i])
+                return -EINVAL;
+            if (field->kind == CONFIG_FRACTION && *end == '%') {
+                reals[i] /= 100;
+                end++;
+            }
+            if (*end || !isfinite(reals[i]))
+                return -EINVAL;
+            if (reals[i] < field->least || reals[i] > field->most)
+                return -ERANGE;
+        }
+        memcpy(target, reals, count * sizeof reals[0]);
+        return 0;
+    }
+    uint64_t number;
+    char *end;
+    switch (field->kind) {
+    case CONFIG_TEXT:
+        if (strlen(text) >= field->bytes)
+            return -ERANGE;
+        snprintf(target, field->bytes, "%s", text);
+        return 0;
+    case CONFIG_BOOL:
+        if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
+            return -EINVAL;
+        *(bool *)target = text[0] == 't';
+        return 0;
+    case CONFIG_SIZE:
+        if (str_parse_size(text, &number))
+            return -EINVAL;
+        break;
+    case CONFIG_COUNT_AUTO:
+        if (strcmp(text, "auto") == 0) {
+            *(uint64_t *)target = 0;
+            return 0;
+        }
+        /* fall through */
+    case CONFIG_COUNT:
+        if (text[0] < '0' || text[0] > '9')
+            return -EINVAL;
+        errno = 0;
+        number = strtoull(text, &end, 10);
+        if (*end)
+            return -EINVAL;
+        if (errno)
+            return -ERANGE;
+        break;
+    case CONFIG_CHOICE:
+        for (uint32_t i = 0; field->choices[i]; i++) {
+            if (strcmp(text, field->choices[i]) == 0) {
+                *(uint32_t *)target = i;
+                return 0;
+            }
+        }
+        return -EINVAL;
+    default:
+        return -EINVAL;
+    }
+    if ((double)number < field->least || (double)number > field->most)
+        return -ERANGE;
+    *(uint64_t *)target = number;
+    return 0;
+}
+
+/* What a field takes, for messages. */
+static void describe(const struct config_field *field, char *text, size_t bytes)
+{
+    static const char *const names[] = {
+        [CONFIG_TEXT] = "text",
+        [CONFIG_BOOL] = "true or false",
+        [CONFIG_COUNT] = "a whole number",
+        [CONFIG_COUNT_AUTO] = "a whole number or auto",
+        [CONFIG_SIZE] = "a size such as 64MiB",
+        [CONFIG_REAL] = "a number",
+        [CONFIG_FRACTION] = "a part such as 0.01 or 1%",
+        [CONFIG_PAIR] = "two numbers in brackets",
+    };
+    if (field->kind == CONFIG_CHOICE) {
+        size_t used = (size_t)snprintf(text, bytes, "one of");
+        for (size_t i = 0; field->choices[i] && used < bytes; i++)
+            used += (size_t)snprintf(text + used, bytes - used, "%s %s", i ? "," : "", field->choices[i]);
+    } else if (field->kind == CONFIG_TEXT) {
+        snprintf(text, bytes, "text of less than %zu bytes", field->bytes);
+    } else if (field->kind == CONFIG_BOOL) {
+        snprintf(text, bytes, "%s", names[field->kind]);
+    } else {
+        snprintf(text, bytes, "%s from %.15g to %.15g", names[field->kind], field->least, field->most);
+    }
+}
+
+struct reading {
+    struct train_config *config;
+    const char *name;
+    const char *const *seen_paths;
+    struct err *err;
+};
+
+static int unknown_key(const struct reading *reading, const struct yaml_leaf *leaf)
+{
+    size_t count;
+    const struct config_field *fields = config_fields(&count);
+    const char *keys[256];
+    for (size_t i = 0; i < count && i < 256; i++)
+        keys[i] = fields[i].key;
+    const char *nearest = str_nearest(leaf->path, keys, count);
+    err_set(reading->err, -EINVAL, "unknown key %s at line %d", leaf->path, leaf->line);
+    err_at(reading->err, reading->name, ERR_NO_OFFSET);
+    if (nearest)
+        err_advise(reading->err, "did you mean %s?", nearest);
+    else
+        err_advise(reading->err, "`millrace help config` lists all keys");
+    return -EINVAL;
+}
+
+static int read_leaf(void *context, const struct yaml_leaf *leaf)
+{
+    struct reading *reading = context;
+    size_t count;
+    const struct config_field *fields = config_fields(&count);
+    for (size_t i = 0; i < count; i++) {
+        const struct config_field *field = &fields[i];
+        if (strcmp(leaf->path, field->key) != 0)
+            continue;
+        if (read_value(field, leaf->values, leaf->values_count, (char *)reading->config + field->offset) == 0)
+            return 0;
+        char wanted[ERR_TEXT_BYTES_MAX];
+        describe(field, wanted, sizeof wanted);
+        err_set(reading->err, -EINVAL, "wrong value of %s at line %d", field->key, leaf->line);
+        err_at(reading->err, reading->name, ERR_NO_OFFSET);
+        err_expected(reading->err, "%s", wanted);
+        err_found(reading->err, "%.200s%s", leaf->values_count ? leaf->values[0] : "nothing",
+                  leaf->values_count > 1 ? ", ..." : "");
+        return -EINVAL;
+    }
+    return unknown_key(reading, leaf);
+}
+
+void config_set_defaults(struct train_config *config)
+{
+    memset(config, 0, sizeof *config);
+    struct reading reading = {.config = config, .name = "defaults"};
+    size_t count;
+    const struct config_field *fields = config_fields(&count);
+    for (size_t i = 0; i < count; i++) {
+        char text[2 * YAML_VALUE_BYTES_MAX];
+        int length = snprintf(text, sizeof text, "%s: %s", fields[i].key, fields[i].default_text);
+        yaml_walk(text, (size_t)length, reading.name, read_leaf, &reading, NULL);
+    }
+}
+
+static int apply_set(struct train_config *config, const char *set, struct err *err)
+{
+    const char *equals = strchr(set, '=');
+    if (!equals || equals == set) {
+        err_set(err, -EINVAL, "--set needs key=value");
+        err_found(err, "%.200s", set);
+        return -EINVAL;
+    }
+    struct str text = {0};
+    str_add(&text, set, (size_t)(equals - set));
+    str_add_text(&text, ": ");
+    str_add_text(&text, equals + 1);
+    struct reading reading = {.config = config, .name = "--set", .err = err};
+    int status = str_status(&text);
+    if (!status)
+        status = yaml_walk(text.data, text.bytes, reading.name, read_leaf, &reading, err);
+    str_deinit(&text);
+    return status;
+}
+
+int config_parse(const char *text, size_t bytes, const char *name, const char *const *sets, size_t sets_count,
+                 struct train_config *ret_config, struct err *err)
+{
+    struct train_config *config = malloc(sizeof *config);
+    if (!config)
+        return err_set(err, -ENOMEM, "out of memory for a configuration");
+    config_set_defaults(config);
+    struct reading reading = {.config = config, .name = name, .err = err};
+    int status = yaml_walk(text, bytes, name, read_leaf, &reading, err);
+    for (size_t i = 0; i < sets_count && !status; i++)
+        status = apply_set(config, sets[i], err);
+    if (!status)
+        status = config_check(config, name, err);
+    if (!status)
+        *ret_config = *config;
+    free(config);
+    return status;
+}
+
+static void add_value(struct str *out, const struct config_field *field, const void *source)
+{
+    const double *reals = source;
+    switch (field->kind) {
+    case CONFIG_TEXT: {
+        struct json_writer writer = {.out = out};
+        json_write_string(&writer, NULL, source);
+        break;
+    }
+    case CONFIG_BOOL:
+        str_add_text(out, *(const bool *)source ? "true" : "false");
+        break;
+    case CONFIG_COUNT_AUTO:
+        if (*(const uint64_t *)source == 0) {
+            str_add_text(out, "auto");
+            break;
+        }
+        /* fall through */
+    case CONFIG_COUNT:
+    case CONFIG_SIZE:
+        str_add_format(out, "%llu", (unsigned long long)*(const uint64_t *)source);
+        break;
+    case CONFIG_REAL:
+    case CONFIG_FRACTION: {
+        struct json_writer writer = {.out = out};
+        json_write_f64(&writer, NULL, reals[0]);
+        break;
+    }
+    case CONFIG_PAIR: {
+        struct json_writer writer = {.out = out};
+        json_begin_array(&writer, NULL);
+        json_write_f64(&writer, NULL, reals[0]);
+        json_write_f64(&writer, NULL, reals[1]);
+        json_end_array(&writer);
+        break;
+    }
+    case CONFIG_CHOICE:
+        str_add_text(out, field->choices[*(const uint32_t *)source]);
+        break;
+    }
+}
+
+void config_print(const struct train_config *config, struct str *out)
+{
+    size_t count;
+    const struct config_field *fields = config_fields(&count);
+    const char *open = ""; /* the path of the mapping that the last line stood in, with its dot */
+    size_t open_bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        const char *key = fields[i].key, *last_dot = strrchr(key, '.');
+        size_t folder_bytes = last_dot ? (size_t)(last_dot + 1 - key) : 0;
+        int depth = 0;
+        for (const char *part = key; part < key + folder_bytes; depth++) {
+            const char *dot = strchr(part, '.');
+            size_t upto = (size_t)(dot + 1 - key);
+            if (upto > open_bytes || strncmp(open, key, upto) != 0)
+                str_add_format(out, "%*s%.*s:\n", 2 * depth, "", (int)(dot - part), part);
+            part = dot + 1;
+        }
+        open = key;
+        open_bytes = folder_bytes;
+        str_add_format(out, "%*s%s: ", 2 * depth, "", key + folder_bytes);
+        add_value(out, &fields[i], (const char *)config + fields[i].offset);
+        str_add_text(out, "\n");
+    }
+}
+
+void config_print_json(const struct train_config *config, struct str *out)
+{
+    size_t count;
+    const struct config_field *fields = config_fields(&count);
+    struct json_writer writer = {.out = out};
+    struct str value = {0};
+    json_begin_object(&writer, NULL);
+    for (size_t i = 0; i < count; i++) {
+        str_clear(&value);
+        add_value(&value, &fields[i], (const char *)config + fields[i].offset);
+        bool is_word = fields[i].kind == CONFIG_CHOICE || strcmp(str_text(&value), "auto") == 0;
+        if (is_word)
+            json_write_string(&writer, fields[i].key, str_text(&value));
+        else
+            json_write_raw(&writer, fields[i].key, str_text(&value), value.bytes);
+    }
+    json_end_object(&writer);
+    str_deinit(&value);
+}
+
+/* A saved JSON value as the text that add_value gives. */
+static void saved_text(const struct json_t *node, struct str *out)
+{
+    struct json_writer writer = {.out = out};
+    uint64_t count;
+    double real;
+    bool truth;
+    const char *text;
+    if (json_u64(node, &count) == 0)
+        str_add_format(out, "%llu", (unsigned long long)count);
+    else if (json_f64(node, &real) == 0)
+        json_write_f64(&writer, NULL, real);
+    else if (json_bool(node, &truth) == 0)
+        str_add_text(out, truth ? "true" : "false");
+    else if (json_text(node, &text) == 0)
+        str_add_text(out, text);
+    else if (json_kind(node) == JSON_KIND_ARRAY && json_count(node) == 2) {
+        json_begin_array(&writer, NULL);
+        for (size_t i = 0; i < 2; i++)
+            json_write_f64(&writer, NULL, json_f64(json_at(node, i), &real) == 0 ? real : NAN);
+        json_end_array(&writer);
+    }
+}
+
+void config_compare(const struct train_config *config, const struct json_t *saved,
+                    void (*differs)(void *context, const struct config_field *field, const char *saved_text,
+                                    const char *now_text),
+                    void *context)
+{
+    size_t count;
+    const struct config_field *fields = config_fields(&count);
+    struct str before = {0}, now = {0};
+    for (size_t i = 0; i < count; i++) {
+        const struct json_t *node = json_get(saved, fields[i].key);
+        if (!node)
+            continue; /* saved before the field existed */
+        str_clear(&before);
+        str_clear(&now);
+        saved_text(node, &before);
+        if (fields[i].kind == CONFIG_TEXT)
+            str_add_text(&now, (const char *)config + fields[i].offset);
+        else
+            add_value(&now, &fields[i], (const char *)config + fields[i].offset);
+        if (strcmp(str_text(&before), str_text(&now)) != 0)
+            differs(context, &fields[i], str_text(&before), str_text(&now));
+    }
+    str_deinit(&now);
+    str_deinit(&before);
+}

@@ -1,0 +1,144 @@
+/*
+ * config — what a training run is told: one YAML file, `--set a.b=value` over it, defaults below it.
+ *
+ * One table of fields (config_fields) drives the parsing, `--set`, the printing, `millrace help config` and the comparison at a
+ * resume. Unknown keys, wrong types and contradictions are errors that name file, line and the nearest key.
+ */
+#ifndef MILLRACE_TRAINER_CONFIG_H
+#define MILLRACE_TRAINER_CONFIG_H
+
+#include "base/err.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct json_t;
+
+enum { CONFIG_TEXT_BYTES_MAX = 1024 };
+
+enum config_save_error { CONFIG_SAVE_ERROR_CONTINUE, CONFIG_SAVE_ERROR_STOP };
+
+enum config_resume { CONFIG_RESUME_AUTO, CONFIG_RESUME_NEVER, CONFIG_RESUME_PATH };
+
+/* The effective configuration. Fields stand as in the YAML; 0 in a field documented as "auto" is resolved by who uses it. */
+struct train_config {
+    struct {
+        char dir[CONFIG_TEXT_BYTES_MAX];
+        uint64_t seed;
+        uint64_t steps; /* 0: epochs say */
+        uint64_t epochs;
+    } run;
+    uint32_t device;  /* 0: auto, 1: cpu */
+    uint64_t threads; /* of compute; 0: one a CPU */
+    struct {
+        char train[CONFIG_TEXT_BYTES_MAX], val[CONFIG_TEXT_BYTES_MAX];
+        uint32_t order;              /* enum order_kind */
+        uint64_t lanes, window, run; /* 0: auto */
+        uint64_t workers;            /* 0: auto */
+        uint64_t memory_bytes;
+        struct {
+            uint32_t policy; /* enum loader_bad_policy */
+            double limit;    /* part of the samples delivered */
+        } bad_samples;
+        struct {
+            char field[48];
+            uint64_t size;
+            uint32_t crop; /* enum crop_kind */
+            double scale_min, scale_max;
+            bool flip;
+        } image;
+        struct {
+            char field[48];
+            uint64_t block; /* 0: no text */
+        } text;
+    } data;
+    struct {
+        uint32_t type; /* enum model_type */
+        uint64_t layers, heads, width, mlp_ratio, patch, classes, vocabulary;
+    } model;
+    struct {
+        uint64_t global, micro;
+        bool sync_each;
+    } batch;
+    struct {
+        uint32_t type;                                         /* 0: adamw */
+        double lr, beta1, beta2, eps, weight_decay, clip_norm; /* clip_norm 0: none */
+    } optimizer;
+    struct {
+        uint32_t type; /* enum schedule_type */
+        uint64_t warmup;
+        double min_lr;
+    } schedule;
+    struct {
+        uint32_t compute, reduce; /* 0: fp32 */
+    } precision;
+    struct {
+        uint32_t strategy, reduction; /* 0: ddp, canonical */
+    } parallel;
+    struct {
+        char dir[CONFIG_TEXT_BYTES_MAX]; /* "": run.dir/ckpt */
+        uint64_t every;                  /* steps; 0: only at the end */
+        uint64_t keep_last;              /* 0: all */
+        bool async;
+        uint64_t staging_bytes;
+        uint32_t on_save_error; /* enum config_save_error */
+    } checkpoint;
+    struct {
+        uint64_t every; /* steps; 0: only at the end */
+    } eval;
+    struct {
+        uint64_t every;                    /* steps */
+        char jsonl[CONFIG_TEXT_BYTES_MAX]; /* "": run.dir/metrics.jsonl */
+    } log;
+};
+
+enum config_kind {
+    CONFIG_TEXT, /* char[bytes] */
+    CONFIG_BOOL,
+    CONFIG_COUNT,      /* uint64_t */
+    CONFIG_COUNT_AUTO, /* uint64_t, "auto" is 0 */
+    CONFIG_SIZE,       /* uint64_t bytes: 64MiB */
+    CONFIG_REAL,       /* double */
+    CONFIG_FRACTION,   /* double: 0.01 or 1% */
+    CONFIG_CHOICE,     /* uint32_t: one of choices, by its place */
+    CONFIG_PAIR,       /* two adjacent doubles: [0.9, 0.95] */
+};
+
+/* A row of the table. Immutable. */
+struct config_field {
+    const char *key; /* "data.image.size" */
+    enum config_kind kind;
+    size_t offset;              /* in struct train_config */
+    size_t bytes;               /* of CONFIG_TEXT */
+    const char *default_text;   /* as it would stand in YAML */
+    double least, most;         /* of numbers */
+    const char *const *choices; /* NULL-terminated, of CONFIG_CHOICE */
+    bool orders; /* a resume under another value would change the order of samples or the model: refused */
+    const char *help; /* a sentence, with the unit */
+};
+
+const struct config_field *config_fields(size_t *ret_count);
+
+void config_set_defaults(struct train_config *config);
+/* Defaults, the file, then each of sets ("a.b=value"), then config_check. -EINVAL with file and line. */
+int config_load(const char *path, const char *const *sets, size_t sets_count, struct train_config *ret_config,
+                struct err *err);
+/* The same from text in memory; name serves messages. */
+int config_parse(const char *text, size_t bytes, const char *name, const char *const *sets, size_t sets_count,
+                 struct train_config *ret_config, struct err *err);
+/* Contradictions between fields. */
+int config_check(const struct train_config *config, const char *name, struct err *err);
+
+/* The effective configuration as YAML, every field. */
+void config_print(const struct train_config *config, struct str *out);
+/* The same as one JSON object of "a.b": value. */
+void config_print_json(const struct train_config *config, struct str *out);
+/* Each field whose value differs from a saved object (of config_print_json), with both values as text. */
+void config_compare(const struct train_config *config, const struct json_t *saved,
+                    void (*differs)(void *context, const struct config_field *field, const char *saved_text,
+                                    const char *now_text),
+                    void *context);
+
+#endif

@@ -1,0 +1,211 @@
+/*
+ * config_fields — the table of configuration keys, and what must agree between them. See config.h.
+ */
+#include "io/whole.h"
+#include "loader/loader.h"
+#include "trainer/config.h"
+#include "trainer/model.h"
+#include "trainer/schedule.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const device_names[] = {"auto", "cpu", NULL};
+static const char *const order_names[] = {"shuffle", "full", "sequential", NULL};
+static const char *const policy_names[] = {"stop", "substitute", NULL};
+static const char *const crop_names[] = {"none", "center", "random", NULL};
+static const char *const model_names[] = {"vit", "gpt2", NULL};
+static const char *const schedule_names[] = {"constant", "linear", "cosine", NULL};
+static const char *const optimizer_names[] = {"adamw", NULL};
+static const char *const precision_names[] = {"fp32", NULL};
+static const char *const strategy_names[] = {"ddp", NULL};
+static const char *const reduction_names[] = {"canonical", NULL};
+static const char *const save_error_names[] = {"continue", "stop", NULL};
+
+static_assert(ORDER_SHUFFLE == 0 && ORDER_FULL == 1 && ORDER_SEQUENTIAL == 2, "order_names is in step");
+static_assert(LOADER_BAD_STOP == 0 && LOADER_BAD_SUBSTITUTE == 1, "policy_names is in step");
+static_assert(CROP_NONE == 0 && CROP_CENTER == 1 && CROP_RANDOM == 2, "crop_names is in step");
+static_assert(MODEL_VIT == 0 && MODEL_GPT2 == 1, "model_names is in step");
+static_assert(SCHEDULE_CONSTANT == 0 && SCHEDULE_LINEAR == 1 && SCHEDULE_COSINE == 2,
+              "schedule_names is in step");
+
+#define AT(field)                                                                                            \
+    .offset = offsetof(struct train_config, field), .bytes = sizeof(((struct train_config *)0)->field)
+#define ORDERS .orders = true
+
+enum { COUNT_MAX = 1 << 30 };
+#define SAMPLES_MAX 281474976710656.0 /* 2^48 */
+
+static const struct config_field fields[] = {
+    {"run.dir", CONFIG_TEXT, AT(run.dir), "runs/a",
+     .help = "folder of the run: checkpoints and metrics go below it"},
+    {"run.seed", CONFIG_COUNT, AT(run.seed), "0", 0, 9e15, ORDERS, .help = "key of every random choice"},
+    {"run.steps", CONFIG_COUNT, AT(run.steps), "0", 0, COUNT_MAX, .help = "updates to make; 0: epochs say"},
+    {"run.epochs", CONFIG_COUNT, AT(run.epochs), "0", 0, COUNT_MAX,
+     .help = "passes over the training data, where steps is 0"},
+    {"device", CONFIG_CHOICE, AT(device), "auto", .choices = device_names, .help = "what computes"},
+    {"threads", CONFIG_COUNT_AUTO, AT(threads), "auto", 0, 256,
+     .help = "threads that compute; changes no bit"},
+
+    {"data.train", CONFIG_TEXT, AT(data.train), "\"\"",
+     .help = "dataset.json of the training data, or its folder"},
+    {"data.val", CONFIG_TEXT, AT(data.val), "\"\"",
+     .help = "dataset.json of the validation data; empty: no evaluation"},
+    {"data.order", CONFIG_CHOICE, AT(data.order), "shuffle", .choices = order_names, ORDERS,
+     .help = "order of the training samples"},
+    {"data.lanes", CONFIG_COUNT, AT(data.lanes), "64", 1, COUNT_MAX, ORDERS, .help = "lanes of the shuffle"},
+    {"data.window", CONFIG_COUNT_AUTO, AT(data.window), "auto", 0, SAMPLES_MAX, ORDERS,
+     .help = "samples a lane that are shuffled together"},
+    {"data.run", CONFIG_COUNT_AUTO, AT(data.run), "auto", 0, SAMPLES_MAX, ORDERS,
+     .help = "neighbours in a shard that stay neighbours until the windows shuffle them, samples"},
+    {"data.workers", CONFIG_COUNT_AUTO, AT(data.workers), "auto", 0, 256,
+     .help = "threads that decode; changes no bit"},
+    {"data.memory", CONFIG_SIZE, AT(data.memory_bytes), "256MiB", 1 << 20, 1e15,
+     .help = "budget of a loader: batches, read-ahead and scratch"},
+    {"data.bad_samples.policy", CONFIG_CHOICE, AT(data.bad_samples.policy), "substitute",
+     .choices = policy_names, ORDERS, .help = "what happens at a sample that can't be used"},
+    {"data.bad_samples.limit", CONFIG_FRACTION, AT(data.bad_samples.limit), "1%", 0, 1,
+     .help = "more of all delivered samples end the run"},
+    {"data.image.field", CONFIG_TEXT, AT(data.image.field), "jpg", ORDERS,
+     .help = "extension of the image member"},
+    {"data.image.size", CONFIG_COUNT, AT(data.image.size), "224", 1, 4096, ORDERS,
+     .help = "side of the square that the model sees, pixels"},
+    {"data.image.crop", CONFIG_CHOICE, AT(data.image.crop), "random", .choices = crop_names, ORDERS,
+     .help = "how training images are cut; evaluation takes the centre"},
+    {"data.image.scale", CONFIG_PAIR, AT(data.image.scale_min), "[0.08, 1]", 0.001, 1, ORDERS,
+     .help = "least and largest part of the image's area that a random crop takes"},
+    {"data.image.flip", CONFIG_BOOL, AT(data.image.flip), "true", ORDERS,
+     .help = "mirror every other training image, left to right"},
+    {"data.text.field", CONFIG_TEXT, AT(data.text.field), "npy", ORDERS,
+     .help = "extension of the token member"},
+    {"data.text.block", CONFIG_COUNT, AT(data.text.block), "256", 1, 65536, ORDERS,
+     .help = "tokens that a language model sees"},
+
+    {"model.type", CONFIG_CHOICE, AT(model.type), "vit", .choices = model_names, ORDERS,
+     .help = "what is trained"},
+    {"model.layers", CONFIG_COUNT, AT(model.layers), "6", 1, 1024, ORDERS, .help = "transformer blocks"},
+    {"model.heads", CONFIG_COUNT, AT(model.heads), "6", 1, 1024, ORDERS,
+     .help = "attention heads; divides width"},
+    {"model.width", CONFIG_COUNT, AT(model.width), "384", 1, 65536, ORDERS, .help = "features of a token"},
+    {"model.mlp_ratio", CONFIG_COUNT, AT(model.mlp_ratio), "4", 1, 64, ORDERS,
+     .help = "hidden features of the MLP, times width"},
+    {"model.patch", CONFIG_COUNT, AT(model.patch), "16", 1, 4096, ORDERS,
+     .help = "side of a ViT's patch, pixels; divides data.image.size"},
+    {"model.classes", CONFIG_COUNT_AUTO, AT(model.classes), "auto", 0, 1 << 20, ORDERS,
+     .help = "classes of a ViT; auto: the dataset's"},
+    {"model.vocabulary", CONFIG_COUNT_AUTO, AT(model.vocabulary), "auto", 0, 1 << 24, ORDERS,
+     .help = "tokens that a language model knows; auto: the dataset's"},
+
+    {"batch.global", CONFIG_COUNT, AT(batch.global), "256", 1, COUNT_MAX, ORDERS,
+     .help = "samples an update, over all ranks"},
+    {"batch.micro", CONFIG_COUNT, AT(batch.micro), "32", 1, 65536, ORDERS,
+     .help = "samples that are computed at once; divides batch.global"},
+    {"batch.sync_each", CONFIG_BOOL, AT(batch.sync_each), "false",
+     .help = "reduce gradients after every micro-batch; on one rank nothing changes"},
+
+    {"optimizer.type", CONFIG_CHOICE, AT(optimizer.type), "adamw", .choices = optimizer_names,
+     .help = "how weights are updated"},
+    {"optimizer.lr", CONFIG_REAL, AT(optimizer.lr), "3e-4", 0, 1e3, .help = "largest learning rate"},
+    {"optimizer.betas", CONFIG_PAIR, AT(optimizer.beta1), "[0.9, 0.95]", 0, 0.9999999,
+     .help = "decay of the two moments"},
+    {"optimizer.eps", CONFIG_REAL, AT(optimizer.eps), "1e-8", 0, 1,
+     .help = "added to the root of the second moment"},
+    {"optimizer.weight_decay", CONFIG_REAL, AT(optimizer.weight_decay), "0.1", 0, 1e3,
+     .help = "decoupled decay of matrices, times the learning rate"},
+    {"optimizer.clip_norm", CONFIG_REAL, AT(optimizer.clip_norm), "1.0", 0, 1e9,
+     .help = "largest norm of all gradients together; 0: no clipping"},
+
+    {"schedule.type", CONFIG_CHOICE, AT(schedule.type), "cosine", .choices = schedule_names,
+     .help = "learning rate after the warm-up"},
+    {"schedule.warmup", CONFIG_COUNT, AT(schedule.warmup), "100", 0, COUNT_MAX,
+     .help = "updates of linear warm-up"},
+    {"schedule.min_lr", CONFIG_REAL, AT(schedule.min_lr), "3e-5", 0, 1e3, .help = "learning rate at the end"},
+
+    {"precision.compute", CONFIG_CHOICE, AT(precision.compute), "fp32", .choices = precision_names,
+     .help = "element type of activations and products"},
+    {"precision.reduce", CONFIG_CHOICE, AT(precision.reduce), "fp32", .choices = precision_names,
+     .help = "element type in which gradients travel"},
+    {"parallel.strategy", CONFIG_CHOICE, AT(parallel.strategy), "ddp", .choices = strategy_names,
+     .help = "what ranks share; changes no bit"},
+    {"parallel.reduction", CONFIG_CHOICE, AT(parallel.reduction), "canonical", .choices = reduction_names,
+     .help = "how gradients of micro-batches are added"},
+
+    {"checkpoint.dir", CONFIG_TEXT, AT(checkpoint.dir), "\"\"",
+     .help = "folder of the checkpoints; empty: ckpt below run.dir"},
+    {"checkpoint.every", CONFIG_COUNT, AT(checkpoint.every), "500", 0, COUNT_MAX,
+     .help = "updates between saves; 0: only at the end"},
+    {"checkpoint.async", CONFIG_BOOL, AT(checkpoint.async), "true",
+     .help = "train on while a checkpoint is written"},
+    {"checkpoint.keep.last", CONFIG_COUNT, AT(checkpoint.keep_last), "3", 0, COUNT_MAX,
+     .help = "newest checkpoints that stay; 0: all"},
+    {"checkpoint.staging", CONFIG_SIZE, AT(checkpoint.staging_bytes), "64MiB", 4 << 20, 1e15,
+     .help = "memory for writing a checkpoint and for copies before updates"},
+    {"checkpoint.on_save_error", CONFIG_CHOICE, AT(checkpoint.on_save_error), "continue",
+     .choices = save_error_names, .help = "what a run does after a save that failed"},
+
+    {"eval.every", CONFIG_COUNT, AT(eval.every), "500", 0, COUNT_MAX,
+     .help = "updates between evaluations; 0: only at the end"},
+    {"log.every", CONFIG_COUNT, AT(log.every), "10", 1, COUNT_MAX,
+     .help = "updates between lines of progress"},
+    {"log.jsonl", CONFIG_TEXT, AT(log.jsonl), "\"\"",
+     .help = "file of the metrics; empty: metrics.jsonl below run.dir"},
+};
+
+const struct config_field *config_fields(size_t *ret_count)
+{
+    *ret_count = sizeof fields / sizeof fields[0];
+    return fields;
+}
+
+static int contradiction(struct err *err, const char *name, const char *what, const char *advice)
+{
+    err_set(err, -EINVAL, "%s", what);
+    err_at(err, name, ERR_NO_OFFSET);
+    err_advise(err, "%s", advice);
+    return -EINVAL;
+}
+
+int config_check(const struct train_config *config, const char *name, struct err *err)
+{
+    if (!config->data.train[0])
+        return contradiction(err, name, "data.train is not given", "name the dataset.json to train on");
+    if (config->run.steps == 0 && config->run.epochs == 0)
+        return contradiction(err, name, "the run has no end", "give run.steps or run.epochs");
+    if (config->run.steps > 0 && config->run.epochs > 0)
+        return contradiction(err, name, "run.steps and run.epochs are both given", "give one of them");
+    if (config->batch.global % config->batch.micro != 0)
+        return contradiction(err, name, "batch.micro does not divide batch.global",
+                             "choose sizes of which one divides the other");
+    if (config->model.width % config->model.heads != 0)
+        return contradiction(err, name, "model.heads does not divide model.width",
+                             "choose a width that is a multiple of heads");
+    if (config->model.type == MODEL_VIT && config->data.image.size % config->model.patch != 0)
+        return contradiction(err, name, "model.patch does not divide data.image.size",
+                             "choose an image size that is a multiple of the patch");
+    if (config->data.image.scale_min > config->data.image.scale_max)
+        return contradiction(err, name, "data.image.scale is not rising", "give the smaller part first");
+    if (config->optimizer.lr < config->schedule.min_lr && config->schedule.type != SCHEDULE_CONSTANT)
+        return contradiction(err, name, "schedule.min_lr is above optimizer.lr",
+                             "lower one or raise the other");
+    return 0;
+}
+
+int config_load(const char *path, const char *const *sets, size_t sets_count, struct train_config *ret_config,
+                struct err *err)
+{
+    enum { CONFIG_BYTES_MAX = 1 << 20 };
+    struct io *io;
+    char *text = NULL;
+    size_t bytes = 0;
+    int status = io_open(path, NULL, &io, err);
+    if (status)
+        return status;
+    status = io_read_file(io, path, CONFIG_BYTES_MAX, &text, &bytes, err);
+    io_close(io);
+    if (!status)
+        status = config_parse(text, bytes, path, sets, sets_count, ret_config, err);
+    free(text);
+    return status;
+}

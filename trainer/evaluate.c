@@ -1,0 +1,71 @@
+/*
+ * evaluate — the whole validation set, in its own order, centre crops, each sample once. See run.h.
+ */
+#include "trainer/micro.h"
+#include "trainer/run.h"
+
+#include <errno.h>
+
+static int evaluate_batch(struct run *run, const struct batch *batch, struct step_totals *totals,
+                          struct err *err)
+{
+    struct model_input input;
+    uint64_t valid = 0;
+    int status = micro_input(run, batch, &input, &valid, err);
+    if (status || valid == 0)
+        return status;
+    struct model_result result = {.losses = run->losses, .correct = run->correct};
+    model_forward(run->model, &run->stage, run->weights, run->activations, &input, NULL, NULL, &result,
+                  false);
+    status = run->ops->table->sync(run->ops, err);
+    if (status)
+        return status;
+    micro_add_result(run, &input, totals);
+    totals->valid_count += valid;
+    return 0;
+}
+
+int run_evaluate(struct run *run, struct err *err)
+{
+    struct loader_options options = run_loader_options(run, run->config->data.val, false);
+    struct loader *loader;
+    int status = loader_open(&options, &loader, err);
+    if (status)
+        return status;
+    struct step_totals totals = {0};
+    const struct batch *batch;
+    while ((status = loader_next(loader, &batch, err)) == LOADER_BATCH) {
+        status = evaluate_batch(run, batch, &totals, err);
+        loader_release(loader, batch);
+        if (status)
+            break;
+    }
+    loader_close(loader);
+    if (status)
+        return status;
+
+    struct {
+        int64_t valid_count, correct_count;
+        struct exact_sum losses;
+    } words = {(int64_t)totals.valid_count, (int64_t)totals.correct_count, totals.losses};
+    struct comm_options comm_options = {.what = "the evaluation's counts and losses"};
+    struct comm_work work;
+    status = run->comm->ops->all_reduce_i64(run->comm, &words.valid_count, sizeof words / sizeof(int64_t),
+                                            COMM_SUM, &comm_options, &work, err);
+    if (!status)
+        status = comm_wait(run->comm, &work, err);
+    if (status)
+        return status;
+    if (words.valid_count == 0) {
+        err_set(err, -ENODATA, "the validation data is empty");
+        err_at(err, run->config->data.val, ERR_NO_OFFSET);
+        return -ENODATA;
+    }
+    run->evaluation = (struct evaluation){
+        .present = true,
+        .step = run->step,
+        .loss = exact_sum_value(&words.losses) / (double)words.valid_count,
+        .accuracy = (double)words.correct_count / (double)words.valid_count,
+    };
+    return 0;
+}

@@ -1,0 +1,435 @@
+/*
+ * run — opening a run: devices, data, model, memory, and the newest checkpoint if there is one. See run.h.
+ *
+ * The order matters: the checkpoint's state says where the data goes on, the data says how many classes the model has, the
+ * model says what the checkpoint's arrays are.
+ */
+#include "trainer/run.h"
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "io/whole.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void run_say(const struct run *run, const char *format, ...)
+{
+    if (!run->options->report)
+        return;
+    char text[LOG_LINE_BYTES_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    struct trainer_report report = {
+        .event = TRAINER_STARTED, .text = text, .step = run->step, .steps = run->steps};
+    run->options->report(run->options->report_context, &report);
+}
+
+struct loader_options run_loader_options(const struct run *run, const char *dataset, bool training)
+{
+    const struct train_config *c = run->config;
+    struct loader_options o = loader_options_default();
+    o.dataset = dataset;
+    o.io = run->io;
+    o.device = run->device;
+    o.order = training ? (enum order_kind)c->data.order : ORDER_SEQUENTIAL;
+    o.seed = c->run.seed;
+    o.lanes = c->data.lanes;
+    o.window = c->data.window;
+    o.run = c->data.run;
+    o.drop_tail = training;
+    o.epochs_max = training ? 0 : 1;
+    o.batching = run->batching;
+    o.decode = c->model.type == MODEL_VIT ? LOADER_IMAGE : LOADER_TOKENS;
+    o.image.field = c->data.image.field;
+    o.image.width = o.image.height = (uint32_t)c->data.image.size;
+    o.image.crop.kind = training ? (enum crop_kind)c->data.image.crop : CROP_CENTER;
+    if (training) {
+        o.image.crop.scale_min = c->data.image.scale_min;
+        o.image.crop.scale_max = c->data.image.scale_max;
+    }
+    o.image.crop.flip = training && c->data.image.flip;
+    o.text.field = c->data.text.field;
+    o.text.block = (uint32_t)c->data.text.block;
+    o.bad_policy = (enum loader_bad_policy)c->data.bad_samples.policy;
+    o.bad_fraction_max = c->data.bad_samples.limit;
+    o.workers = (unsigned)c->data.workers;
+    o.memory_bytes = c->data.memory_bytes;
+    o.log = run->options->log;
+    return o;
+}
+
+struct comparison {
+    const struct run *run;
+    const char *path;
+    uint64_t refused_count;
+    struct err *err;
+};
+
+static void report_difference(void *context, const struct config_field *field, const char *saved,
+                              const char *now)
+{
+    struct comparison *comparison = context;
+    bool is_place = strcmp(field->key, "run.dir") == 0 || strcmp(field->key, "checkpoint.dir") == 0;
+    if (!field->orders) {
+        if (!is_place)
+            run_say(comparison->run, "%s was %s, is now %s", field->key, saved, now);
+        return;
+    }
+    if (comparison->refused_count++ > 0)
+        return;
+    err_set(comparison->err, -EINVAL, "%s can't change in the middle of a run", field->key);
+    err_at(comparison->err, comparison->path, ERR_NO_OFFSET);
+    err_expected(comparison->err, "%s", saved);
+    err_found(comparison->err, "%s", now);
+    err_advise(comparison->err, "set it back, or start another run with another run.dir");
+}
+
+/* Opens the checkpoint to go on from, if there is one; *ret_reader stays NULL where the run starts anew. */
+static int find_checkpoint(struct run *run, struct ckpt_reader **ret_reader, char path[IO_PATH_BYTES_MAX],
+                           struct err *err)
+{
+    uint64_t step;
+    const char *where = run->options->resume == CONFIG_RESUME_PATH ? run->options->resume_path : run->folder;
+    int status = ckpt_find(run->io, where, path, &step, err);
+    if (status == -ENOENT && run->options->resume != CONFIG_RESUME_PATH)
+        return 0;
+    if (status)
+        return status;
+    if (run->options->resume == CONFIG_RESUME_NEVER) {
+        err_set(err, -EEXIST, "the run's folder already holds a checkpoint");
+        err_at(err, path, ERR_NO_OFFSET);
+        err_advise(err, "go on from it with --resume auto, or give another run.dir");
+        return -EEXIST;
+    }
+    status = ckpt_reader_open(run->io, path, ret_reader, err);
+    if (status)
+        return status;
+    struct comparison comparison = {.run = run, .path = path, .err = err};
+    run->step = ckpt_reader_step(*ret_reader);
+    config_compare(run->options->config, json_get(ckpt_reader_state(*ret_reader), "config"),
+                   report_difference, &comparison);
+    return comparison.refused_count > 0 ? -EINVAL : 0;
+}
+
+static int check_cursor(const struct run *run, const struct cursor *cursor, const char *path, struct err *err)
+{
+    const struct order_params *saved = &cursor->params, *now = &run->shape.order;
+    bool same_data = cursor->fingerprint == run->shape.fingerprint && saved->samples == now->samples;
+    bool same_order = cursor->order_version == ORDER_VERSION && saved->kind == now->kind &&
+                      saved->seed == now->seed && saved->lanes == now->lanes &&
+                      saved->window == now->window && saved->run == now->run;
+    if (same_data && same_order)
+        return 0;
+    err_set(err, -EINVAL,
+            same_data ? "the order of samples is not the saved one"
+                      : "the training data is not the saved one");
+    err_at(err, path, ERR_NO_OFFSET);
+    err_expected(err, "dataset %016" PRIx64 ", order version %u", cursor->fingerprint, cursor->order_version);
+    err_found(err, "dataset %016" PRIx64 ", order version %u", run->shape.fingerprint,
+              (unsigned)ORDER_VERSION);
+    err_advise(err, "resume with the data and the order that the run began with");
+    return -EINVAL;
+}
+
+static int open_data(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
+{
+    struct loader_options options = run_loader_options(run, run->config->data.train, true);
+    struct cursor cursor = {0};
+    int status = 0;
+    if (reader) {
+        status = run_decode_cursor(ckpt_reader_state(reader), path, &cursor, err);
+        if (status)
+            return status;
+        options.epoch = cursor.epoch;
+        options.position = cursor.position;
+        options.once = cursor.once;
+        options.order_digest = cursor.order;
+    }
+    status = loader_open(&options, &run->loader, err);
+    if (status)
+        return status;
+    run->shape = loader_shape(run->loader);
+    if (reader && (status = check_cursor(run, &cursor, path, err)))
+        return status;
+    if (run->shape.steps == 0) {
+        err_set(err, -EINVAL, "the training data is smaller than one batch");
+        err_at(err, run->config->data.train, ERR_NO_OFFSET);
+        err_expected(err, "at least batch.global = %" PRIu64 " samples", run->config->batch.global);
+        err_found(err, "%" PRIu64, run->shape.samples);
+        return -EINVAL;
+    }
+    if (run->config->model.classes == 0)
+        run->config->model.classes = run->shape.classes_count;
+    if (run->config->model.vocabulary == 0)
+        run->config->model.vocabulary = run->shape.vocabulary;
+    run->steps = run->config->run.steps ? run->config->run.steps : run->config->run.epochs * run->shape.steps;
+    return 0;
+}
+
+static int allocate(struct run *run, enum mem_kind kind, uint64_t bytes, void *ret_memory, struct err *err)
+{
+    return run->device->ops->mem_alloc(run->device, kind, bytes, ret_memory, err);
+}
+
+static uint64_t target_count(const struct run *run)
+{
+    return run->config->model.type == MODEL_VIT ? run->batching.micro
+                                                : run->batching.micro * (run->config->data.text.block + 1);
+}
+
+static uint64_t image_bytes(const struct run *run)
+{
+    uint64_t side = run->config->data.image.size;
+    return run->config->model.type == MODEL_VIT ? run->batching.micro * side * side * 3 : 1;
+}
+
+static int open_model(struct run *run, struct err *err)
+{
+    const struct train_config *c = run->config;
+    if (c->model.type == MODEL_VIT && c->model.classes == 0)
+        return err_set(err, -EINVAL, "the training data names no classes: give model.classes");
+    if (c->model.type == MODEL_GPT2 && c->model.vocabulary == 0)
+        return err_set(err, -EINVAL, "the training data names no vocabulary: give model.vocabulary");
+    struct model_config config = {
+        .type = (enum model_type)c->model.type,
+        .layers = (uint32_t)c->model.layers,
+        .heads = (uint32_t)c->model.heads,
+        .width = (uint32_t)c->model.width,
+        .mlp_ratio = (uint32_t)c->model.mlp_ratio,
+        .patch = (uint32_t)c->model.patch,
+        .side = (uint32_t)c->data.image.size,
+        .classes = (uint32_t)c->model.classes,
+        .block = (uint32_t)c->data.text.block,
+        .vocabulary = (uint32_t)c->model.vocabulary,
+    };
+    int status = ops_cpu_open(run->device, DTYPE_F32, (unsigned)c->threads, &run->ops, err);
+    if (!status)
+        status = model_open(&config, run->ops, run->batching.micro, &run->model, err);
+    if (status)
+        return status;
+    run->params = model_params(run->model);
+    run->stage = (struct model_stage){.blocks_count = config.layers, .embeds = true, .heads = true};
+    run->schedule = (struct schedule){.type = (enum schedule_type)c->schedule.type,
+                                      .lr = c->optimizer.lr,
+                                      .min_lr = c->schedule.min_lr,
+                                      .warmup = c->schedule.warmup,
+                                      .steps = run->steps};
+    struct optimizer_options optimizer = {.beta1 = c->optimizer.beta1,
+                                          .beta2 = c->optimizer.beta2,
+                                          .epsilon = c->optimizer.eps,
+                                          .weight_decay = c->optimizer.weight_decay,
+                                          .clip_norm = c->optimizer.clip_norm};
+    uint64_t rows = model_rows(run->model);
+    status =
+        allocate(run, MEM_DEVICE, run->params->elements * ops_master_bytes(run->ops), &run->weights, err);
+    if (!status)
+        status = allocate(run, MEM_DEVICE, model_activation_bytes(run->model, &run->stage), &run->activations,
+                          err);
+    if (!status)
+        status = allocate(run, MEM_PINNED, target_count(run) * sizeof(int32_t), &run->targets, err);
+    if (!status)
+        status = allocate(run, MEM_PINNED, image_bytes(run), &run->images, err);
+    if (!status)
+        status = allocate(run, MEM_PINNED, rows * sizeof(double), &run->losses, err);
+    if (!status)
+        status = allocate(run, MEM_PINNED, rows, &run->correct, err);
+    if (!status)
+        status =
+            tree_init(&run->tree, run->ops, run->params->elements, batching_owned_count(&run->batching), err);
+    if (!status)
+        status = optimizer_init(&run->optimizer, &optimizer, run->ops, run->params, err);
+    if (!status)
+        params_init_values(run->params, c->run.seed, run->ops->master, run->weights);
+    return status;
+}
+
+/* The checkpoint's view of a parameter and its moments: whole, replicated, changed by its group's update. */
+static int describe_tensors(struct run *run, struct err *err)
+{
+    enum { KINDS = 3, NAME_BYTES = PARAMS_NAME_BYTES_MAX + 32 };
+    static const char *const prefix[KINDS] = {"", CKPT_OPTIMIZER_PREFIX "exp_avg.",
+                                              CKPT_OPTIMIZER_PREFIX "exp_avg_sq."};
+    char *arena[KINDS] = {run->weights, run->optimizer.moment1, run->optimizer.moment2};
+    run->tensors_count = KINDS * run->params->count;
+    run->tensors = calloc(run->tensors_count, sizeof run->tensors[0]);
+    run->tensor_names = calloc(run->tensors_count, NAME_BYTES);
+    if (!run->tensors || !run->tensor_names)
+        return err_set(err, -ENOMEM, "out of memory for %" PRIu64 " tensor names", run->tensors_count);
+    for (uint64_t i = 0; i < run->tensors_count; i++) {
+        const struct param *param = &run->params->list[i / KINDS];
+        uint64_t kind = i % KINDS;
+        char *name = run->tensor_names + i * NAME_BYTES;
+        snprintf(name, NAME_BYTES, "%s%s", prefix[kind], param->name);
+        struct ckpt_tensor *tensor = &run->tensors[i];
+        *tensor = (struct ckpt_tensor){.name = name,
+                                       .dtype = run->ops->master,
+                                       .rank = param->rank,
+                                       .replicated = true,
+                                       .group = param->group,
+                                       .data = arena[kind] + param->offset * ops_master_bytes(run->ops)};
+        for (uint32_t d = 0; d < param->rank; d++)
+            tensor->shape[d] = tensor->extent[d] = param->shape[d];
+    }
+    return 0;
+}
+
+static int open_saver(struct run *run, struct err *err)
+{
+    uint64_t seed[3] = {clock_wall_ns(), clock_now_ns(), (uint64_t)getpid()};
+    snprintf(run->run_id, sizeof run->run_id, "%016" PRIx64, hash_64(seed, sizeof seed));
+    run->ops->table->numerics_id(run->ops, &run->numerics_id);
+    str_add_format(&run->numerics_id, "; micro-batch %" PRIu64, run->batching.micro);
+    int status = str_status(&run->numerics_id);
+    if (status)
+        return err_set(err, status, "out of memory for the numerics' name");
+    struct ckpt_saver_options options = {
+        .folder = run->folder,
+        .io = run->io,
+        .comm = run->comm,
+        .device = run->device,
+        .groups_count = (uint32_t)run->params->groups_count,
+        .staging_bytes = run->config->checkpoint.staging_bytes,
+        .keep = {.last = (uint32_t)run->config->checkpoint.keep_last},
+        .run_id = run->run_id,
+        .numerics_id = str_text(&run->numerics_id),
+        .log = run->options->log,
+    };
+    return ckpt_saver_open(&options, run->tensors, run->tensors_count, &run->saver, err);
+}
+
+static void restore_evaluation(struct run *run, const struct json_t *state)
+{
+    const struct json_t *metrics = json_get(state, "metrics");
+    struct evaluation *e = &run->evaluation;
+    e->present = json_u64(json_get(metrics, "val_step"), &e->step) == 0 &&
+                 json_f64(json_get(metrics, "val_loss"), &e->loss) == 0 &&
+                 json_f64(json_get(metrics, "val_accuracy"), &e->accuracy) == 0;
+}
+
+static int restore(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
+{
+    const struct json_t *state = ckpt_reader_state(reader);
+    int status =
+        json_get_u64(json_get(state, "optimizer"), "updates_count", &run->optimizer.updates, path, err);
+    if (!status)
+        status = ckpt_reader_load(reader, run->tensors, run->tensors_count, run->device, err);
+    if (status)
+        return status;
+    restore_evaluation(run, state);
+    const char *saved_id = ckpt_reader_numerics_id(reader);
+    if (strcmp(saved_id, str_text(&run->numerics_id)) != 0)
+        log_line(run->options->log, LOG_WARN,
+                 "the bits may differ from the run that saved this: it was computed with %s, here %s",
+                 saved_id, str_text(&run->numerics_id));
+    run_say(run, "resuming at step %" PRIu64 " from %s", run->step, path);
+    return 0;
+}
+
+static int open_metrics(struct run *run, struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX];
+    int status = 0;
+    if (run->config->log.jsonl[0])
+        snprintf(path, sizeof path, "%s", run->config->log.jsonl);
+    else
+        status = io_join_path(run->config->run.dir, "metrics.jsonl", path, err);
+    if (status)
+        return status;
+    io_parent_path(path, folder);
+    status = run->io->ops->make_folder(run->io, folder, err);
+    return status ? status : metrics_open(run->io, path, run->step, &run->metrics, err);
+}
+
+static int open_all(struct run *run, struct ckpt_reader **reader, struct err *err)
+{
+    const struct train_config *c = run->config;
+    char path[IO_PATH_BYTES_MAX] = "";
+    int status = comm_self_open(&run->comm, err);
+    if (status)
+        return status;
+    run->batching = (struct batching){.global = c->batch.global,
+                                      .micro = c->batch.micro,
+                                      .rank = (uint32_t)run->comm->rank,
+                                      .ranks = (uint32_t)run->comm->ranks,
+                                      .interleaved = c->batch.sync_each};
+    status = batching_check(&run->batching, err);
+    if (!status && c->checkpoint.dir[0])
+        snprintf(run->folder, sizeof run->folder, "%s", c->checkpoint.dir);
+    else if (!status)
+        status = io_join_path(c->run.dir, "ckpt", run->folder, err);
+    if (!status)
+        status = device_open("cpu", &run->device, err);
+    if (!status)
+        status = find_checkpoint(run, reader, path, err);
+    if (!status)
+        status = open_data(run, *reader, path, err);
+    if (!status)
+        status = open_model(run, err);
+    if (!status)
+        status = describe_tensors(run, err);
+    if (!status)
+        status = open_saver(run, err);
+    if (!status && *reader)
+        status = restore(run, *reader, path, err);
+    if (!status)
+        status = open_metrics(run, err);
+    return status;
+}
+
+int run_open(struct run *run, const struct trainer_options *options, struct err *err)
+{
+    *run = (struct run){.options = options, .io = options->io};
+    run->config = malloc(sizeof *run->config);
+    if (!run->config)
+        return err_set(err, -ENOMEM, "out of memory for a run");
+    *run->config = *options->config;
+    struct ckpt_reader *reader = NULL;
+    int status = open_all(run, &reader, err);
+    ckpt_reader_close(reader);
+    if (status)
+        run_close(run);
+    return status;
+}
+
+static void release(struct run *run, enum mem_kind kind, void *memory, uint64_t bytes)
+{
+    if (memory)
+        run->device->ops->mem_free(run->device, kind, memory, bytes);
+}
+
+void run_close(struct run *run)
+{
+    ckpt_saver_close(run->saver); /* first: it reads the arenas */
+    loader_close(run->loader);
+    metrics_close(run->metrics);
+    if (run->model) {
+        uint64_t rows = model_rows(run->model);
+        release(run, MEM_PINNED, run->correct, rows);
+        release(run, MEM_PINNED, run->losses, rows * sizeof(double));
+        release(run, MEM_PINNED, run->images, image_bytes(run));
+        release(run, MEM_PINNED, run->targets, target_count(run) * sizeof(int32_t));
+        release(run, MEM_DEVICE, run->activations, model_activation_bytes(run->model, &run->stage));
+        release(run, MEM_DEVICE, run->weights, run->params->elements * ops_master_bytes(run->ops));
+    }
+    optimizer_deinit(&run->optimizer);
+    tree_deinit(&run->tree);
+    model_close(run->model);
+    ops_close(run->ops);
+    device_close(run->device);
+    comm_close(run->comm);
+    free(run->tensor_names);
+    free(run->tensors);
+    str_deinit(&run->state_json);
+    str_deinit(&run->numerics_id);
+    free(run->config);
+    *run = (struct run){0};
+}

@@ -1,0 +1,103 @@
+/*
+ * run — everything that one training run holds, and its acts: a step, an evaluation, its state. Internal to trainer/.
+ *
+ * Life: run_open (from the configuration, then from a checkpoint if there is one), run_step again and again, run_close.
+ */
+#ifndef MILLRACE_TRAINER_RUN_H
+#define MILLRACE_TRAINER_RUN_H
+
+#include "base/err.h"
+#include "base/exact_sum.h"
+#include "ckpt/ckpt.h"
+#include "comm/comm.h"
+#include "loader/loader.h"
+#include "trainer/metrics.h"
+#include "trainer/model.h"
+#include "trainer/optimizer.h"
+#include "trainer/schedule.h"
+#include "trainer/trainer.h"
+#include "trainer/tree.h"
+
+/* What one or more steps added up to. Exact, hence the same for any ranks. */
+struct step_totals {
+    struct exact_sum losses; /* nats, over valid items */
+    uint64_t valid_count;    /* items (tokens of text) with a target */
+    uint64_t correct_count;
+    uint64_t samples_count;
+    double gradient_norm; /* of the last step, before clipping, of the mean loss */
+    double lr;            /* of the last step */
+};
+
+/* The last evaluation. */
+struct evaluation {
+    bool present;
+    uint64_t step;
+    double loss, accuracy;
+};
+
+/* Owner thread. */
+struct run {
+    const struct trainer_options *options; /* borrowed */
+    struct train_config *config;           /* owned: the one given, with classes and vocabulary filled in */
+    struct io *io;                         /* borrowed */
+
+    struct comm *comm;
+    struct device *device;
+    struct ops *ops;
+    struct model *model;
+    const struct params *params; /* the model's */
+    struct model_stage stage;
+    struct batching batching; /* of training */
+
+    void *weights; /* master and compute type are one on the cpu */
+    void *activations;
+    struct tree tree;
+    struct optimizer optimizer;
+    struct schedule schedule;
+
+    struct loader *loader; /* training data */
+    struct loader_shape shape;
+    struct ckpt_saver *saver;
+    struct ckpt_tensor *tensors; /* what the saver saves */
+    char *tensor_names;
+    uint64_t tensors_count;
+    struct metrics *metrics;
+
+    /* One micro-batch as the model takes it: see micro.h. */
+    int32_t *targets; /* labels, or tokens */
+    uint8_t *images;  /* of a short last micro-batch, padded */
+    double *losses;
+    uint8_t *correct;
+
+    uint64_t step, steps; /* finished, of all */
+    bool stop_requested;  /* on any rank, as the last step's reduction said */
+    struct evaluation evaluation;
+    char folder[IO_PATH_BYTES_MAX]; /* of the checkpoints */
+    char run_id[17];
+    struct str numerics_id;
+    struct str state_json; /* reused */
+};
+
+/* All of it, resumed where there is something to resume. On failure the run is closed. */
+int run_open(struct run *run, const struct trainer_options *options, struct err *err);
+void run_close(struct run *run); /* safe on a zeroed run */
+
+/* One update: all micro-batches that this rank owns, the reduction, the optimizer. Adds to totals. -EDOM where gradients are
+ * not finite. */
+int run_step(struct run *run, struct step_totals *totals, struct err *err);
+
+/* The whole validation set; fills run->evaluation. */
+int run_evaluate(struct run *run, struct err *err);
+
+/* The options of a loader over one of the configuration's datasets. */
+struct loader_options run_loader_options(const struct run *run, const char *dataset, bool training);
+
+/* The small state of a checkpoint as JSON into run->state_json, and back. docs/checkpoint.md lists the keys. */
+int run_encode_state(struct run *run, struct err *err);
+int run_decode_cursor(const struct json_t *state, const char *path, struct cursor *ret_cursor,
+                      struct err *err);
+
+/* A line for the owner of the program. */
+void run_say(const struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,119 @@
+/*
+ * state — the small state of a run as the JSON object that a checkpoint carries. See run.h; docs/checkpoint.md lists the keys.
+ */
+#include "base/json.h"
+#include "base/json_writer.h"
+#include "trainer/run.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void encode_cursor(struct json_writer *w, const struct cursor *cursor)
+{
+    json_begin_object(w, "loader");
+    json_write_hex64(w, "fingerprint", cursor->fingerprint);
+    json_write_u64(w, "seed", cursor->seed);
+    json_write_u64(w, "epoch", cursor->epoch);
+    json_write_u64(w, "position", cursor->position);
+    json_write_hex64(w, "once", cursor->once);
+    json_write_hex64(w, "order", cursor->order);
+    json_write_string(w, "kind", order_kind_name(cursor->params.kind));
+    json_write_u64(w, "samples", cursor->params.samples);
+    json_write_u64(w, "lanes", cursor->params.lanes);
+    json_write_u64(w, "window", cursor->params.window);
+    json_write_u64(w, "run", cursor->params.run);
+    json_write_u64(w, "order_version", cursor->order_version);
+    json_end_object(w);
+}
+
+int run_encode_state(struct run *run, struct err *err)
+{
+    struct str *out = &run->state_json;
+    str_clear(out);
+    struct cursor cursor = loader_cursor(run->loader);
+    struct json_writer w = {.out = out};
+    json_begin_object(&w, NULL);
+    encode_cursor(&w, &cursor);
+    json_begin_object(&w, "optimizer");
+    json_write_string(&w, "type", "adamw");
+    json_write_u64(&w, "updates_count", run->optimizer.updates);
+    json_end_object(&w);
+    json_begin_object(&w, "schedule");
+    json_write_u64(&w, "step", run->step);
+    json_write_f64(&w, "next_lr", schedule_lr(&run->schedule, run->step));
+    json_end_object(&w);
+    json_write_null(&w, "scaler");
+    json_begin_object(&w, "metrics");
+    if (run->evaluation.present) {
+        json_write_u64(&w, "val_step", run->evaluation.step);
+        json_write_f64(&w, "val_loss", run->evaluation.loss);
+        json_write_f64(&w, "val_accuracy", run->evaluation.accuracy);
+    }
+    json_end_object(&w);
+    struct str config = {0};
+    config_print_json(run->options->config, &config);
+    json_write_raw(&w, "config", str_text(&config), config.bytes);
+    json_end_object(&w);
+    int status = str_status(&config) ? str_status(&config) : str_status(out);
+    str_deinit(&config);
+    return status ? err_set(err, status, "out of memory for the run's state") : 0;
+}
+
+static int get_hex64(const struct json_t *object, const char *key, uint64_t *ret_value, const char *path,
+                     struct err *err)
+{
+    const char *text;
+    int status = json_get_string(object, key, &text, path, err);
+    if (status)
+        return status;
+    char *end;
+    *ret_value = strtoull(text, &end, 16);
+    if (strlen(text) == 16 && *end == '\0')
+        return 0;
+    err_set(err, -EBADMSG, "JSON key \"%s\" is no number of 16 hexadecimal digits", key);
+    err_at(err, path, ERR_NO_OFFSET);
+    err_found(err, "%.64s", text);
+    return -EBADMSG;
+}
+
+int run_decode_cursor(const struct json_t *state, const char *path, struct cursor *ret_cursor,
+                      struct err *err)
+{
+    const struct json_t *object = json_get(state, "loader");
+    struct cursor c = {0};
+    uint64_t epoch = 0, version = 0;
+    const char *kind;
+    int status = json_get_string(object, "kind", &kind, path, err);
+    if (!status)
+        status = get_hex64(object, "fingerprint", &c.fingerprint, path, err);
+    if (!status)
+        status = get_hex64(object, "once", &c.once, path, err);
+    if (!status)
+        status = get_hex64(object, "order", &c.order, path, err);
+    struct {
+        const char *key;
+        uint64_t *value;
+    } numbers[] = {
+        {"seed", &c.seed},
+        {"epoch", &epoch},
+        {"position", &c.position},
+        {"lanes", &c.params.lanes},
+        {"window", &c.params.window},
+        {"run", &c.params.run},
+        {"order_version", &version},
+        {"samples", &c.params.samples},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !status; i++)
+        status = json_get_u64(object, numbers[i].key, numbers[i].value, path, err);
+    if (status)
+        return status;
+    for (c.params.kind = ORDER_SHUFFLE; c.params.kind < ORDER_SEQUENTIAL; c.params.kind++)
+        if (strcmp(kind, order_kind_name(c.params.kind)) == 0)
+            break;
+    c.params.seed = c.seed;
+    c.epoch = (uint32_t)epoch;
+    c.order_version = (uint32_t)version;
+    *ret_cursor = c;
+    return 0;
+}

@@ -1,0 +1,225 @@
+/*
+ * trainer — the loop: steps, and what falls due after them. See trainer.h.
+ */
+#include "trainer/trainer.h"
+
+#include "base/clock.h"
+#include "trainer/run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What is measured between two lines of progress. Owner thread. */
+struct window {
+    struct step_totals totals;
+    uint64_t began_ns;
+    uint64_t data_wait_ns, checkpoint_wait_ns; /* of the run, when the window began */
+    uint64_t first_step;
+};
+
+/* A save that is under way. */
+struct saving {
+    bool under_way;
+    uint64_t step;
+};
+
+struct loop {
+    struct run *run;
+    struct window window;
+    struct saving saving;
+    uint64_t began_ns, began_step; /* for the time that remains */
+};
+
+static void begin_window(struct loop *loop)
+{
+    struct run *run = loop->run;
+    loop->window = (struct window){.began_ns = clock_now_ns(),
+                                   .data_wait_ns = loader_stats(run->loader).wait_ns,
+                                   .checkpoint_wait_ns = ckpt_saver_stats(run->saver).blocked_ns,
+                                   .first_step = run->step};
+}
+
+static void report(const struct run *run, const struct trainer_report *report)
+{
+    if (run->options->report)
+        run->options->report(run->options->report_context, report);
+}
+
+static uint32_t current_epoch(const struct run *run)
+{
+    return (uint32_t)(run->step / run->shape.steps);
+}
+
+static int report_steps(struct loop *loop, struct err *err)
+{
+    struct run *run = loop->run;
+    const struct window *window = &loop->window;
+    const struct step_totals *totals = &window->totals;
+    uint64_t now_ns = clock_now_ns();
+    double seconds = clock_seconds(now_ns - window->began_ns);
+    double wait_ns = (double)(loader_stats(run->loader).wait_ns - window->data_wait_ns);
+    double save_ns = (double)(ckpt_saver_stats(run->saver).blocked_ns - window->checkpoint_wait_ns);
+    double pace = clock_seconds(now_ns - loop->began_ns) / (double)(run->step - loop->began_step);
+    struct trainer_report line = {
+        .event = TRAINER_STEP,
+        .step = run->step,
+        .steps = run->steps,
+        .epoch = current_epoch(run),
+        .loss = exact_sum_value(&totals->losses) / (double)totals->valid_count,
+        .lr = totals->lr,
+        .gradient_norm = totals->gradient_norm,
+        .samples_per_second = (double)totals->samples_count / seconds,
+        .tokens_per_second =
+            run->config->model.type == MODEL_GPT2 ? (double)totals->valid_count / seconds : 0,
+        .data_wait_share = wait_ns / 1e9 / seconds,
+        .checkpoint_wait_share = save_ns / 1e9 / seconds,
+        .remaining_seconds = pace * (double)(run->steps - run->step),
+    };
+    report(run, &line);
+    int status = metrics_write(run->metrics, &line, err);
+    begin_window(loop);
+    return status;
+}
+
+static int evaluate(struct loop *loop, struct err *err)
+{
+    struct run *run = loop->run;
+    int status = run_evaluate(run, err);
+    if (status)
+        return status;
+    struct trainer_report line = {.event = TRAINER_EVALUATED,
+                                  .step = run->step,
+                                  .steps = run->steps,
+                                  .epoch = current_epoch(run),
+                                  .loss = run->evaluation.loss,
+                                  .accuracy = run->evaluation.accuracy};
+    report(run, &line);
+    status = metrics_write(run->metrics, &line, err);
+    begin_window(loop); /* evaluation is no part of the training rate */
+    return status;
+}
+
+/* Says how the save that was under way ended; a failure ends the run where the policy, or the end of the run, wants it. */
+static int settle_save(struct loop *loop, bool is_last, struct err *err)
+{
+    struct run *run = loop->run;
+    if (!loop->saving.under_way)
+        return 0;
+    struct err detail = {0};
+    int status = ckpt_saver_wait(run->saver, &detail);
+    loop->saving.under_way = false;
+    struct trainer_report line = {
+        .step = loop->saving.step, .steps = run->steps, .epoch = current_epoch(run)};
+    if (!status) {
+        line.event = TRAINER_SAVED;
+        report(run, &line);
+        return 0;
+    }
+    char text[ERR_LINE_BYTES_MAX];
+    line.event = TRAINER_SAVE_FAILED;
+    line.text = err_format(&detail, text, sizeof text);
+    report(run, &line);
+    if (is_last || run->config->checkpoint.on_save_error == CONFIG_SAVE_ERROR_STOP) {
+        if (err)
+            *err = detail;
+        return status;
+    }
+    return 0;
+}
+
+static int save(struct loop *loop, bool is_last, struct err *err)
+{
+    struct run *run = loop->run;
+    int status = settle_save(loop, false, err);
+    if (!status)
+        status = run_encode_state(run, err);
+    if (!status)
+        status = ckpt_saver_save(run->saver, run->step, str_text(&run->state_json), err);
+    if (status)
+        return status;
+    loop->saving.under_way = true;
+    loop->saving.step = run->step;
+    return is_last || !run->config->checkpoint.async ? settle_save(loop, is_last, err) : 0;
+}
+
+static bool is_due(uint64_t every, uint64_t step)
+{
+    return every > 0 && step % every == 0;
+}
+
+/* One step and what follows from it. */
+static int advance(struct loop *loop, struct err *err)
+{
+    struct run *run = loop->run;
+    const struct train_config *c = run->config;
+    int status = run_step(run, &loop->window.totals, err);
+    if (status)
+        return status;
+    bool is_last = run->step == run->steps, stops = run->stop_requested && !is_last;
+    if (is_last || stops || is_due(c->log.every, run->step))
+        status = report_steps(loop, err);
+    if (!status && c->data.val[0] && !stops && (is_last || is_due(c->eval.every, run->step)))
+        status = evaluate(loop, err);
+    if (!status && loop->saving.under_way && !ckpt_saver_busy(run->saver))
+        status = settle_save(loop, false, err);
+    if (!status && (is_last || stops || is_due(c->checkpoint.every, run->step)))
+        status = save(loop, is_last || stops, err);
+    return status;
+}
+
+static void say_what_runs(const struct run *run)
+{
+    const struct order_params *o = &run->shape.order;
+    uint64_t parameters = 0;
+    for (uint64_t i = 0; i < run->params->count; i++)
+        parameters += run->params->list[i].count;
+    run_say(run,
+            "data: %s, %" PRIu64 " samples, %" PRIu64 " steps an epoch, order %s (lanes %" PRIu64
+            ", window %" PRIu64 ", run %" PRIu64 "), read by %s",
+            run->config->data.train, run->shape.samples, run->shape.steps, order_kind_name(o->kind), o->lanes,
+            o->window, o->run, run->shape.engine);
+    run_say(run,
+            "model: %s, %.2f M parameters in %" PRIu64 " groups, %" PRIu64 " micro-batches of %" PRIu64
+            " a step",
+            run->config->model.type == MODEL_VIT ? "vit" : "gpt2", (double)parameters / 1e6,
+            run->params->groups_count, batching_micros(&run->batching), run->batching.micro);
+    struct device_mem_info memory;
+    run->device->ops->mem_info(run->device, &memory);
+    char used[STR_SIZE_BYTES];
+    run_say(run,
+            "memory: %s for weights, gradients (%u buffers of the tree), moments, activations and batches",
+            str_format_size(memory.used_bytes[MEM_DEVICE] + memory.used_bytes[MEM_PINNED], used),
+            run->tree.buffers_count);
+}
+
+static void fill_result(const struct run *run, enum trainer_end end, struct trainer_result *result)
+{
+    struct cursor cursor = loader_cursor(run->loader);
+    *result = (struct trainer_result){.end = end,
+                                      .step = run->step,
+                                      .evaluated = run->evaluation.present,
+                                      .val_loss = run->evaluation.loss,
+                                      .val_accuracy = run->evaluation.accuracy,
+                                      .once = cursor.once,
+                                      .order = cursor.order};
+    snprintf(result->checkpoint, sizeof result->checkpoint, "%s/step-%08" PRIu64, run->folder, run->step);
+}
+
+int trainer_run(const struct trainer_options *options, struct trainer_result *ret_result, struct err *err)
+{
+    struct run run;
+    int status = run_open(&run, options, err);
+    if (status)
+        return status;
+    say_what_runs(&run);
+    struct loop loop = {.run = &run, .began_ns = clock_now_ns(), .began_step = run.step};
+    begin_window(&loop);
+    while (run.step < run.steps && !run.stop_requested && !status)
+        status = advance(&loop, err);
+    if (!status)
+        fill_result(&run, run.step < run.steps ? TRAINER_STOPPED : TRAINER_DONE, ret_result);
+    run_close(&run);
+    return status;
+}

@@ -1,0 +1,70 @@
+/*
+ * trainer — a run: data in, steps, checkpoints and metrics out, from wherever the last one stopped.
+ *
+ *     config_load("train.yaml", sets, sets_count, &config, err);
+ *     struct trainer_options options = {.config = &config, .io = io, .stop = &flag, .log = &log, .report = show};
+ *     trainer_run(&options, &result, err);
+ *
+ * The library prints nothing and handles no signals: the owner of the program sets *stop, the run saves at the end of the
+ * step under way and returns TRAINER_STOPPED.
+ */
+#ifndef MILLRACE_TRAINER_TRAINER_H
+#define MILLRACE_TRAINER_TRAINER_H
+
+#include "base/err.h"
+#include "base/log.h"
+#include "io/io.h"
+#include "trainer/config.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum trainer_event {
+    TRAINER_STARTED, /* text: what is about to run, a few lines, one a call */
+    TRAINER_STEP,    /* each log.every steps */
+    TRAINER_EVALUATED,
+    TRAINER_SAVED,       /* a checkpoint became durable */
+    TRAINER_SAVE_FAILED, /* text says why; the run goes on */
+};
+
+/* Fields not of the event are 0. Sums are over the whole global batch. */
+struct trainer_report {
+    enum trainer_event event;
+    const char *text;     /* lives during the call */
+    uint64_t step, steps; /* finished, of all */
+    uint32_t epoch;
+    double loss;     /* mean over valid items since the last report, nats; of validation where evaluated */
+    double accuracy; /* top-1 where evaluated, 0..1 */
+    double lr, gradient_norm;
+    double samples_per_second, tokens_per_second;
+    double data_wait_share, checkpoint_wait_share; /* of the time since the last report, 0..1 */
+    double remaining_seconds;
+};
+
+struct trainer_options {
+    const struct train_config *config;
+    enum config_resume resume;
+    const char *resume_path; /* CONFIG_RESUME_PATH: a step folder */
+    struct io *io;
+    atomic_int *stop; /* non-zero: save and return; NULL: never */
+    const struct log *log;
+    void (*report)(void *context, const struct trainer_report *report);
+    void *report_context;
+};
+
+enum trainer_end { TRAINER_DONE, TRAINER_STOPPED };
+
+struct trainer_result {
+    enum trainer_end end;
+    uint64_t step; /* the last one that is done and saved */
+    bool evaluated;
+    double val_loss, val_accuracy;      /* the last evaluation's */
+    uint64_t once, order;               /* the training loader's digests at that step */
+    char checkpoint[IO_PATH_BYTES_MAX + 32]; /* the newest one */
+};
+
+/* Blocks until the run is done or stopped. Also TRAINER_DONE, at once, where its last step was saved before. */
+int trainer_run(const struct trainer_options *options, struct trainer_result *ret_result, struct err *err);
+
+#endif

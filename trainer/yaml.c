@@ -1,0 +1,131 @@
+/*
+ * yaml — see yaml.h.
+ */
+#include "trainer/yaml.h"
+
+#include <errno.h>
+#include <libfyaml.h>
+#include <stdio.h>
+#include <string.h>
+
+struct walk {
+    const char *name;
+    int (*leaf)(void *context, const struct yaml_leaf *leaf);
+    void *context;
+    struct err *err;
+};
+
+static int line_of(struct fy_node *node)
+{
+    struct fy_token *token = node ? fy_node_get_scalar_token(node) : NULL;
+    const struct fy_mark *mark = token ? fy_token_start_mark(token) : NULL;
+    return mark ? mark->line + 1 : 0;
+}
+
+static int refuse(const struct walk *walk, int line, const char *what)
+{
+    err_set(walk->err, -EINVAL, "%s", what);
+    err_at(walk->err, walk->name, ERR_NO_OFFSET);
+    err_found(walk->err, "it at line %d", line);
+    return -EINVAL;
+}
+
+/* Copies a scalar into text, NUL-terminated. */
+static int scalar_text(const struct walk *walk, struct fy_node *node, char text[YAML_VALUE_BYTES_MAX])
+{
+    if (!fy_node_is_scalar(node) || fy_node_is_alias(node))
+        return refuse(walk, line_of(node), "aliases and nested values are not understood here");
+    size_t bytes = 0;
+    const char *scalar = fy_node_get_scalar(node, &bytes);
+    if (bytes >= YAML_VALUE_BYTES_MAX || (bytes > 0 && memchr(scalar, '\0', bytes)))
+        return refuse(walk, line_of(node), "a value is too long");
+    if (bytes > 0)
+        memcpy(text, scalar, bytes);
+    text[bytes] = '\0';
+    return 0;
+}
+
+static int visit_leaf(const struct walk *walk, struct fy_node *value, const char *path, int line)
+{
+    char texts[YAML_VALUES_MAX][YAML_VALUE_BYTES_MAX];
+    const char *values[YAML_VALUES_MAX];
+    struct yaml_leaf leaf = {.path = path, .line = line, .values = values, .values_count = 0};
+    if (value && fy_node_is_sequence(value)) {
+        leaf.is_sequence = true;
+        void *iterator = NULL;
+        struct fy_node *item;
+        while ((item = fy_node_sequence_iterate(value, &iterator))) {
+            if (leaf.values_count == YAML_VALUES_MAX)
+                return refuse(walk, line, "a list has too many entries");
+            int status = scalar_text(walk, item, texts[leaf.values_count]);
+            if (status)
+                return status;
+            values[leaf.values_count] = texts[leaf.values_count];
+            leaf.values_count++;
+        }
+    } else {
+        texts[0][0] = '\0';
+        int status = value ? scalar_text(walk, value, texts[0]) : 0;
+        if (status)
+            return status;
+        values[0] = texts[0];
+        leaf.values_count = 1;
+    }
+    return walk->leaf(walk->context, &leaf);
+}
+
+static int visit(const struct walk *walk, struct fy_node *mapping, const char *prefix, int depth)
+{
+    void *iterator = NULL;
+    struct fy_node_pair *pair;
+    while ((pair = fy_node_mapping_iterate(mapping, &iterator))) {
+        struct fy_node *key = fy_node_pair_key(pair), *value = fy_node_pair_value(pair);
+        int line = line_of(key);
+        char name[YAML_VALUE_BYTES_MAX], path[YAML_PATH_BYTES_MAX];
+        int status = scalar_text(walk, key, name);
+        if (status)
+            return status;
+        int length = snprintf(path, sizeof path, "%s%s%s", prefix, prefix[0] ? "." : "", name);
+        if (length < 0 || (size_t)length >= sizeof path || depth == YAML_DEPTH_MAX)
+            return refuse(walk, line, "keys are nested too deeply");
+        status = value && fy_node_is_mapping(value) ? visit(walk, value, path, depth + 1)
+                                                    : visit_leaf(walk, value, path, line);
+        if (status)
+            return status;
+    }
+    return 0;
+}
+
+int yaml_walk(const char *text, size_t bytes, const char *name,
+              int (*leaf)(void *context, const struct yaml_leaf *leaf), void *context, struct err *err)
+{
+    struct walk walk = {.name = name, .leaf = leaf, .context = context, .err = err};
+    struct fy_diag_cfg diagnostics = {.fp = NULL, .level = FYET_ERROR, .module_mask = ~0u};
+    struct fy_diag *diag = fy_diag_create(&diagnostics);
+    if (!diag)
+        return err_set(err, -ENOMEM, "out of memory for a YAML parser");
+    fy_diag_set_collect_errors(diag, true);
+    struct fy_parse_cfg parse = {.flags = FYPCF_QUIET, .diag = diag};
+    struct fy_document *document = fy_document_build_from_string(&parse, text, bytes);
+    int status;
+    if (!document) {
+        void *iterator = NULL;
+        struct fy_diag_error *error = fy_diag_errors_iterate(diag, &iterator);
+        err_set(err, -EINVAL, "not valid YAML");
+        err_at(err, name, ERR_NO_OFFSET);
+        err_found(err, "%s at line %d", error && error->msg ? error->msg : "a syntax error",
+                  error ? error->line : 0);
+        status = -EINVAL;
+    } else {
+        struct fy_node *root = fy_document_root(document);
+        if (!root)
+            status = 0; /* an empty file says nothing */
+        else if (fy_node_is_mapping(root))
+            status = visit(&walk, root, "", 0);
+        else
+            status = refuse(&walk, 1, "a configuration is a mapping of keys");
+        fy_document_destroy(document);
+    }
+    fy_diag_destroy(diag);
+    return status;
+}
