@@ -157,6 +157,8 @@ static int advance(struct loop *loop, struct err *err)
     int status = run_step(run, &loop->window.totals, err);
     if (status)
         return status;
+    log_line(run->options->log, LOG_DEBUG, "step %" PRIu64 " done; micro-batches ahead: %" PRIu64, run->step,
+             loader_stats(run->loader).ahead_count);
     bool is_last = run->step == run->steps, stops = run->stop_requested && !is_last;
     if (is_last || stops || is_due(c->log.every, run->step))
         status = report_steps(loop, err);

@@ -1,0 +1,187 @@
+/*
+ * config (test) — what a user may write in a configuration, and what he is told when it is wrong.
+ */
+#include "tests/support/test.h"
+
+#include "base/json.h"
+#include "trainer/config.h"
+#include "trainer/schedule.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int parse(const char *text, const char *set, struct train_config *config, struct err *err)
+{
+    const char *sets[] = {set};
+    return config_parse(text, strlen(text), "a.yaml", sets, set ? 1 : 0, config, err);
+}
+
+#define NEEDED "data: {train: x}\nrun: {steps: 5}\n"
+
+static void defaults_hold_where_nothing_is_said(void **state)
+{
+    (void)state;
+    struct train_config config;
+    struct err err;
+    assert_ok(parse(NEEDED, NULL, &config, &err), &err);
+    assert_int_equal(config.batch.global, 256);
+    assert_int_equal(config.data.memory_bytes, 256 << 20);
+    assert_true(config.data.image.flip);
+    assert_true(config.optimizer.beta2 == 0.95);
+    assert_string_equal(config.data.image.field, "jpg");
+}
+
+static void values_of_all_kinds_are_read(void **state)
+{
+    (void)state;
+    struct train_config config;
+    struct err err;
+    assert_ok(parse("run: {dir: r, steps: 9, seed: 3}\n"
+                    "data:\n  train: t\n  memory: 1GiB\n  bad_samples: {limit: 2%}\n  window: auto\n"
+                    "  image:\n    scale: [0.25, 0.5]\n    flip: false\n"
+                    "model: {type: gpt2}\nschedule: {type: linear, min_lr: 0}\noptimizer: {betas: [0.8, "
+                    "0.9], lr: 1e-2}\n",
+                    "checkpoint.keep.last=7", &config, &err),
+              &err);
+    assert_int_equal(config.data.memory_bytes, 1 << 30);
+    assert_true(fabs(config.data.bad_samples.limit - 0.02) < 1e-12);
+    assert_true(config.data.image.scale_min == 0.25 && config.data.image.scale_max == 0.5);
+    assert_false(config.data.image.flip);
+    assert_int_equal(config.model.type, 1);
+    assert_true(config.optimizer.beta1 == 0.8 && config.optimizer.lr == 1e-2);
+    assert_int_equal(config.checkpoint.keep_last, 7);
+}
+
+static void expect_refusal(const char *text, const char *set, const char *what, const char *advice)
+{
+    struct train_config config;
+    struct err err = {0};
+    char line[ERR_LINE_BYTES_MAX];
+    assert_int_equal(parse(text, set, &config, &err), -EINVAL);
+    err_format(&err, line, sizeof line);
+    if (!strstr(line, what) || (advice && !strstr(line, advice)))
+        fail_msg("%s: lacks %s or %s", line, what, advice ? advice : "");
+}
+
+static void wrong_keys_and_values_are_named_with_their_line(void **state)
+{
+    (void)state;
+    expect_refusal(NEEDED "optimiser:\n  lr: 1\n", NULL, "optimiser.lr at line 4", "optimizer.lr");
+    expect_refusal(NEEDED "batch:\n  micro: many\n", NULL, "batch.micro at line 4", "a whole number");
+    expect_refusal(NEEDED "batch:\n  micro: 0\n", NULL, "batch.micro at line 4", "from 1");
+    expect_refusal(NEEDED "model: {type: lstm}\n", NULL, "model.type at line 3", "one of vit, gpt2");
+    expect_refusal(NEEDED, "model.heads", "--set needs key=value", NULL);
+    expect_refusal(NEEDED, "model.head=3", "model.head", "model.heads");
+    expect_refusal(NEEDED "run: {seed: 1}\n", NULL, "not valid YAML", "duplicate");
+    expect_refusal("run: {steps: 5\n", NULL, "not valid YAML", "line");
+    expect_refusal("- a\n- b\n", NULL, "mapping", NULL);
+}
+
+static void contradictions_are_refused(void **state)
+{
+    (void)state;
+    expect_refusal("run: {steps: 5}\n", NULL, "data.train is not given", NULL);
+    expect_refusal("data: {train: x}\n", NULL, "no end", NULL);
+    expect_refusal(NEEDED, "run.epochs=2", "both given", NULL);
+    expect_refusal(NEEDED, "batch.micro=7", "does not divide", NULL);
+    expect_refusal(NEEDED, "model.heads=7", "does not divide", NULL);
+    expect_refusal(NEEDED, "model.patch=15", "does not divide", NULL);
+    expect_refusal(NEEDED, "schedule.min_lr=1", "above optimizer.lr", NULL);
+}
+
+static void printed_configuration_reads_back_the_same(void **state)
+{
+    (void)state;
+    struct train_config config, again;
+    struct err err;
+    struct str yaml = {0};
+    assert_ok(parse(NEEDED, "optimizer.lr=0.00123456789", &config, &err), &err);
+    config_print(&config, &yaml);
+    assert_ok(config_parse(yaml.data, yaml.bytes, "printed", NULL, 0, &again, &err), &err);
+    assert_memory_equal(&config, &again, sizeof config);
+    str_deinit(&yaml);
+}
+
+struct differences {
+    int count;
+    char last[64];
+};
+
+static void note(void *context, const struct config_field *field, const char *saved, const char *now)
+{
+    struct differences *differences = context;
+    assert_string_not_equal(saved, now);
+    differences->count++;
+    snprintf(differences->last, sizeof differences->last, "%s", field->key);
+}
+
+static void a_saved_configuration_differs_only_where_it_was_changed(void **state)
+{
+    (void)state;
+    struct train_config config;
+    struct err err;
+    struct str json = {0};
+    assert_ok(parse(NEEDED, NULL, &config, &err), &err);
+    config_print_json(&config, &json);
+    struct json_t *saved;
+    assert_ok(json_parse(json.data, json.bytes, "saved", 0, &saved, &err), &err);
+    struct differences differences = {0};
+    config_compare(&config, saved, note, &differences);
+    assert_int_equal(differences.count, 0);
+    assert_ok(parse(NEEDED, "optimizer.betas=[0.9, 0.951]", &config, &err), &err);
+    config_compare(&config, saved, note, &differences);
+    assert_int_equal(differences.count, 1);
+    assert_string_equal(differences.last, "optimizer.betas");
+    json_free(saved);
+    str_deinit(&json);
+}
+
+static void every_field_has_a_default_that_it_accepts_and_a_help_text(void **state)
+{
+    (void)state;
+    size_t count;
+    const struct config_field *fields = config_fields(&count);
+    for (size_t i = 0; i < count; i++) {
+        char text[256];
+        snprintf(text, sizeof text, "%s=%s", fields[i].key, fields[i].default_text);
+        struct train_config config;
+        struct err err = {0};
+        /* contradictions with what is missing are fine here, wrong values are not */
+        int status = parse(NEEDED, text, &config, &err);
+        if (status && strstr(err.what, "wrong value"))
+            fail_msg("%s", text);
+        assert_true(strlen(fields[i].help) > 10);
+    }
+}
+
+static void schedules_warm_up_and_come_down(void **state)
+{
+    (void)state;
+    struct schedule cosine = {.type = SCHEDULE_COSINE, .lr = 1, .min_lr = 0.1, .warmup = 10, .steps = 110};
+    assert_true(fabs(schedule_lr(&cosine, 0) - 0.1) < 1e-12);
+    assert_true(fabs(schedule_lr(&cosine, 9) - 1) < 1e-12);
+    assert_true(fabs(schedule_lr(&cosine, 10) - 1) < 1e-12);
+    assert_true(fabs(schedule_lr(&cosine, 60) - 0.55) < 1e-12);
+    assert_true(fabs(schedule_lr(&cosine, 110) - 0.1) < 1e-12);
+    struct schedule linear = {.type = SCHEDULE_LINEAR, .lr = 1, .min_lr = 0, .warmup = 0, .steps = 100};
+    assert_true(fabs(schedule_lr(&linear, 25) - 0.75) < 1e-12);
+    struct schedule constant = {.type = SCHEDULE_CONSTANT, .lr = 1, .min_lr = 0, .warmup = 4, .steps = 100};
+    assert_true(schedule_lr(&constant, 99) == 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_hold_where_nothing_is_said),
+        cmocka_unit_test(values_of_all_kinds_are_read),
+        cmocka_unit_test(wrong_keys_and_values_are_named_with_their_line),
+        cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(printed_configuration_reads_back_the_same),
+        cmocka_unit_test(a_saved_configuration_differs_only_where_it_was_changed),
+        cmocka_unit_test(every_field_has_a_default_that_it_accepts_and_a_help_text),
+        cmocka_unit_test(schedules_warm_up_and_come_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

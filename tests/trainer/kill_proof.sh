@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# kill_proof — a run killed by SIGKILL at random instants and resumed each time ends with the same bits as the run left alone.
+#
+#   kill_proof.sh vit|gpt2 RENDER_SHAPES [KILLS]
+#
+# The kills go on until at least KILLS have happened, one of them while a save was being written (its temporary folder was
+# there) and one with samples in flight (read or decoded, not yet delivered); at most KILLS_MAX. MILLRACE names the program. The
+# random instants come from a seed that is printed; MILLRACE_SEED repeats it (as far as a wall clock can).
+set -euo pipefail
+
+kind=$1 render=$2 kills_wanted=${3:-6}
+kills_max=60
+program=${MILLRACE:?names the millrace program}
+work=$(mktemp -d "${TMPDIR:-/tmp}/millrace-kill-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+RANDOM=${MILLRACE_SEED:-$$}
+seed=$((RANDOM))
+RANDOM=$seed
+echo "kill_proof: $kind, seed $seed"
+
+fail() { echo "kill_proof: $*" >&2; exit 1; }
+
+case $kind in
+  vit)
+    "$render" --count 24 --side 48 "$work/photos"
+    "$program" convert dataset "$work/photos" "$work/shards" --quiet
+    model=(--set model.type=vit --set data.image.size=32 --set model.patch=8) ;;
+  gpt2)
+    # words from this script are text enough
+    for i in 1 2 3 4; do cat "$0"; done > "$work/text.txt"
+    "$program" convert dataset "$work/text.txt" "$work/shards" --tokenizer bytes --quiet
+    model=(--set model.type=gpt2 --set data.text.block=32) ;;
+  *) fail "unknown kind $kind" ;;
+esac
+
+cat > "$work/train.yaml" <<YAML
+run:        {seed: 11, steps: 60}
+data:       {train: $work/shards/dataset.json, memory: 32MiB}
+model:      {layers: 2, heads: 2, width: 64}
+batch:      {global: 24, micro: 8}
+optimizer:  {lr: 1e-3, clip_norm: 0.5}
+schedule:   {warmup: 5, min_lr: 1e-4}
+checkpoint: {every: 1, keep: {last: 2}}
+log:        {every: 1}
+YAML
+
+train() { # DIR
+  "$program" train "$work/train.yaml" "${model[@]}" --set run.dir="$1" -v
+}
+
+train "$work/alone" > "$work/alone.out" 2> "$work/alone.log" || { cat "$work/alone.log" >&2; fail "the run left alone failed"; }
+expected=$("$program" ckpt hash "$work/alone/ckpt")
+began=$(date +%s%N)
+train "$work/timed" > /dev/null 2>&1
+whole_ms=$(( ($(date +%s%N) - began) / 1000000 ))
+
+kills=0 in_save=0 in_flight=0 ended=0
+while (( kills < kills_wanted || in_save == 0 || in_flight == 0 )); do
+  (( kills < kills_max )) || fail "after $kills kills: $in_save inside a save, $in_flight with data in flight"
+  (( ended < kills_max )) || fail "the run ends before it can be killed"
+  setsid "$program" train "$work/train.yaml" "${model[@]}" --set run.dir="$work/killed" -v > "$work/killed.out" 2> "$work/killed.log" &
+  pid=$!
+  sleep "$(printf '0.%03d' $(( 20 + RANDOM % (whole_ms / 2 < 900 ? whole_ms / 2 + 1 : 900) )))"
+  if ! kill -KILL "$pid" 2> /dev/null; then
+    # done before its turn: start over, so that there is something to kill
+    wait "$pid" || { cat "$work/killed.log" >&2; fail "a resumed run failed"; }
+    [[ $("$program" ckpt hash "$work/killed/ckpt") == "$expected" ]] || fail "a finished run differs"
+    ended=$((ended + 1))
+    rm -rf "$work/killed"
+    continue
+  fi
+  wait "$pid" 2> /dev/null || true
+  kills=$((kills + 1))
+  if compgen -G "$work/killed/ckpt/.tmp-*" > /dev/null; then in_save=$((in_save + 1)); fi
+  if grep -o 'micro-batches ahead: [0-9]*' "$work/killed.log" | tail -n 1 | grep -q ': [1-9]'; then in_flight=$((in_flight + 1)); fi
+done
+train "$work/killed" > "$work/killed.out" 2> "$work/killed.log" || { cat "$work/killed.log" >&2; fail "the last run failed"; }
+
+actual=$("$program" ckpt hash "$work/killed/ckpt")
+if [[ $actual != "$expected" ]]; then
+  printf 'left alone:\n%s\nkilled and resumed:\n%s\n' "$expected" "$actual" >&2
+  fail "the bits differ after $kills kills"
+fi
+order=$(grep -oE '^order[[:space:]]+[0-9a-f]{16}' "$work/alone.out")
+[[ $(grep -oE '^order[[:space:]]+[0-9a-f]{16}' "$work/killed.out") == "$order" ]] || fail "the digests of the order differ"
+
+# metrics.jsonl has no forks: each step once, in order, with the losses of the run left alone
+steps() { grep -o '"step":[0-9]*\|"loss":[-0-9.e+]*\|"gradient_norm":[-0-9.e+]*' "$1/metrics.jsonl"; }
+diff <(steps "$work/alone") <(steps "$work/killed") > /dev/null || fail "metrics.jsonl differs"
+[[ $(grep -c . "$work/killed/metrics.jsonl") == 60 ]] || fail "metrics.jsonl has not one line a step"
+
+echo "kill_proof: $kind: $kills kills, $in_save inside a save, $in_flight with data in flight: the same bits ($order)"

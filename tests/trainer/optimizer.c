@@ -1,0 +1,135 @@
+/*
+ * optimizer (test) — AdamW against torch, the exact norm, clipping.
+ */
+#include "tests/support/test.h"
+
+#include "trainer/optimizer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 7, COLS = 13, UPDATES = 5, ELEMENTS = 2 * PARAMS_ALIGN };
+
+struct fixture {
+    struct device *device;
+    struct ops *ops;
+    struct params params;
+    struct optimizer optimizer;
+};
+
+static int set_up(void **state)
+{
+    static struct fixture fixture;
+    struct err err;
+    struct fixture *f = &fixture;
+    memset(f, 0, sizeof *f);
+    assert_ok(device_open("cpu", &f->device, &err), &err);
+    assert_ok(ops_cpu_open(f->device, DTYPE_F64, 1, &f->ops, &err), &err);
+    uint64_t index;
+    assert_ok(params_begin_group(&f->params, "g", &err), &err);
+    struct param_spec weight = {.name = "w", .rows = ROWS, .cols = COLS, .decay = true};
+    assert_ok(params_add(&f->params, &weight, &index, &err), &err);
+    struct optimizer_options options = {
+        .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1, .clip_norm = 1};
+    assert_ok(optimizer_init(&f->optimizer, &options, f->ops, &f->params, &err), &err);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    optimizer_deinit(&f->optimizer);
+    params_deinit(&f->params);
+    ops_close(f->ops);
+    device_close(f->device);
+    return 0;
+}
+
+static double value(int update, int element)
+{
+    return sin(1.0 + update * 31.7 + element * 0.37) * (1 + element % 3);
+}
+
+static void five_updates_equal_those_of_torch(void **state)
+{
+    struct fixture *f = *state;
+    const char *python = test_need_python("torch");
+    double weights[ELEMENTS] = {0}, gradients[ELEMENTS] = {0};
+    for (int i = 0; i < ROWS * COLS; i++)
+        weights[i] = value(-1, i);
+    for (int u = 0; u < UPDATES; u++) {
+        for (int i = 0; i < ROWS * COLS; i++)
+            gradients[i] = value(u, i);
+        optimizer_begin_update(&f->optimizer);
+        optimizer_update_group(&f->optimizer, 0, weights, gradients, 0.01 * (u + 1), 0.5);
+    }
+    char text[65536];
+    assert_int_equal(
+        test_run_output(text, sizeof text,
+                        "%s -c \"\nimport torch, math\n"
+                        "v = lambda u: torch.tensor([math.sin(1.0 + u * 31.7 + i * 0.37) * (1 + i %% 3) for "
+                        "i in range(%d)],"
+                        " dtype=torch.float64)\n"
+                        "w = v(-1).requires_grad_()\n"
+                        "o = torch.optim.AdamW([w], lr=0.01, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)\n"
+                        "for u in range(%d):\n"
+                        "    o.param_groups[0]['lr'] = 0.01 * (u + 1)\n"
+                        "    w.grad = v(u) * 0.5\n"
+                        "    o.step()\n"
+                        "print(' '.join(repr(float(x)) for x in w))\n\"",
+                        python, ROWS * COLS, UPDATES),
+        0);
+    char *at = text;
+    for (int i = 0; i < ROWS * COLS; i++) {
+        double expected = strtod(at, &at);
+        if (fabs(weights[i] - expected) > 1e-12 * (1 + fabs(expected)))
+            fail_msg("element %d: %.17g, torch has %.17g", i, weights[i], expected);
+    }
+}
+
+static void the_norm_is_exact_however_rows_are_spread(void **state)
+{
+    struct fixture *f = *state;
+    struct err err;
+    double gradients[ELEMENTS] = {0};
+    long double squares = 0;
+    for (int i = 0; i < ROWS * COLS; i++) {
+        gradients[i] = ldexp(value(3, i), i % 40 - 20);
+        squares += (long double)gradients[i] * gradients[i];
+    }
+    struct exact_sum whole = {0}, parts = {0};
+    assert_ok(optimizer_sum_squares(&f->optimizer, gradients, &whole, &err), &err);
+    /* the rows one at a time, last first, as other owners would have them */
+    for (int row = ROWS - 1; row >= 0; row--) {
+        double sum;
+        f->ops->table->row_sumsq(f->ops, &sum, gradients + row * COLS, 1, COLS);
+        exact_sum_add(&parts, sum);
+    }
+    double a = exact_sum_value(&whole), b = exact_sum_value(&parts);
+    assert_memory_equal(&a, &b, sizeof a);
+    assert_true(fabs(a - (double)squares) <= 1e-13 * (double)squares);
+}
+
+static void gradients_are_clipped_to_the_norm_and_never_raised(void **state)
+{
+    struct fixture *f = *state;
+    double norm;
+    double scale = optimizer_gradient_scale(&f->optimizer, 64.0 * 100, 8, &norm); /* the mean's norm is 10 */
+    assert_true(fabs(norm - 10) < 1e-12);
+    assert_true(fabs(scale - 1.0 / 8 * (1 / (10 + 1e-6))) < 1e-15);
+    scale = optimizer_gradient_scale(&f->optimizer, 64.0 * 0.01, 8, &norm); /* 0.1 is below the limit */
+    assert_true(scale == 1.0 / 8);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(five_updates_equal_those_of_torch, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_norm_is_exact_however_rows_are_spread, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(gradients_are_clipped_to_the_norm_and_never_raised, set_up,
+                                        tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
