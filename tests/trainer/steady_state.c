@@ -1,0 +1,87 @@
+/*
+ * steady_state — after its first steps a run asks for no memory: neither the loader's threads nor the step.
+ */
+#include "tests/support/allocations.h"
+#include "tests/support/test.h"
+
+#include "convert/dataset.h"
+#include "trainer/trainer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 60, WARM_STEPS = 15, TEXT_BYTES = 20000 };
+
+struct watch {
+    size_t at_warm, at_end;
+};
+
+static void watch_steps(void *context, const struct trainer_report *report)
+{
+    struct watch *watch = context;
+    if (report->event != TRAINER_STEP)
+        return;
+    if (report->step == WARM_STEPS)
+        watch->at_warm = allocations_ours();
+    if (report->step == STEPS - 1)
+        watch->at_end = allocations_ours();
+}
+
+static void steps_ask_for_no_memory(void **state)
+{
+    (void)state;
+    (void)allocations_ours(); /* skips where they can't be counted */
+    char folder[TEST_PATH_BYTES_MAX], path[2 * TEST_PATH_BYTES_MAX], shards[2 * TEST_PATH_BYTES_MAX];
+    test_make_folder(folder);
+    snprintf(path, sizeof path, "%s/text.txt", folder);
+    snprintf(shards, sizeof shards, "%s/shards", folder);
+    char *text = malloc(TEXT_BYTES);
+    assert_non_null(text);
+    for (int i = 0; i < TEXT_BYTES; i++)
+        text[i] = (char)('a' + i * i % 23);
+    test_write_file(path, text, TEXT_BYTES);
+    free(text);
+
+    struct err err;
+    struct io *io;
+    assert_ok(io_open(folder, NULL, &io, &err), &err);
+    struct convert_options convert = {
+        .source = path, .target = shards, .tokenizer = "bytes", .errors_max = -1};
+    struct convert_result converted;
+    assert_ok(convert_dataset(io, &convert, &converted, &err), &err);
+
+    char train[3 * TEST_PATH_BYTES_MAX], dir[2 * TEST_PATH_BYTES_MAX];
+    snprintf(train, sizeof train, "data.train=%s/dataset.json", shards);
+    snprintf(dir, sizeof dir, "run.dir=%s/run", folder);
+    const char *sets[] = {train,
+                          dir,
+                          "run.steps=60",
+                          "model.type=gpt2",
+                          "model.layers=1",
+                          "model.width=32",
+                          "model.heads=2",
+                          "data.text.block=32",
+                          "batch.global=8",
+                          "batch.micro=4",
+                          "log.every=1",
+                          "checkpoint.every=0",
+                          "data.memory=8MiB"};
+    struct train_config config;
+    assert_ok(config_parse("", 0, "none", sets, sizeof sets / sizeof sets[0], &config, &err), &err);
+    struct watch watch = {0};
+    struct trainer_options options = {
+        .config = &config, .io = io, .report = watch_steps, .report_context = &watch};
+    struct trainer_result result;
+    assert_ok(trainer_run(&options, &result, &err), &err);
+    assert_int_equal(result.step, STEPS);
+    assert_true(watch.at_warm > 0);
+    assert_int_equal(watch.at_end - watch.at_warm, 0);
+    io_close(io);
+    test_remove_folder(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(steps_ask_for_no_memory)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
