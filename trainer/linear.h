@@ -1,0 +1,77 @@
+/*
+ * linear — y = x W^T + b and its backward pass: three planned products. Header only.
+ *
+ * W is [out, in], as checkpoints have it. Offsets count elements from the base that weights and gradients are given by, the
+ * start of a group: the same number serves the arena of weights (compute type) and that of gradients (master type).
+ */
+#ifndef MILLRACE_TRAINER_LINEAR_H
+#define MILLRACE_TRAINER_LINEAR_H
+
+#include "trainer/ops.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Immutable once planned. */
+struct linear {
+    uint64_t rows, in, out;
+    uint64_t weight, bias; /* offsets, elements */
+    bool has_bias;
+    struct gemm_plan forward, backward_input, backward_weight;
+};
+
+/* Weights of the compute type, and gradients of the master type, at an offset in elements. */
+static inline const void *linear_weights(const struct ops *ops, const void *weights, uint64_t offset)
+{
+    return (const char *)weights + offset * ops_compute_bytes(ops);
+}
+
+static inline void *linear_gradients(const struct ops *ops, void *gradients, uint64_t offset)
+{
+    return (char *)gradients + offset * ops_master_bytes(ops);
+}
+
+/* All but the plans is filled in. */
+static inline int linear_plan(struct linear *linear, struct ops *ops, struct err *err)
+{
+    const struct gemm_shape forward = {
+        .m = linear->rows, .n = linear->out, .k = linear->in, .trans_b = true, .bias = linear->has_bias};
+    const struct gemm_shape backward_input = {.m = linear->rows, .n = linear->in, .k = linear->out};
+    const struct gemm_shape backward_weight = {
+        .m = linear->out, .n = linear->in, .k = linear->rows, .trans_a = true, .master_output = true};
+    int status = ops->table->plan_gemm(ops, &forward, &linear->forward, err);
+    if (status == 0)
+        status = ops->table->plan_gemm(ops, &backward_input, &linear->backward_input, err);
+    if (status == 0)
+        status = ops->table->plan_gemm(ops, &backward_weight, &linear->backward_weight, err);
+    return status;
+}
+
+static inline void linear_forward(const struct linear *linear, struct ops *ops, const void *weights,
+                                  const void *x, void *y)
+{
+    const void *bias = linear->has_bias ? linear_weights(ops, weights, linear->bias) : NULL;
+    ops->table->gemm(ops, &linear->forward, x, linear_weights(ops, weights, linear->weight), bias, y);
+}
+
+/* The gradients of weight and bias are written, not added to. d_x may be NULL where nobody wants it. */
+static inline void linear_backward(const struct linear *linear, struct ops *ops, const void *weights,
+                                   const void *x, const void *d_y, void *gradients, void *d_x)
+{
+    ops->table->gemm(ops, &linear->backward_weight, d_y, x, NULL,
+                     linear_gradients(ops, gradients, linear->weight));
+    if (linear->has_bias)
+        ops->table->bias_bwd(ops, linear_gradients(ops, gradients, linear->bias), d_y, linear->rows,
+                             linear->out, false);
+    if (d_x)
+        ops->table->gemm(ops, &linear->backward_input, d_y, linear_weights(ops, weights, linear->weight),
+                         NULL, d_x);
+}
+
+/* Of the three products: 2 m n k each. */
+static inline double linear_flops(const struct linear *linear, bool input_gradient)
+{
+    return (input_gradient ? 6.0 : 4.0) * (double)linear->rows * (double)linear->in * (double)linear->out;
+}
+
+#endif

@@ -1,0 +1,369 @@
+/*
+ * model — see model.h. What all kinds share: the row of blocks, the final norm, stages and their memory.
+ */
+#include "trainer/model.h"
+
+#include "trainer/model_kind.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* With these, and those of the kinds, every product of sizes stays below 2^63: items * tokens * width * ratio * 2. */
+enum { LAYERS_MAX = 1 << 12, WIDTH_MAX = 1 << 16, MLP_RATIO_MAX = 1 << 6 };
+#define ROWS_MAX (UINT64_C(1) << 36)
+
+static const struct model_kind *kind_of(enum model_type type)
+{
+    switch (type) {
+    case MODEL_VIT:
+        return &model_kind_vit;
+    case MODEL_GPT2:
+        return &model_kind_gpt2;
+    }
+    return NULL;
+}
+
+static int check_limit(const char *what, uint64_t value, uint64_t limit, struct err *err)
+{
+    if (value > 0 && value <= limit)
+        return 0;
+    err_set(err, -EINVAL, "the model's %s is out of range", what);
+    err_expected(err, "1 to %" PRIu64, limit);
+    err_found(err, "%" PRIu64, value);
+    return -EINVAL;
+}
+
+static int check(const struct model_config *config, const struct model_kind *kind, uint64_t items,
+                 struct err *err)
+{
+    int status = check_limit("number of layers", config->layers, LAYERS_MAX, err);
+    if (status == 0)
+        status = check_limit("width", config->width, WIDTH_MAX, err);
+    if (status == 0)
+        status = check_limit("number of heads", config->heads, config->width, err);
+    if (status == 0)
+        status = check_limit("mlp_ratio", config->mlp_ratio, MLP_RATIO_MAX, err);
+    if (status == 0)
+        status = kind->check(config, err);
+    if (status == 0)
+        status = check_limit("micro-batch", items, ROWS_MAX / kind->tokens(config), err);
+    return status;
+}
+
+int model_add_param(struct model *model, const struct param_spec *spec, uint64_t *ret_offset, struct err *err)
+{
+    struct params *params = &model->params;
+    uint64_t index;
+    int status = params_add(params, spec, &index, err);
+    if (status < 0)
+        return status;
+    *ret_offset = params->list[index].offset - params->groups[params->groups_count - 1].offset;
+    return 0;
+}
+
+static int describe_blocks(struct model *model, const struct block_config *config,
+                           struct block_offsets *ret_offsets, struct err *err)
+{
+    for (uint32_t i = 0; i < model->config.layers; i++) {
+        char name[PARAMS_NAME_BYTES_MAX];
+        snprintf(name, sizeof name, "blocks.%" PRIu32, i);
+        int status = block_describe(config, &model->params, name, ret_offsets, err); /* the same for all */
+        if (status < 0)
+            return status;
+    }
+    return 0;
+}
+
+static int describe_head(struct model *model, enum norm_kind norm, struct err *err)
+{
+    const struct param_spec weight = {.name = "norm.weight", .rows = model->config.width, .init = PARAM_ONES};
+    const struct param_spec bias = {.name = "norm.bias", .rows = model->config.width, .init = PARAM_ZEROS};
+    int status = params_begin_group(&model->params, "head", err);
+    if (status == 0)
+        status = model_add_param(model, &weight, &model->norm_weight, err);
+    if (status == 0 && norm == NORM_LAYER)
+        status = model_add_param(model, &bias, &model->norm_bias, err);
+    return status < 0 ? status : model->kind->describe_head(model, err);
+}
+
+static int describe_and_plan(struct model *model, struct err *err)
+{
+    struct block_config block = model->kind->block(&model->config);
+    struct block_offsets offsets = {0};
+    int status = params_begin_group(&model->params, "embed", err);
+    if (status == 0)
+        status = model->kind->describe_embed(model, err);
+    if (status == 0)
+        status = describe_blocks(model, &block, &offsets, err);
+    if (status == 0)
+        status = describe_head(model, block.norm, err);
+    if (status == 0)
+        status = block_plan(&model->block, &block, &offsets, model->ops, model->items, model->tokens, err);
+    return status < 0 ? status : model->kind->plan(model, err);
+}
+
+static size_t zeros_bytes(const struct model *model)
+{
+    return model->config.width * ops_compute_bytes(model->ops);
+}
+
+static int check_size(const struct model *model, struct err *err)
+{
+    const struct model_stage whole = {0, model->config.layers, true, true};
+    if (model_activation_bytes(model, &whole) < LAYOUT_BYTES_MAX)
+        return 0;
+    err_set(err, -EINVAL, "the activations of a micro-batch are too large for any machine");
+    return err ? err_advise(err, "make the model, its input or the micro-batch smaller") : -EINVAL;
+}
+
+int model_open(const struct model_config *config, struct ops *ops, uint64_t items, struct model **ret_model,
+               struct err *err)
+{
+    const struct model_kind *kind = kind_of(config->type);
+    assert(kind);
+    int status = check(config, kind, items, err);
+    if (status < 0)
+        return status;
+    struct model *model = calloc(1, sizeof *model);
+    if (!model)
+        return err_errno(err, -ENOMEM, "cannot open the model");
+    model->config = *config;
+    model->kind = kind;
+    model->ops = ops;
+    model->items = items;
+    model->tokens = kind->tokens(config);
+    model->rows = items * model->tokens;
+    model->tied = -1;
+    status = describe_and_plan(model, err);
+    if (status == 0)
+        status = check_size(model, err);
+    if (status == 0)
+        status = ops->device->ops->mem_alloc(ops->device, MEM_DEVICE, zeros_bytes(model), &model->zeros, err);
+    if (status < 0) {
+        model_close(model);
+        return status;
+    }
+    *ret_model = model;
+    return 0;
+}
+
+void model_close(struct model *model)
+{
+    if (!model)
+        return;
+    model->ops->device->ops->mem_free(model->ops->device, MEM_DEVICE, model->zeros, zeros_bytes(model));
+    params_deinit(&model->params);
+    free(model);
+}
+
+const struct params *model_params(const struct model *model)
+{
+    return &model->params;
+}
+
+int64_t model_tied_param(const struct model *model)
+{
+    return model->tied;
+}
+
+uint64_t model_rows(const struct model *model)
+{
+    return model->head_rows;
+}
+
+uint64_t model_hidden_elements(const struct model *model)
+{
+    return model->rows * model->config.width;
+}
+
+double model_flops(const struct model *model)
+{
+    return model->config.layers * block_flops(&model->block) + model->kind->flops(model);
+}
+
+void model_stage_groups(const struct model *model, const struct model_stage *stage, uint64_t *ret_first,
+                        uint64_t *ret_count)
+{
+    uint64_t first = stage->embeds ? MODEL_GROUP_EMBED : MODEL_GROUP_BLOCKS + (uint64_t)stage->first_block;
+    uint64_t end = MODEL_GROUP_BLOCKS + (uint64_t)stage->first_block + stage->blocks_count;
+    assert(end <= model_group_head(model));
+    *ret_first = first;
+    *ret_count = end + (stage->heads ? 1 : 0) - first;
+}
+
+static void lay_out_head(const struct model *model, struct layout *l, struct model_layout *ret)
+{
+    size_t compute = ops_compute_bytes(model->ops), master = ops_master_bytes(model->ops);
+    ret->normed = layout_take(l, model_hidden_elements(model), compute);
+    ret->mean = layout_take(l, model->rows, master);
+    ret->rstd = layout_take(l, model->rows, master);
+    if (model->head_rows != model->rows)
+        ret->pooled = layout_take(l, model->head_rows * model->config.width, compute);
+    ret->logits = layout_take(l, model->head_rows * model->classes, compute);
+}
+
+/* Blocks and head are never in their backward pass at once, so they share the scratch. */
+static void lay_out_scratch(const struct model *model, struct layout *l, struct model_layout *ret)
+{
+    size_t compute = ops_compute_bytes(model->ops);
+    struct layout head = {0};
+    uint64_t d_normed = layout_take(&head, model_hidden_elements(model), compute);
+    uint64_t d_pooled = layout_take(&head, model->head_rows * model->config.width, compute);
+    uint64_t bytes = head.bytes > model->block.scratch_bytes ? head.bytes : model->block.scratch_bytes;
+    ret->scratch = layout_take(l, bytes, 1);
+    ret->d_normed = ret->scratch + d_normed;
+    ret->d_pooled = ret->scratch + d_pooled;
+}
+
+static struct model_layout lay_out(const struct model *model, const struct model_stage *stage)
+{
+    size_t compute = ops_compute_bytes(model->ops);
+    struct layout one = {0}, l = {0};
+    struct model_layout layout = {0};
+    layout_take(&one, model_hidden_elements(model), compute);
+    layout.hidden_bytes = one.bytes;
+    layout.hidden = layout_take(&l, stage->blocks_count + (stage->heads ? 1 : 0), layout.hidden_bytes);
+    layout.saved = layout_take(&l, stage->blocks_count, model->block.saved_bytes);
+    if (stage->embeds) {
+        layout.patches = layout_take(&l, model->kind->patch_elements(model), compute);
+        layout.d = layout_take(&l, model_hidden_elements(model), compute);
+    }
+    if (stage->heads)
+        lay_out_head(model, &l, &layout);
+    lay_out_scratch(model, &l, &layout);
+    layout.bytes = l.bytes;
+    return layout;
+}
+
+uint64_t model_activation_bytes(const struct model *model, const struct model_stage *stage)
+{
+    return lay_out(model, stage).bytes;
+}
+
+static void check_stage(const struct model *model, const struct model_stage *stage)
+{
+    (void)model; /* where asserts are off */
+    (void)stage;
+    assert(stage->first_block + stage->blocks_count <= model->config.layers);
+    assert(stage->blocks_count > 0 || stage->heads);
+    assert(!stage->embeds || stage->first_block == 0);
+    assert(!stage->heads || stage->first_block + stage->blocks_count == model->config.layers);
+}
+
+/* A mean over rows spread over them, one row each: a copy. */
+static void copy_stream(struct model *model, void *target, const void *source)
+{
+    model->ops->table->pool_bwd(model->ops, target, source, model->rows, 1, model->config.width);
+}
+
+/* A row of zeros spread over all rows. */
+static void zero_stream(struct model *model, void *target)
+{
+    model->ops->table->pool_bwd(model->ops, target, model->zeros, 1, model->rows, model->config.width);
+}
+
+static void *hidden_at(const struct model_pass *pass, uint32_t block)
+{
+    return layout_at(pass->activations, pass->layout.hidden + block * pass->layout.hidden_bytes);
+}
+
+static void *saved_at(const struct model *model, const struct model_pass *pass, uint32_t block)
+{
+    return layout_at(pass->activations, pass->layout.saved + block * model->block.saved_bytes);
+}
+
+static struct norm_shape final_norm(const struct model *model)
+{
+    return model->block.norm;
+}
+
+static const void *final_norm_bias(const struct model *model, const void *weights)
+{
+    return model->block.norm.kind == NORM_LAYER ? linear_weights(model->ops, weights, model->norm_bias)
+                                                : NULL;
+}
+
+static void head_forward(struct model *model, const struct model_pass *pass, const void *x,
+                         const struct model_result *result, bool want_gradient)
+{
+    struct ops *ops = model->ops;
+    const struct model_layout *l = &pass->layout;
+    const struct norm_shape shape = final_norm(model);
+    const void *weights = model_group_weights(model, pass, model_group_head(model));
+    ops->table->norm_fwd(ops, &shape, layout_at(pass->activations, l->normed),
+                         layout_at(pass->activations, l->mean), layout_at(pass->activations, l->rstd), x,
+                         linear_weights(ops, weights, model->norm_weight), final_norm_bias(model, weights));
+    model->kind->head_forward(model, pass, result, want_gradient);
+}
+
+static void head_backward(struct model *model, const struct model_pass *pass, const void *x, void *d)
+{
+    struct ops *ops = model->ops;
+    const struct model_layout *l = &pass->layout;
+    const struct norm_shape shape = final_norm(model);
+    uint64_t head = model_group_head(model);
+    void *gradients = model_group_gradients(model, pass, head);
+    void *d_bias = shape.kind == NORM_LAYER ? linear_gradients(ops, gradients, model->norm_bias) : NULL;
+    model->kind->head_backward(model, pass);
+    zero_stream(model, d); /* norm_bwd adds, and nothing goes past the last norm */
+    ops->table->norm_bwd(ops, &shape, d, linear_gradients(ops, gradients, model->norm_weight), d_bias,
+                         layout_at(pass->activations, l->d_normed), x, layout_at(pass->activations, l->mean),
+                         layout_at(pass->activations, l->rstd),
+                         linear_weights(ops, model_group_weights(model, pass, head), model->norm_weight),
+                         false);
+}
+
+void model_forward(struct model *model, const struct model_stage *stage, const void *weights,
+                   void *activations, const struct model_input *input, const void *hidden_in,
+                   void *hidden_out, const struct model_result *result, bool want_gradient)
+{
+    check_stage(model, stage);
+    const struct model_pass pass = {stage, weights, activations, NULL, input, lay_out(model, stage)};
+    void *x = hidden_at(&pass, 0);
+    if (stage->embeds)
+        model->kind->embed_forward(model, &pass, x);
+    else
+        copy_stream(model, x, hidden_in);
+    for (uint32_t i = 0; i < stage->blocks_count; i++) {
+        bool leaves = i + 1 == stage->blocks_count && !stage->heads;
+        void *out = leaves ? hidden_out : hidden_at(&pass, i + 1);
+        uint64_t group = MODEL_GROUP_BLOCKS + (uint64_t)stage->first_block + i;
+        block_forward(&model->block, model_group_weights(model, &pass, group), saved_at(model, &pass, i), x,
+                      out);
+        x = out;
+    }
+    if (stage->heads)
+        head_forward(model, &pass, x, result, want_gradient);
+}
+
+void model_backward(struct model *model, const struct model_stage *stage, const void *weights,
+                    void *activations, const struct model_input *input, void *gradients,
+                    const void *d_hidden_out, void *d_hidden_in, void (*done)(void *context, uint64_t group),
+                    void *context)
+{
+    check_stage(model, stage);
+    const struct model_pass pass = {stage, weights, activations, gradients, input, lay_out(model, stage)};
+    void *d = stage->embeds ? layout_at(activations, pass.layout.d) : d_hidden_in;
+    if (stage->heads)
+        head_backward(model, &pass, hidden_at(&pass, stage->blocks_count), d);
+    else
+        copy_stream(model, d, d_hidden_out);
+    if (stage->heads && done)
+        done(context, model_group_head(model));
+    for (uint32_t i = stage->blocks_count; i-- > 0;) {
+        uint64_t group = MODEL_GROUP_BLOCKS + (uint64_t)stage->first_block + i;
+        block_backward(&model->block, model_group_weights(model, &pass, group), saved_at(model, &pass, i),
+                       hidden_at(&pass, i), layout_at(activations, pass.layout.scratch),
+                       model_group_gradients(model, &pass, group), d);
+        if (done)
+            done(context, group);
+    }
+    if (stage->embeds) {
+        model->kind->embed_backward(model, &pass, d);
+        if (done)
+            done(context, MODEL_GROUP_EMBED);
+    }
+}

@@ -1,0 +1,96 @@
+/*
+ * model — what is computed: a description of parameters, and the forward and backward pass of one micro-batch through one
+ * stage.
+ *
+ * A model is an embedding, a number of equal blocks (block.h) and a head. A stage is a range of blocks, the first with the
+ * embedding, the last with the head; a run without pipeline has one. Nothing here knows about steps, ranks or optimizers, and
+ * nothing is "the backward of the whole model".
+ *
+ *     model_open(&config, ops, items, &model, err);
+ *     model_forward(model, &stage, weights, activations, &input, hidden_in, hidden_out, &result);
+ *     model_backward(model, &stage, weights, activations, &input, gradients, d_hidden_out, d_hidden_in);
+ *
+ * Memory is the caller's: an arena of weights (compute type), one of gradients (master type, laid out by model_params), and
+ * activations of model_activation_bytes a micro-batch in flight.
+ */
+#ifndef MILLRACE_TRAINER_MODEL_H
+#define MILLRACE_TRAINER_MODEL_H
+
+#include "trainer/ops.h"
+#include "trainer/params.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum model_type { MODEL_VIT, MODEL_GPT2 };
+
+/* Immutable. */
+struct model_config {
+    enum model_type type;
+    uint32_t layers, heads, width;
+    uint32_t mlp_ratio; /* hidden width of the MLP over width; 4 */
+    /* ViT */
+    uint32_t patch, side; /* pixels; patch divides side */
+    uint32_t classes;
+    /* language model */
+    uint32_t block; /* tokens */
+    uint32_t vocabulary;
+};
+
+/* A range of blocks, at least one unless the stage has the head. Immutable. */
+struct model_stage {
+    uint32_t first_block, blocks_count;
+    bool embeds, heads; /* has the embedding, has the head */
+};
+
+/* The data of one micro-batch, on the device. Exactly the items the model was opened for; absent ones have targets of -1. */
+struct model_input {
+    const uint8_t *images; /* ViT: [items, side, side, 3] */
+    const int32_t *labels; /* ViT: [items] */
+    const int32_t *tokens; /* language model: [items, block + 1]; inputs 0..block-1, targets 1..block */
+};
+
+/* Of a stage with the head; on the device, rows = items (ViT) or items * block. */
+struct model_result {
+    double *losses;   /* [rows] */
+    uint8_t *correct; /* [rows] */
+};
+
+struct model;
+
+/* items: of a micro-batch. Borrows ops. Gives the model. -EINVAL with detail (width not divisible by heads, ...). */
+int model_open(const struct model_config *config, struct ops *ops, uint64_t items, struct model **ret_model,
+               struct err *err);
+void model_close(struct model *model); /* NULL is fine */
+
+const struct params *model_params(const struct model *model);
+uint64_t model_rows(const struct model *model);            /* of losses */
+uint64_t model_hidden_elements(const struct model *model); /* of hidden_in and hidden_out, compute type */
+uint64_t model_activation_bytes(const struct model *model, const struct model_stage *stage);
+/* Floating-point operations of a forward and backward pass of one micro-batch through all blocks. */
+double model_flops(const struct model *model);
+
+/* The parameter that embedding and head share (a tied head), as an index in model_params, or -1. The embedding owns it. A stage with the
+ * head alone reads it too, and writes the head's part of its gradient at its place in `gradients`; a stage with the
+ * embedding alone adds its own part to what that place holds: the caller puts the head's part there before its backward pass. So the
+ * order of the two contributions is the same whatever the stages. */
+int64_t model_tied_param(const struct model *model);
+
+/* Which groups of model_params a stage uses, in the order of its forward pass: *ret_first.. + count. */
+void model_stage_groups(const struct model *model, const struct model_stage *stage, uint64_t *ret_first,
+                        uint64_t *ret_count);
+
+/* hidden_in: NULL for a stage that embeds; hidden_out: NULL for one with the head, which fills result instead, and leaves d_logits in
+ * the activations where want_gradient. */
+void model_forward(struct model *model, const struct model_stage *stage, const void *weights,
+                   void *activations, const struct model_input *input, const void *hidden_in,
+                   void *hidden_out, const struct model_result *result, bool want_gradient);
+/* gradients: every element that the stage owns is written (a fresh leaf: not added to), the padding excepted. d_hidden_out: NULL
+ * with the head; d_hidden_in: NULL for a stage that embeds. done (may be NULL) is called after each group whose gradients are
+ * final, last group first. */
+void model_backward(struct model *model, const struct model_stage *stage, const void *weights,
+                    void *activations, const struct model_input *input, void *gradients,
+                    const void *d_hidden_out, void *d_hidden_in, void (*done)(void *context, uint64_t group),
+                    void *context);
+
+#endif

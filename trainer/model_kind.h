@@ -1,0 +1,97 @@
+/*
+ * model_kind — what the kinds of models differ in: embedding and head. Only model*.c include this.
+ *
+ * Adding a kind: copy model_gpt2.c, name it in enum model_type and in model.c's kind_of.
+ */
+#ifndef MILLRACE_TRAINER_MODEL_KIND_H
+#define MILLRACE_TRAINER_MODEL_KIND_H
+
+#include "trainer/block.h"
+#include "trainer/layout.h"
+#include "trainer/model.h"
+
+/* The tensors of one micro-batch in one stage: offsets in its activations, bytes. */
+struct model_layout {
+    uint64_t hidden, hidden_bytes;               /* the stream before each block, and before the head */
+    uint64_t saved;                              /* of the blocks, block.saved_bytes each */
+    uint64_t patches;                            /* of a stage that embeds pictures */
+    uint64_t normed, mean, rstd, pooled, logits; /* of the head; pooled where rows are */
+    uint64_t d; /* the gradient of the stream, where the caller gives no place for it */
+    uint64_t scratch, d_normed, d_pooled; /* d_normed and d_pooled are within scratch */
+    uint64_t bytes;
+};
+
+/* The arguments of one call of model_forward or model_backward; gradients NULL in the former. */
+struct model_pass {
+    const struct model_stage *stage;
+    const void *weights;
+    void *activations;
+    void *gradients;
+    const struct model_input *input;
+    struct model_layout layout;
+};
+
+struct model;
+
+/* All hooks are required. describe_*: add to the group begun last. */
+struct model_kind {
+    int (*check)(const struct model_config *config, struct err *err);
+    struct block_config (*block)(const struct model_config *config);
+    uint64_t (*tokens)(const struct model_config *config); /* rows of the stream an item */
+    int (*describe_embed)(struct model *model, struct err *err);
+    int (*describe_head)(struct model *model,
+                         struct err *err); /* after the final norm, which is common to all */
+    int (*plan)(struct model *model, struct err *err);
+    uint64_t (*patch_elements)(const struct model *model); /* kept of the input for the backward pass */
+    void (*embed_forward)(struct model *model, const struct model_pass *pass, void *hidden);
+    void (*embed_backward)(struct model *model, const struct model_pass *pass, const void *d_hidden);
+    void (*head_forward)(struct model *model, const struct model_pass *pass,
+                         const struct model_result *result,
+                         bool want_gradient); /* from normed to losses and d_logits */
+    void (*head_backward)(struct model *model, const struct model_pass *pass); /* from d_logits to d_normed */
+    double (*flops)(const struct model *model);                                /* of embedding and head */
+};
+
+extern const struct model_kind model_kind_vit, model_kind_gpt2;
+
+/* Immutable once opened. Offsets of parameters are in elements from the start of their group. */
+struct model {
+    struct model_config config;
+    const struct model_kind *kind;
+    struct ops *ops;
+    uint64_t items, tokens, rows; /* rows = items * tokens */
+    struct params params;
+    struct block block;  /* serves all */
+    struct linear patch; /* pictures: the embedding */
+    uint64_t embed_tokens, embed_positions;
+    uint64_t norm_weight, norm_bias;
+    struct linear head;
+    uint64_t head_rows, classes; /* of logits */
+    int64_t tied;                /* index of the parameter that embedding and head share, -1: none */
+    void *zeros;                 /* a row of the stream */
+};
+
+enum { MODEL_GROUP_EMBED = 0, MODEL_GROUP_BLOCKS = 1 };
+
+/* Adds a parameter to the group begun last; its offset in the group, in elements, to *ret_offset. */
+int model_add_param(struct model *model, const struct param_spec *spec, uint64_t *ret_offset,
+                    struct err *err);
+
+static inline const void *model_group_weights(const struct model *model, const struct model_pass *pass,
+                                              uint64_t group)
+{
+    return linear_weights(model->ops, pass->weights, model->params.groups[group].offset);
+}
+
+static inline void *model_group_gradients(const struct model *model, const struct model_pass *pass,
+                                          uint64_t group)
+{
+    return linear_gradients(model->ops, pass->gradients, model->params.groups[group].offset);
+}
+
+static inline uint64_t model_group_head(const struct model *model)
+{
+    return MODEL_GROUP_BLOCKS + (uint64_t)model->config.layers;
+}
+
+#endif

@@ -1,0 +1,175 @@
+/*
+ * model_vit — a classifier of pictures: patches as tokens, learned positions, the mean of all tokens after the final norm
+ * (Dosovitskiy et al., "An image is worth 16x16 words", ICLR 2021; mean pooling as Zhai et al., "Scaling vision transformers", 2022).
+ */
+#include "trainer/model_kind.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+
+enum { SIDE_MAX = 1 << 14, CLASSES_MAX = 1 << 24, COLOURS = 3 };
+
+/* Of the photographs of ImageNet, by colour; what everybody subtracts and divides by. */
+static const float pixel_mean[COLOURS] = {0.485f, 0.456f, 0.406f};
+static const float pixel_deviation[COLOURS] = {0.229f, 0.224f, 0.225f};
+
+static int check(const struct model_config *config, struct err *err)
+{
+    if (config->patch == 0 || config->side == 0 || config->side > SIDE_MAX ||
+        config->side % config->patch != 0) {
+        err_set(err, -EINVAL, "the side of the pictures is not divisible by the model's patch");
+        err_expected(err, "a multiple of %" PRIu32 " pixels up to %d", config->patch, SIDE_MAX);
+        err_found(err, "%" PRIu32, config->side);
+        return -EINVAL;
+    }
+    if (config->classes == 0 || config->classes > CLASSES_MAX) {
+        err_set(err, -EINVAL, "the number of classes is out of range");
+        err_expected(err, "1 to %d", CLASSES_MAX);
+        err_found(err, "%" PRIu32, config->classes);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+static struct block_config block(const struct model_config *config)
+{
+    return (struct block_config){.width = config->width,
+                                 .heads = config->heads,
+                                 .kv_heads = config->heads,
+                                 .mlp_width = config->width * config->mlp_ratio,
+                                 .norm = NORM_LAYER,
+                                 .epsilon = 1e-6,
+                                 .bias = true,
+                                 .deviation = 0.02,
+                                 .residual_deviation = 0.02 / sqrt(2.0 * config->layers)};
+}
+
+static uint64_t tokens(const struct model_config *config)
+{
+    uint64_t edge = config->side / config->patch;
+    return edge * edge;
+}
+
+static uint64_t patch_width(const struct model_config *config)
+{
+    return (uint64_t)config->patch * config->patch * COLOURS;
+}
+
+static int describe_embed(struct model *model, struct err *err)
+{
+    const struct model_config *config = &model->config;
+    const struct param_spec weight = {.name = "embed.patch.weight",
+                                      .rows = config->width,
+                                      .cols = patch_width(config),
+                                      .decay = true,
+                                      .init = PARAM_NORMAL,
+                                      .deviation = 0.02};
+    const struct param_spec bias = {.name = "embed.patch.bias", .rows = config->width, .init = PARAM_ZEROS};
+    const struct param_spec positions = {.name = "embed.positions.weight",
+                                         .rows = tokens(config),
+                                         .cols = config->width,
+                                         .decay = true,
+                                         .init = PARAM_NORMAL,
+                                         .deviation = 0.02};
+    int status = model_add_param(model, &weight, &model->patch.weight, err);
+    if (status == 0)
+        status = model_add_param(model, &bias, &model->patch.bias, err);
+    return status < 0 ? status : model_add_param(model, &positions, &model->embed_positions, err);
+}
+
+static int describe_head(struct model *model, struct err *err)
+{
+    const struct model_config *config = &model->config;
+    const struct param_spec weight = {.name = "head.weight",
+                                      .rows = config->classes,
+                                      .cols = config->width,
+                                      .decay = true,
+                                      .init = PARAM_NORMAL,
+                                      .deviation = 0.02};
+    const struct param_spec bias = {.name = "head.bias", .rows = config->classes, .init = PARAM_ZEROS};
+    int status = model_add_param(model, &weight, &model->head.weight, err);
+    return status < 0 ? status : model_add_param(model, &bias, &model->head.bias, err);
+}
+
+static int plan(struct model *model, struct err *err)
+{
+    const struct model_config *config = &model->config;
+    model->head_rows = model->items;
+    model->classes = config->classes;
+    model->patch.rows = model->rows;
+    model->patch.in = patch_width(config);
+    model->patch.out = config->width;
+    model->patch.has_bias = true;
+    model->head.rows = model->items;
+    model->head.in = config->width;
+    model->head.out = config->classes;
+    model->head.has_bias = true;
+    int status = linear_plan(&model->patch, model->ops, err);
+    return status < 0 ? status : linear_plan(&model->head, model->ops, err);
+}
+
+static uint64_t patch_elements(const struct model *model)
+{
+    return model->rows * model->patch.in;
+}
+
+static void embed_forward(struct model *model, const struct model_pass *pass, void *hidden)
+{
+    struct ops *ops = model->ops;
+    const struct model_config *config = &model->config;
+    const void *weights = model_group_weights(model, pass, MODEL_GROUP_EMBED);
+    void *patches = layout_at(pass->activations, pass->layout.patches);
+    void *embedded = layout_at(pass->activations, pass->layout.d_normed); /* free in a forward pass */
+    ops->table->patches(ops, patches, pass->input->images, model->items, config->side, config->patch,
+                        pixel_mean, pixel_deviation);
+    linear_forward(&model->patch, ops, weights, patches, embedded);
+    ops->table->positions_fwd(ops, hidden, embedded, linear_weights(ops, weights, model->embed_positions),
+                              model->items, model->tokens, config->width);
+}
+
+static void embed_backward(struct model *model, const struct model_pass *pass, const void *d_hidden)
+{
+    struct ops *ops = model->ops;
+    void *gradients = model_group_gradients(model, pass, MODEL_GROUP_EMBED);
+    ops->table->positions_bwd(ops, linear_gradients(ops, gradients, model->embed_positions), d_hidden,
+                              model->items, model->tokens, model->config.width, false);
+    linear_backward(&model->patch, ops, model_group_weights(model, pass, MODEL_GROUP_EMBED),
+                    layout_at(pass->activations, pass->layout.patches), d_hidden, gradients, NULL);
+}
+
+static void head_forward(struct model *model, const struct model_pass *pass,
+                         const struct model_result *result, bool want_gradient)
+{
+    struct ops *ops = model->ops;
+    void *pooled = layout_at(pass->activations, pass->layout.pooled);
+    void *logits = layout_at(pass->activations, pass->layout.logits);
+    ops->table->pool_fwd(ops, pooled, layout_at(pass->activations, pass->layout.normed), model->items,
+                         model->tokens, model->config.width);
+    linear_forward(&model->head, ops, model_group_weights(model, pass, model_group_head(model)), pooled,
+                   logits);
+    ops->table->xent(ops, logits, result->losses, result->correct, pass->input->labels, model->items, 1, 1,
+                     model->classes, want_gradient);
+}
+
+static void head_backward(struct model *model, const struct model_pass *pass)
+{
+    struct ops *ops = model->ops;
+    uint64_t head = model_group_head(model);
+    void *d_pooled = layout_at(pass->activations, pass->layout.d_pooled);
+    linear_backward(&model->head, ops, model_group_weights(model, pass, head),
+                    layout_at(pass->activations, pass->layout.pooled),
+                    layout_at(pass->activations, pass->layout.logits),
+                    model_group_gradients(model, pass, head), d_pooled);
+    ops->table->pool_bwd(ops, layout_at(pass->activations, pass->layout.d_normed), d_pooled, model->items,
+                         model->tokens, model->config.width);
+}
+
+static double flops(const struct model *model)
+{
+    return linear_flops(&model->patch, false) + linear_flops(&model->head, true);
+}
+
+const struct model_kind model_kind_vit = {check,          block,        tokens,         describe_embed,
+                                          describe_head,  plan,         patch_elements, embed_forward,
+                                          embed_backward, head_forward, head_backward,  flops};

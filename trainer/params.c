@@ -1,0 +1,151 @@
+/*
+ * params — see params.h.
+ */
+#include "trainer/params.h"
+
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "base/philox.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* Elements of an arena: below 2^48, so that bytes and sums of such sizes never wrap around. */
+#define PARAMS_ELEMENTS_MAX (UINT64_C(1) << 48)
+
+/* Room for one more in an array of *capacity elements. */
+static int grow(void **list, uint64_t *capacity, uint64_t count, size_t element_bytes, struct err *err)
+{
+    if (count < *capacity)
+        return 0;
+    if (count >= PARAMS_COUNT_MAX) {
+        err_set(err, -EINVAL, "the model has too many tensors");
+        err_expected(err, "at most %d", PARAMS_COUNT_MAX);
+        return -EINVAL;
+    }
+    uint64_t wanted = *capacity ? *capacity * 2 : 64;
+    void *larger = realloc(*list, wanted * element_bytes);
+    if (!larger)
+        return err_errno(err, -ENOMEM, "cannot list the model's tensors");
+    *list = larger;
+    *capacity = wanted;
+    return 0;
+}
+
+static int set_name(char target[PARAMS_NAME_BYTES_MAX], const char *name, struct err *err)
+{
+    size_t bytes = strlen(name);
+    if (bytes >= PARAMS_NAME_BYTES_MAX) {
+        err_set(err, -EINVAL, "the name of a tensor is too long: %.*s...", PARAMS_NAME_BYTES_MAX, name);
+        return -EINVAL;
+    }
+    memcpy(target, name, bytes + 1);
+    return 0;
+}
+
+int params_begin_group(struct params *params, const char *name, struct err *err)
+{
+    int status = grow((void **)&params->groups, &params->groups_capacity, params->groups_count,
+                      sizeof *params->groups, err);
+    if (status < 0)
+        return status;
+    struct param_group group = {.first = params->count, .offset = params->elements};
+    status = set_name(group.name, name, err);
+    if (status < 0)
+        return status;
+    params->groups[params->groups_count++] = group;
+    return 0;
+}
+
+int params_add(struct params *params, const struct param_spec *spec, uint64_t *ret_index, struct err *err)
+{
+    assert(params->groups_count > 0 && spec->rows > 0);
+    struct param_group *group = &params->groups[params->groups_count - 1];
+    int status = grow((void **)&params->list, &params->capacity, params->count, sizeof *params->list, err);
+    if (status < 0)
+        return status;
+    struct param param = {.rank = spec->cols ? 2 : 1,
+                          .shape = {spec->rows, spec->cols},
+                          .group = (uint32_t)(params->groups_count - 1),
+                          .decay = spec->decay,
+                          .init = spec->init,
+                          .deviation = spec->deviation};
+    status = set_name(param.name, spec->name, err);
+    if (status < 0)
+        return status;
+    assert(!params_find(params, param.name));
+    if (__builtin_mul_overflow(spec->rows, spec->cols ? spec->cols : 1, &param.count) ||
+        param.count > PARAMS_ELEMENTS_MAX - params->elements) {
+        err_set(err, -EINVAL, "the model is too large at tensor %s", spec->name);
+        err_expected(err, "at most %" PRIu64 " elements in all", PARAMS_ELEMENTS_MAX);
+        return -EINVAL;
+    }
+    param.offset = params->elements;
+    if (spec->neighbour) {
+        assert(group->count > 0);
+        const struct param *last = &params->list[params->count - 1];
+        param.offset = last->offset + last->count;
+    }
+    params->elements = bytes_round_up(param.offset + param.count, PARAMS_ALIGN);
+    group->elements = params->elements - group->offset;
+    group->count++;
+    *ret_index = params->count;
+    params->list[params->count++] = param;
+    return 0;
+}
+
+void params_deinit(struct params *params)
+{
+    free(params->list);
+    free(params->groups);
+    *params = (struct params){0};
+}
+
+const struct param *params_find(const struct params *params, const char *name)
+{
+    for (uint64_t i = 0; i < params->count; i++) {
+        if (strcmp(params->list[i].name, name) == 0)
+            return &params->list[i];
+    }
+    return NULL;
+}
+
+static void put(void *arena, enum dtype dtype, uint64_t element, double value)
+{
+    if (dtype == DTYPE_F64)
+        ((double *)arena)[element] = value;
+    else
+        ((float *)arena)[element] = (float)value;
+}
+
+/* Element i takes word i % 4 of block i / 4: two words make two normal numbers. */
+static void fill_normal(const struct param *param, uint64_t seed, enum dtype dtype, void *arena)
+{
+    const uint64_t parts[3] = {seed, PHILOX_INIT, hash_64(param->name, strlen(param->name))};
+    uint64_t key = hash_64(parts, sizeof parts);
+    for (uint64_t i = 0; i < param->count; i += 2) {
+        struct philox_block random = philox(key, 0, i / 4);
+        const uint32_t *word = &random.word[i % 4];
+        double radius = sqrt(-2.0 * log(((double)word[0] + 1.0) * 0x1p-32)) * param->deviation;
+        double angle = 2.0 * M_PI * ((double)word[1] * 0x1p-32);
+        put(arena, dtype, param->offset + i, radius * cos(angle));
+        if (i + 1 < param->count)
+            put(arena, dtype, param->offset + i + 1, radius * sin(angle));
+    }
+}
+
+void params_init_values(const struct params *params, uint64_t seed, enum dtype dtype, void *arena)
+{
+    assert(dtype == DTYPE_F32 || dtype == DTYPE_F64);
+    memset(arena, 0, params->elements * dtype_bytes(dtype));
+    for (uint64_t p = 0; p < params->count; p++) {
+        const struct param *param = &params->list[p];
+        if (param->init == PARAM_NORMAL)
+            fill_normal(param, seed, dtype, arena);
+        for (uint64_t i = 0; param->init == PARAM_ONES && i < param->count; i++)
+            put(arena, dtype, param->offset + i, 1.0);
+    }
+}

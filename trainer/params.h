@@ -1,0 +1,68 @@
+/*
+ * params — the logical tensors of a model, in groups, in one arena.
+ *
+ * A group is what is unsharded, reduced and updated together: the embedding, each block, the head. Tensors lie in the arena in
+ * the order they were added, groups one after another; a tensor starts at a multiple of PARAMS_ALIGN elements unless it was
+ * added as a neighbour (q, k, v; gate, up), so that one product serves both. Padding is zero and stays zero.
+ *
+ * The same offsets serve every arena: parameters, gradients, moments.
+ */
+#ifndef MILLRACE_TRAINER_PARAMS_H
+#define MILLRACE_TRAINER_PARAMS_H
+
+#include "base/dtype.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { PARAMS_ALIGN = 64, PARAMS_NAME_BYTES_MAX = 96, PARAMS_COUNT_MAX = 1 << 16 };
+
+enum param_init { PARAM_ZEROS, PARAM_ONES, PARAM_NORMAL };
+
+/* One logical tensor. Immutable once added. Shards end at rows: a tensor is rows x cols, rows its first dimension. */
+struct param {
+    char name[PARAMS_NAME_BYTES_MAX]; /* "blocks.3.attn.q.weight"; docs/models.md lists them */
+    uint32_t rank;                    /* dimensions, 1 or 2 */
+    uint64_t shape[2];
+    uint32_t group;
+    uint64_t offset; /* in the arena, elements */
+    uint64_t count;  /* elements */
+    bool decay;      /* weight decay applies: matrices */
+    enum param_init init;
+    double deviation; /* of PARAM_NORMAL */
+};
+
+struct param_group {
+    char name[PARAMS_NAME_BYTES_MAX]; /* "embed", "blocks.3", "head" */
+    uint64_t first, count;            /* parameters */
+    uint64_t offset, elements;        /* in the arena, padding included */
+};
+
+/* Built by a model's description, then immutable. */
+struct params {
+    struct param *list;
+    uint64_t count, capacity;
+    struct param_group *groups;
+    uint64_t groups_count, groups_capacity;
+    uint64_t elements; /* of the arena */
+};
+
+int params_begin_group(struct params *params, const char *name, struct err *err);
+/* To the group begun last. cols 0: one dimension. neighbour: no padding before it. *ret_index is its place in the list. */
+struct param_spec {
+    const char *name;
+    uint64_t rows, cols;
+    bool neighbour, decay;
+    enum param_init init;
+    double deviation;
+};
+int params_add(struct params *params, const struct param_spec *spec, uint64_t *ret_index, struct err *err);
+void params_deinit(struct params *params);
+const struct param *params_find(const struct params *params, const char *name);
+
+/* Initial values into an arena of host memory of dtype F32 or F64: Philox keyed by (seed, XXH3 of the name), counter the
+ * element: independent of layout. Normal by Box-Muller. */
+void params_init_values(const struct params *params, uint64_t seed, enum dtype dtype, void *arena);
+
+#endif
