@@ -1,0 +1,174 @@
+/*
+ * ops — the compute table: what a model is computed with, on one device in one precision.
+ *
+ * Matrices are row-major and dense. Every operation is a pure function of its arguments in a fixed order of additions that
+ * depends on shapes alone, never on threads: the bits are the same whatever the crew. Operations are queued on the ops' stream (the
+ * cpu runs them at once) and return nothing; a failure is remembered and `status` tells it, once a step.
+ *
+ * Two element types: `compute` for activations and the weights that products use, `master` for parameters, gradients and
+ * moments. On the cpu both are F32 (F64 for tests by central differences); on a GPU F32 or BF16 and F32.
+ *
+ * Threads: an ops belongs to one thread, which works in its crew.
+ */
+#ifndef MILLRACE_TRAINER_OPS_H
+#define MILLRACE_TRAINER_OPS_H
+
+#include "base/dtype.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "device/device.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ops;
+
+/* C[m,n] = op(A) op(B) (+ bias[n] on each row) (+ C). A is [m,k], or [k,m] where trans_a; B is [k,n], or [n,k] where trans_b. */
+struct gemm_shape {
+    uint64_t m, n, k;
+    bool trans_a, trans_b;
+    bool bias;          /* of the compute type */
+    bool accumulate;    /* add to what C holds */
+    bool master_output; /* C is of the master type (gradients), else of the compute type */
+};
+
+/* One algorithm and workspace a shape, fixed when planned. Immutable; lives as long as its ops. */
+struct gemm_plan {
+    struct gemm_shape shape;
+    const void *algorithm; /* the backend's */
+    uint32_t algorithm_id; /* part of numerics_id */
+};
+
+enum norm_kind { NORM_LAYER, NORM_RMS };
+
+struct norm_shape {
+    enum norm_kind kind;
+    uint64_t rows, cols;
+    double epsilon;
+};
+
+/* qkv is [batch * tokens, (heads + 2 * kv_heads) * head_dim]: all q heads, then k, then v. Scale is 1/sqrt(head_dim). heads
+ * is a multiple of kv_heads (grouped-query attention; equal: multi-head). */
+struct attn_shape {
+    uint64_t batch, tokens, heads, kv_heads, head_dim;
+    bool causal;
+};
+
+/* What the optimizer's step needs, computed on the host. w -= lr * (m_hat / (sqrt(v_hat) + epsilon) + decay * w), m_hat = m *
+ * correction1, v_hat = v * correction2 (Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019). */
+struct adamw_scalars {
+    double lr, beta1, beta2, epsilon, decay;
+    double correction1, correction2; /* 1 / (1 - beta^t) */
+    double gradient_scale;           /* gradients are sums: 1 / valid items, times the clip factor */
+};
+
+/* All hooks are required. Sizes are in elements; rows and columns of row-major matrices. Targets and sources do not overlap
+ * unless said. */
+struct ops_table {
+    const char *name; /* "cpu", "cuda" */
+
+    int (*plan_gemm)(struct ops *ops, const struct gemm_shape *shape, struct gemm_plan *ret_plan,
+                     struct err *err);
+    void (*gemm)(struct ops *ops, const struct gemm_plan *plan, const void *a, const void *b,
+                 const void *bias, void *c);
+    /* bias[cols] (master) = column sums of d_out[rows, cols] (+ bias). */
+    void (*bias_bwd)(struct ops *ops, void *d_bias, const void *d_out, uint64_t rows, uint64_t cols,
+                     bool accumulate);
+
+    /* out = norm(x) * weight (+ bias; NULL for RMS). mean (unused for RMS) and rstd: [rows], master type. */
+    void (*norm_fwd)(struct ops *ops, const struct norm_shape *shape, void *out, void *mean, void *rstd,
+                     const void *x, const void *weight, const void *bias);
+    /* d_x += ..., d_weight and d_bias (master; NULL for RMS) = sums over rows (+ what they hold, where accumulate). */
+    void (*norm_bwd)(struct ops *ops, const struct norm_shape *shape, void *d_x, void *d_weight, void *d_bias,
+                     const void *d_out, const void *x, const void *mean, const void *rstd, const void *weight,
+                     bool accumulate);
+
+    /* Reserves what attention of this shape works in; to be called before the first attn_fwd, attn_bwd or rope of it. -EINVAL with
+     * detail where no such attention can be. */
+    int (*plan_attn)(struct ops *ops, const struct attn_shape *shape, struct err *err);
+    /* out: [batch * tokens, heads * head_dim]; lse: [batch, heads, tokens], master: the log-sum-exp of each row of scores. Memory is
+     * linear in tokens. */
+    void (*attn_fwd)(struct ops *ops, const struct attn_shape *shape, void *out, void *lse, const void *qkv);
+    /* Every element of d_qkv is written. scratch: attn_bwd_scratch elements of the master type; NULL where that is 0. */
+    void (*attn_bwd)(struct ops *ops, const struct attn_shape *shape, void *d_qkv, const void *d_out,
+                     const void *qkv, const void *out, const void *lse, void *scratch);
+    uint64_t (*attn_bwd_scratch)(struct ops *ops, const struct attn_shape *shape);
+    /* Rotary positions in place on the q and k heads of qkv (Su et al., "RoFormer", 2021), pairs (d, d + head_dim/2) as Hugging
+     * Face; backward turns the other way. */
+    void (*rope)(struct ops *ops, const struct attn_shape *shape, void *qkv, double base, bool backward);
+
+    /* GELU, tanh approximation (Hendrycks and Gimpel, 2016), as GPT-2. d_x = d_out * gelu'(x). */
+    void (*gelu_fwd)(struct ops *ops, void *out, const void *x, uint64_t count);
+    void (*gelu_bwd)(struct ops *ops, void *d_x, const void *d_out, const void *x, uint64_t count);
+    /* gate_up is [rows, 2 * cols]: gate, then up. out = silu(gate) * up (Shazeer, "GLU variants improve transformer", 2020). */
+    void (*swiglu_fwd)(struct ops *ops, void *out, const void *gate_up, uint64_t rows, uint64_t cols);
+    void (*swiglu_bwd)(struct ops *ops, void *d_gate_up, const void *d_out, const void *gate_up,
+                       uint64_t rows, uint64_t cols);
+    void (*add)(struct ops *ops, void *out, const void *a, const void *b,
+                uint64_t count); /* out may be a or b */
+
+    /* out[item * tokens + t] = table[ids[item * id_stride + t]] (+ positions[t]; may be NULL). */
+    void (*embed_fwd)(struct ops *ops, void *out, const int32_t *ids, uint64_t id_stride, const void *table,
+                      const void *positions, uint64_t items, uint64_t tokens, uint64_t cols);
+    /* d_table (vocabulary rows; all are written) and d_positions (may be NULL), master: sums in order of rows, no atomics. */
+    void (*embed_bwd)(struct ops *ops, void *d_table, void *d_positions, const void *d_out,
+                      const int32_t *ids, uint64_t id_stride, uint64_t items, uint64_t tokens, uint64_t cols,
+                      uint64_t vocabulary, bool accumulate);
+    /* out[item * rows + r] = x[item * rows + r] + positions[r], and its backward: d_positions = sums over items. */
+    void (*positions_fwd)(struct ops *ops, void *out, const void *x, const void *positions, uint64_t items,
+                          uint64_t rows, uint64_t cols);
+    void (*positions_bwd)(struct ops *ops, void *d_positions, const void *d_out, uint64_t items,
+                          uint64_t rows, uint64_t cols, bool accumulate);
+    /* uint8 images [items, side, side, 3] to rows of patches [items * (side/patch)^2, patch * patch * 3] (row-major within the
+     * patch, colours last), value (u/255 - mean[c]) / deviation[c]. */
+    void (*patches)(struct ops *ops, void *out, const uint8_t *images, uint64_t items, uint64_t side,
+                    uint64_t patch, const float mean[3], const float deviation[3]);
+    /* out[item] = mean of its rows; the backward spreads d_out / rows over them. */
+    void (*pool_fwd)(struct ops *ops, void *out, const void *x, uint64_t items, uint64_t rows, uint64_t cols);
+    void (*pool_bwd)(struct ops *ops, void *d_x, const void *d_out, uint64_t items, uint64_t rows,
+                     uint64_t cols);
+
+    /* Softmax cross-entropy. logits[rows, classes] become d_logits = softmax - onehot (unscaled: the gradient of the *sum* of
+     * losses) where want_gradient, rows with target < 0 become zero and lose nothing. target of row item * tokens + t is
+     * targets[item * target_stride + t]. losses: F64 [rows]; correct: U8 [rows], the first largest logit is the target. */
+    void (*xent)(struct ops *ops, void *logits, double *losses, uint8_t *correct, const int32_t *targets,
+                 uint64_t items, uint64_t tokens, uint64_t target_stride, uint64_t classes,
+                 bool want_gradient);
+
+    /* Master type. target += source: one node of the canonical tree. */
+    void (*tree_add)(struct ops *ops, void *target, const void *source, uint64_t count);
+    /* In place; compute (may be NULL or equal params) gets the new weights in the compute type. */
+    void (*adamw)(struct ops *ops, void *params, void *compute, void *moment1, void *moment2,
+                  const void *gradients, uint64_t count, const struct adamw_scalars *scalars);
+    /* sums[row] = sum of squares of x[row, ...], in fp64 and a fixed order. sums is host-readable after sync. */
+    void (*row_sumsq)(struct ops *ops, double *sums, const void *x, uint64_t rows, uint64_t cols);
+
+    /* Everything that the bits depend on: device model, libraries with versions, algorithms. Appends text. */
+    void (*numerics_id)(struct ops *ops, struct str *out);
+    int (*sync)(struct ops *ops, struct err *err); /* blocks; the first failure since the last call */
+    void (*close)(struct ops *ops);
+};
+
+/* Backends embed it first. Immutable. */
+struct ops {
+    const struct ops_table *table;
+    struct device *device;
+    enum dtype compute, master;
+};
+
+/* compute: DTYPE_F32, or DTYPE_F64 (tests). threads: 0 takes one a CPU. Borrows the device. Gives the ops. */
+int ops_cpu_open(struct device *device, enum dtype compute, unsigned threads, struct ops **ret_ops,
+                 struct err *err);
+void ops_close(struct ops *ops); /* NULL is fine */
+
+static inline size_t ops_compute_bytes(const struct ops *ops)
+{
+    return dtype_bytes(ops->compute);
+}
+
+static inline size_t ops_master_bytes(const struct ops *ops)
+{
+    return dtype_bytes(ops->master);
+}
+
+#endif

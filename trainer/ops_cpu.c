@@ -1,0 +1,220 @@
+/*
+ * ops_cpu — see ops_cpu.h: opening, planning of scratch, failures, and the adapter to OpenBLAS (ops_cpu_blas.h).
+ */
+#include "trainer/ops_cpu.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <gnu/libc-version.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char CORETYPE[] = "OPENBLAS_CORETYPE", NUM_THREADS[] = "OPENBLAS_NUM_THREADS";
+
+/* The kernels for this processor's instruction set, NULL where the library shall choose. */
+static const char *blas_core_wanted(void)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return "SkylakeX";
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return "Haswell";
+#endif
+    return NULL;
+}
+
+static void *blas_load(void)
+{
+    static const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
+    const char *core = getenv(CORETYPE) ? NULL : blas_core_wanted();
+    bool sets_threads = !getenv(NUM_THREADS);
+    if (core)
+        setenv(CORETYPE, core, 1);
+    if (sets_threads)
+        setenv(NUM_THREADS, "1", 1);
+    void *library = NULL;
+    for (size_t i = 0; !library && i < sizeof names / sizeof names[0]; i++)
+        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (core)
+        unsetenv(CORETYPE);
+    if (sets_threads)
+        unsetenv(NUM_THREADS);
+    return library;
+}
+
+/* A function's address through the pointer to it, as POSIX has it. */
+static bool blas_find(void *library, const char *name, void *function)
+{
+    void *address = dlsym(library, name);
+    memcpy(function, &address, sizeof address);
+    return address != NULL;
+}
+
+int blas_open(struct blas *ret_blas, struct err *err)
+{
+    struct blas blas = {0};
+    void (*set_num_threads)(int count) = NULL;
+    const char *(*get_config)(void) = NULL, *(*get_corename)(void) = NULL;
+    void *library = blas_load();
+    if (!library) {
+        err_set(err, -ELIBACC, "could not load OpenBLAS: %s", dlerror());
+        err_advise(err, "install it (Debian: libopenblas0)");
+        return -ELIBACC;
+    }
+    if (!blas_find(library, "cblas_sgemm", &blas.sgemm) || !blas_find(library, "cblas_dgemm", &blas.dgemm) ||
+        !blas_find(library, "openblas_set_num_threads", &set_num_threads) ||
+        !blas_find(library, "openblas_get_config", &get_config) ||
+        !blas_find(library, "openblas_get_corename", &get_corename)) {
+        err_set(err, -ELIBACC, "this OpenBLAS lacks a function: %s", dlerror());
+        err_advise(err, "install one with the C interface (Debian: libopenblas0)");
+        return -ELIBACC;
+    }
+    set_num_threads(1);
+    blas.config = get_config();
+    blas.core = get_corename();
+    *ret_blas = blas;
+    return 0;
+}
+
+void blas_describe(const struct blas *blas, struct str *out)
+{
+    str_add_format(out, "%s (%s)", blas->config, blas->core);
+}
+
+static void *allocate(size_t bytes)
+{
+    return aligned_alloc(OPS_CPU_ALIGN_BYTES,
+                         (bytes + OPS_CPU_ALIGN_BYTES - 1) / OPS_CPU_ALIGN_BYTES * OPS_CPU_ALIGN_BYTES);
+}
+
+int ops_cpu_reserve(struct ops_cpu_scratch *scratch, size_t bytes, struct err *err)
+{
+    if (bytes <= scratch->bytes)
+        return 0;
+    void *memory = allocate(bytes);
+    if (!memory)
+        return err_set(err, -ENOMEM, "out of memory for %zu bytes of scratch of the compute ops", bytes);
+    free(scratch->memory);
+    *scratch = (struct ops_cpu_scratch){memory, bytes};
+    return 0;
+}
+
+void ops_cpu_fail(struct ops_cpu *cpu, int code, const char *format, ...)
+{
+    if (cpu->status)
+        return;
+    char text[ERR_TEXT_BYTES_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    cpu->status = err_set(&cpu->failure, code, "%s", text);
+}
+
+int ops_cpu_sync(struct ops *ops, struct err *err)
+{
+    struct ops_cpu *cpu = ops_cpu_of(ops);
+    int status = cpu->status;
+    if (status && err)
+        *err = cpu->failure;
+    cpu->status = 0;
+    return status;
+}
+
+int ops_cpu_plan_attn(struct ops *ops, const struct attn_shape *shape, struct err *err)
+{
+    struct ops_cpu *cpu = ops_cpu_of(ops);
+    if (shape->batch == 0 || shape->tokens == 0 || shape->head_dim == 0 || shape->kv_heads == 0 ||
+        shape->heads == 0 || shape->heads % shape->kv_heads != 0)
+        return err_set(err, -EINVAL,
+                       "no attention of %llu tokens, %llu heads, %llu key-value heads, head dimension %llu",
+                       (unsigned long long)shape->tokens, (unsigned long long)shape->heads,
+                       (unsigned long long)shape->kv_heads, (unsigned long long)shape->head_dim);
+    uint64_t width_max = BLAS_SIZE_MAX / 3;
+    if (shape->tokens > width_max || shape->heads > width_max || shape->head_dim > width_max / shape->heads)
+        return err_set(err, -EINVAL, "attention of %llu tokens and width %llu is too large",
+                       (unsigned long long)shape->tokens,
+                       (unsigned long long)(shape->heads * shape->head_dim));
+    /* scores and their gradients, and two numbers a query */
+    size_t elements = ops_cpu_query_rows(shape) * (2 * ops_cpu_score_stride(shape) + 16);
+    size_t worker_bytes = elements * dtype_bytes(ops->compute);
+    worker_bytes = (worker_bytes + OPS_CPU_ALIGN_BYTES - 1) / OPS_CPU_ALIGN_BYTES * OPS_CPU_ALIGN_BYTES;
+    int status = ops_cpu_reserve(&cpu->attention, worker_bytes * workers_count(cpu->crew), err);
+    if (status == 0 && worker_bytes > cpu->attention_worker_bytes)
+        cpu->attention_worker_bytes = worker_bytes;
+    return status;
+}
+
+uint64_t ops_cpu_attn_bwd_scratch(struct ops *ops, const struct attn_shape *shape)
+{
+    (void)ops, (void)shape;
+    return 0;
+}
+
+/* The processor's name, "unknown" where the kernel has none; text holds bytes. */
+static void read_cpu_model(char *text, size_t bytes)
+{
+    snprintf(text, bytes, "unknown");
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    if (!file)
+        return;
+    char line[512];
+    while (fgets(line, sizeof line, file)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || !colon)
+            continue;
+        line[strcspn(line, "\n")] = '\0';
+        snprintf(text, bytes, "%s", colon + 1 + (colon[1] == ' '));
+        break;
+    }
+    fclose(file);
+}
+
+void ops_cpu_numerics_id(struct ops *ops, struct str *out)
+{
+    char model[256];
+    read_cpu_model(model, sizeof model);
+    str_add_format(out, "cpu: %s; ", model);
+    blas_describe(&ops_cpu_of(ops)->blas, out);
+    str_add_format(out, "; glibc %s; kernels %d; %s", gnu_get_libc_version(), OPS_CPU_KERNELS_VERSION,
+                   dtype_name(ops->compute));
+}
+
+void ops_cpu_close(struct ops *ops)
+{
+    struct ops_cpu *cpu = ops_cpu_of(ops);
+    workers_close(cpu->crew);
+    free(cpu->partials);
+    free(cpu->split.memory);
+    free(cpu->attention.memory);
+    free(cpu);
+}
+
+int ops_cpu_open(struct device *device, enum dtype compute, unsigned threads, struct ops **ret_ops,
+                 struct err *err)
+{
+    if (compute != DTYPE_F32 && compute != DTYPE_F64)
+        return err_set(err, -EINVAL, "the cpu computes in F32, not in %s", dtype_name(compute));
+    struct ops_cpu *cpu = calloc(1, sizeof *cpu);
+    if (!cpu)
+        return err_set(err, -ENOMEM, "out of memory for the compute ops");
+    cpu->ops = (struct ops){compute == DTYPE_F32 ? &ops_cpu_table_f32 : &ops_cpu_table_f64, device, compute,
+                            compute};
+    int status = blas_open(&cpu->blas, err);
+    if (status == 0)
+        status = workers_open(threads, &cpu->crew, err);
+    if (status == 0) {
+        cpu->partials = allocate(OPS_CPU_PARTIALS * dtype_bytes(compute));
+        if (!cpu->partials)
+            status = err_set(err, -ENOMEM, "out of memory for partial sums of the compute ops");
+    }
+    if (status) {
+        ops_cpu_close(&cpu->ops);
+        return status;
+    }
+    *ret_ops = &cpu->ops;
+    return 0;
+}
