@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -73,6 +74,19 @@ static void *member_main(void *argument)
     return NULL;
 }
 
+/* The program's signals are for the program's threads. */
+static int start_member(struct workers *crew, unsigned worker)
+{
+    struct member *member = &crew->members[worker];
+    *member = (struct member){.crew = crew, .worker = worker};
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&member->thread, NULL, member_main, member);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed;
+}
+
 int workers_open(unsigned count, struct workers **ret_crew, struct err *err)
 {
     if (count == 0)
@@ -87,8 +101,7 @@ int workers_open(unsigned count, struct workers **ret_crew, struct err *err)
     pthread_cond_init(&crew->announced, NULL);
     pthread_cond_init(&crew->finished, NULL);
     for (unsigned i = 1; i < count; i++) {
-        crew->members[i] = (struct member){.crew = crew, .worker = i};
-        int failed = pthread_create(&crew->members[i].thread, NULL, member_main, &crew->members[i]);
+        int failed = start_member(crew, i);
         if (failed) {
             workers_close(crew);
             return err_errno(err, -failed, "could not start worker thread %u of %u", i, count);

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -44,10 +45,10 @@ struct io_queue {
     pthread_cond_t enough;
     struct request_list pending, done;
     unsigned taken_count; /* submitted and not yet reaped: at most depth */
-    unsigned done_count;
-    unsigned wanted_count;      /* that the waiting reaper needs; 0: nobody waits */
-    struct engine_thread *idle; /* a stack */
-    unsigned started_count;
+    unsigned pending_count, done_count;
+    unsigned wanted_count;                          /* that the waiting reaper needs; 0: nobody waits */
+    struct engine_thread *idle;                     /* a stack */
+    unsigned started_count, idle_count, busy_count; /* threads: all, asleep, in a transfer */
     bool stop;
     struct engine_thread threads[];
 };
@@ -132,6 +133,7 @@ static void sleep_until_woken(struct engine_thread *thread)
 {
     struct io_queue *queue = thread->queue;
     thread->asleep = true;
+    queue->idle_count++;
     thread->next_idle = queue->idle;
     queue->idle = thread;
     while (thread->asleep)
@@ -145,6 +147,7 @@ static bool wake_one(struct io_queue *queue)
     if (!thread)
         return false;
     queue->idle = thread->next_idle;
+    queue->idle_count--;
     thread->asleep = false;
     pthread_cond_signal(&thread->wake);
     return true;
@@ -161,22 +164,29 @@ static void *thread_main(void *argument)
             continue;
         }
         struct io_request *request = list_take(&queue->pending);
+        queue->pending_count--;
+        queue->busy_count++;
         pthread_mutex_unlock(&queue->mutex);
         ssize_t result = transfer(request);
         pthread_mutex_lock(&queue->mutex);
+        queue->busy_count--;
         complete(queue, request, result);
     }
     pthread_mutex_unlock(&queue->mutex);
     return NULL;
 }
 
-/* With the mutex held. */
+/* With the mutex held. The program's signals are for the program's threads. */
 static int start_thread(struct io_queue *queue)
 {
     struct engine_thread *thread = &queue->threads[queue->started_count];
     *thread = (struct engine_thread){.queue = queue};
     pthread_cond_init(&thread->wake, NULL);
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(&thread->id, NULL, thread_main, thread);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed) {
         pthread_cond_destroy(&thread->wake);
         return -failed;
@@ -237,6 +247,17 @@ void file_queue_close(struct io_queue *queue)
     free(queue);
 }
 
+/* With the mutex held: so many threads awake and free as there are requests pending, where there are as many. */
+static void call_threads(struct io_queue *queue)
+{
+    while (queue->pending_count > queue->started_count - queue->idle_count - queue->busy_count) {
+        if (wake_one(queue))
+            continue;
+        if (queue->started_count == queue->threads_max || start_thread(queue))
+            return; /* those that run will do it */
+    }
+}
+
 int file_queue_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
 {
     pthread_mutex_lock(&queue->mutex);
@@ -246,12 +267,8 @@ int file_queue_submit(struct io_queue *queue, struct io_request *const *requests
     for (unsigned i = 0; i < count; i++)
         list_append(&queue->pending, requests[i]);
     queue->taken_count += count;
-    unsigned served = 0;
-    while (served < count && wake_one(queue))
-        served++;
-    while (served++ < count && queue->started_count < queue->threads_max)
-        if (start_thread(queue))
-            break; /* those that run will do it */
+    queue->pending_count += count;
+    call_threads(queue);
     pthread_mutex_unlock(&queue->mutex);
     return (int)count;
 }
@@ -295,7 +312,9 @@ int file_queue_reap(struct io_queue *queue, struct io_request **done, unsigned c
 void file_queue_cancel(struct io_queue *queue, struct io_request *request)
 {
     pthread_mutex_lock(&queue->mutex);
-    if (list_remove(&queue->pending, request))
+    if (list_remove(&queue->pending, request)) {
+        queue->pending_count--;
         complete(queue, request, -ECANCELED);
+    }
     pthread_mutex_unlock(&queue->mutex);
 }

@@ -127,7 +127,7 @@ int temporary_put_aside(const char *path, char *aside, struct err *err)
 {
     char parent[IO_PATH_BYTES_MAX];
     io_parent_path(path, parent);
-    int status = temporary_path(parent, "old", "removed", 0, aside, err);
+    int status = temporary_path(parent, "old", "removed", 0, aside, err); /* nobody's from here on */
     if (status)
         return status;
     return rename(path, aside) ? local_fail(err, -errno, path, "could not put aside") : 0;

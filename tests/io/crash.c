@@ -1,0 +1,291 @@
+/*
+ * crash — a process killed instead of each of its durable calls in turn: what is under a final name is whole, everything else
+ * is a temporary that a sweep removes, and the same work done again succeeds.
+ */
+#include "io/whole.h"
+#include "tests/io/syscalls.h"
+#include "tests/support/test.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { CALLS_MAX = 200 };
+
+static char folder[TEST_PATH_BYTES_MAX];
+
+static const char *in_folder(const char *name)
+{
+    static char paths[4][TEST_PATH_BYTES_MAX + 300];
+    static unsigned turn;
+    char *path = paths[turn++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+static int put(struct io *io, struct io_queue *queue, struct io_set *set, const char *name, const char *text)
+{
+    struct io_file *file;
+    int status = io->ops->set_create(set, name, strlen(text), &file, NULL);
+    if (!status)
+        status = io_write_exact(queue, io, file, name, 0, text, strlen(text), NULL);
+    return status ? status : io->ops->set_seal(set, file, strlen(text), NULL);
+}
+
+/* The works. Each is done in a child process, which may die at any call; its folder is `folder`. */
+static int write_folder(struct io *io, const char *text, bool replace)
+{
+    struct io_queue *queue;
+    struct io_set *set;
+    struct io_set_options options = {.path = in_folder("out"), .replace = replace, .owner_id = "me"};
+    int status = io->ops->queue_open(io, 4, &queue, NULL);
+    if (!status)
+        status = io->ops->set_begin(io, &options, &set, NULL);
+    if (!status)
+        status = put(io, queue, set, "a", text);
+    if (!status)
+        status = put(io, queue, set, "sub/b", text);
+    if (!status)
+        status = put(io, queue, set, "manifest", text);
+    if (!status)
+        status = io->ops->set_publish(set, NULL);
+    return status;
+}
+
+static int make_new_folder(struct io *io)
+{
+    return write_folder(io, "new", false);
+}
+
+static int make_new_folder_without_rename_flags(struct io *io)
+{
+    syscalls_fail("renameat2", 0, -EINVAL);
+    return write_folder(io, "new", false);
+}
+
+static int replace_folder(struct io *io)
+{
+    return write_folder(io, "new", true);
+}
+
+static int make_new_file(struct io *io)
+{
+    return io_write_file(io, in_folder("file"), "new", 3, false, NULL);
+}
+
+static int make_new_file_without_rename_flags(struct io *io)
+{
+    syscalls_fail("renameat2", 0, -EINVAL);
+    return io_write_file(io, in_folder("file"), "new", 3, false, NULL);
+}
+
+static int replace_file(struct io *io)
+{
+    return io_write_file(io, in_folder("file"), "new", 3, true, NULL);
+}
+
+static int remove_folder(struct io *io)
+{
+    return io->ops->remove(io, in_folder("out"), NULL);
+}
+
+static int sweep_folder(struct io *io)
+{
+    int count = io->ops->sweep(io, folder, "me", NULL);
+    return count < 0 ? count : 0;
+}
+
+/* 0, or 128 + signal, or 1. */
+static int in_child(int (*work)(struct io *io), unsigned kill_at)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        struct io *io;
+        if (io_open("file:", NULL, &io, NULL))
+            _exit(2);
+        syscalls_reset();
+        syscalls_kill_at(kill_at);
+        _exit(work(io) ? 1 : 0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static bool has_text(const char *name, const char *text)
+{
+    if (access(in_folder(name), R_OK))
+        return false;
+    size_t bytes;
+    char *data = (char *)test_read_file(in_folder(name), &bytes);
+    bool same = strcmp(data, text) == 0;
+    free(data);
+    return same;
+}
+
+static bool folder_is(const char *text)
+{
+    return has_text("out/a", text) && has_text("out/sub/b", text) && has_text("out/manifest", text);
+}
+
+static bool is_absent(const char *name)
+{
+    return access(in_folder(name), F_OK) != 0;
+}
+
+/* Entries that are not temporaries. */
+static int whole_entries_count(void)
+{
+    int count = 0;
+    DIR *listing = opendir(folder);
+    assert_non_null(listing);
+    for (struct dirent *entry; (entry = readdir(listing));)
+        count += strncmp(entry->d_name, IO_TEMPORARY_PREFIX, 5) != 0 && entry->d_name[0] != '.';
+    closedir(listing);
+    return count;
+}
+
+static int entries_count(void)
+{
+    char text[32];
+    assert_int_equal(test_run_output(text, sizeof text, "ls -A '%s' | wc -l", folder), 0);
+    return atoi(text);
+}
+
+struct scenario {
+    const char *name;
+    int (*work)(struct io *io);
+    const char *before; /* shell commands in the folder */
+    bool (*old_is_there)(void), (*new_is_there)(void);
+    unsigned calls_least; /* durable calls that the work makes at least */
+};
+
+static bool new_folder_is(void)
+{
+    return folder_is("new");
+}
+
+static bool old_folder_is(void)
+{
+    return folder_is("old");
+}
+
+static bool no_folder_is(void)
+{
+    return is_absent("out");
+}
+
+static bool new_file_is(void)
+{
+    return has_text("file", "new");
+}
+
+static bool old_file_is(void)
+{
+    return has_text("file", "old");
+}
+
+static bool no_file_is(void)
+{
+    return is_absent("file");
+}
+
+#define OLD_FOLDER "mkdir -p out/sub && printf old | tee out/a out/sub/b > out/manifest"
+
+static const struct scenario scenarios[] = {
+    {"new folder", make_new_folder, "true", no_folder_is, new_folder_is, 18},
+    {"new folder, old kernel", make_new_folder_without_rename_flags, "true", no_folder_is, new_folder_is, 19},
+    {"replaced folder", replace_folder, OLD_FOLDER, old_folder_is, new_folder_is, 20},
+    {"new file", make_new_file, "true", no_file_is, new_file_is, 6},
+    {"new file, old kernel", make_new_file_without_rename_flags, "true", no_file_is, new_file_is, 7},
+    {"replaced file", replace_file, "printf old > file", old_file_is, new_file_is, 6},
+    {"removed folder", remove_folder, OLD_FOLDER, old_folder_is, no_folder_is, 6},
+};
+
+static void assert_old_or_new(const struct scenario *s, unsigned kill_at)
+{
+    if (!s->old_is_there() && !s->new_is_there())
+        fail_msg("%s, killed at call %u: neither the old nor the new is there", s->name, kill_at);
+    if (whole_entries_count() > 1)
+        fail_msg("%s, killed at call %u: something else appeared", s->name, kill_at);
+}
+
+static unsigned sweep_scenario(const struct scenario *s)
+{
+    unsigned kill_at = 1;
+    for (;; kill_at++) {
+        assert_true(kill_at < CALLS_MAX);
+        test_make_folder(folder);
+        assert_int_equal(test_run("cd '%s' && %s", folder, s->before), 0);
+        int result = in_child(s->work, kill_at);
+        assert_old_or_new(s, kill_at);
+        if (result == 0)
+            break;
+        assert_int_equal(result, 128 + SIGKILL);
+        bool done = s->new_is_there();
+        struct io *io;
+        struct err err = {0};
+        assert_ok(io_open("file:", NULL, &io, &err), &err);
+        assert_true(io->ops->sweep(io, folder, NULL, &err) >= 0);
+        io_close(io);
+        assert_old_or_new(s, kill_at);
+        assert_int_equal(entries_count(), whole_entries_count());
+        if (!done)
+            assert_int_equal(in_child(s->work, 0), 0); /* the same again */
+        assert_true(s->new_is_there());
+        test_remove_folder(folder);
+    }
+    assert_true(s->new_is_there());
+    assert_int_equal(entries_count(), whole_entries_count());
+    test_remove_folder(folder);
+    return kill_at - 1;
+}
+
+static void a_kill_at_any_call_leaves_the_old_or_the_new(void **state)
+{
+    (void)state;
+    unsigned kills = 0;
+    for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++) {
+        unsigned calls = sweep_scenario(&scenarios[i]);
+        if (calls < scenarios[i].calls_least)
+            fail_msg("%s: only %u durable calls seen", scenarios[i].name, calls);
+        kills += calls;
+    }
+    print_message("%u kills, one at each durable call of %zu works\n", kills,
+                  sizeof scenarios / sizeof scenarios[0]);
+}
+
+static void a_sweep_that_is_killed_is_finished_by_the_next(void **state)
+{
+    (void)state;
+    int result = -1;
+    for (unsigned kill_at = 1; result != 0; kill_at++) {
+        assert_true(kill_at < CALLS_MAX);
+        test_make_folder(folder);
+        assert_int_equal(test_run("cd '%s' && mkdir -p .tmp-a-x-0-1/b .tmp-c-y-0-2 keep .tmp-mine-me-0-3 && "
+                                  "touch .tmp-a-x-0-1/b/f .tmp-a-x-0-1/g .tmp-d keep/h .tmp-mine-me-0-3/i",
+                                  folder),
+                         0);
+        result = in_child(sweep_folder, kill_at);
+        assert_false(is_absent("keep/h"));
+        assert_false(is_absent(".tmp-mine-me-0-3/i"));
+        assert_int_equal(in_child(sweep_folder, 0), 0);
+        assert_int_equal(entries_count(), 2);
+        test_remove_folder(folder);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_kill_at_any_call_leaves_the_old_or_the_new),
+        cmocka_unit_test(a_sweep_that_is_killed_is_finished_by_the_next),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,196 @@
+/*
+ * lock — one owner a folder, with real processes.
+ */
+#include "io/io.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct io *io;
+static char folder[TEST_PATH_BYTES_MAX];
+
+static int set_up(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    assert_ok(io_open("file:", NULL, &io, &err), &err);
+    test_make_folder(folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    io_close(io);
+    test_remove_folder(folder);
+    return 0;
+}
+
+/* A process that holds the lock until it is killed. */
+static pid_t start_holder(void)
+{
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        struct io_lock *lock;
+        close(ready[0]);
+        if (io->ops->lock_acquire(io, folder, &lock, NULL) || write(ready[1], "x", 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return child;
+}
+
+static void stop(pid_t child)
+{
+    int status;
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+}
+
+static void a_second_process_is_refused_with_host_and_pid(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_lock *lock = NULL;
+    char host[100] = "", pid[30];
+    pid_t child = start_holder();
+    assert_int_equal(io->ops->lock_acquire(io, folder, &lock, &err), -EBUSY);
+    stop(child);
+    assert_null(lock);
+    gethostname(host, sizeof host - 1);
+    snprintf(pid, sizeof pid, "pid=%ld ", (long)child);
+    assert_non_null(strstr(err.found, host));
+    assert_non_null(strstr(err.found, pid));
+    assert_non_null(strstr(err.found, "boot="));
+    assert_string_equal(err.path, folder);
+}
+
+static void the_death_of_the_holder_frees_the_folder(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 5; round++) {
+        struct err err = {0};
+        struct io_lock *lock = NULL;
+        stop(start_holder());
+        assert_ok(io->ops->lock_acquire(io, folder, &lock, &err), &err);
+        io->ops->lock_release(lock);
+    }
+    io->ops->lock_release(NULL);
+}
+
+static void one_process_does_not_lock_twice(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_lock *first = NULL, *second = NULL;
+    assert_ok(io->ops->lock_acquire(io, folder, &first, &err), &err);
+    assert_int_equal(io->ops->lock_acquire(io, folder, &second, &err), -EBUSY);
+    io->ops->lock_release(first);
+    assert_ok(io->ops->lock_acquire(io, folder, &second, &err), &err);
+    io->ops->lock_release(second);
+}
+
+/* Unlike POSIX locks, which any close of the file by the same process drops. */
+static void reading_the_owner_file_does_not_drop_the_lock(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_lock *lock = NULL, *second = NULL;
+    char text[300];
+    assert_ok(io->ops->lock_acquire(io, folder, &lock, &err), &err);
+    char path[TEST_PATH_BYTES_MAX + 32];
+    snprintf(path, sizeof path, "%s/.millrace-owner", folder);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(text, sizeof text, file));
+    fclose(file);
+    assert_non_null(strstr(text, "pid="));
+    assert_int_equal(io->ops->lock_acquire(io, folder, &second, &err), -EBUSY);
+    io->ops->lock_release(lock);
+}
+
+static void a_file_that_was_removed_locks_nobody_out_or_in(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_lock *lock = NULL, *second = NULL, *third = NULL;
+    assert_ok(io->ops->lock_acquire(io, folder, &lock, &err), &err);
+    assert_int_equal(test_run("rm '%s/.millrace-owner'", folder), 0); /* somebody's mistake */
+    assert_ok(io->ops->lock_acquire(io, folder, &second, &err), &err);
+    io->ops->lock_release(lock);
+    assert_int_equal(io->ops->lock_acquire(io, folder, &third, &err), -EBUSY);
+    io->ops->lock_release(second);
+}
+
+static void a_folder_that_is_not_there_is_named(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_lock *lock = NULL;
+    char path[TEST_PATH_BYTES_MAX + 32];
+    snprintf(path, sizeof path, "%s/absent", folder);
+    assert_int_equal(io->ops->lock_acquire(io, path, &lock, &err), -ENOENT);
+    assert_non_null(strstr(err.path, "/absent"));
+}
+
+static void of_many_at_once_exactly_one_gets_it(void **state)
+{
+    (void)state;
+    enum { CHILDREN = 8 };
+    pid_t children[CHILDREN];
+    int go[2];
+    assert_int_equal(pipe(go), 0);
+    fflush(NULL);
+    for (int i = 0; i < CHILDREN; i++) {
+        children[i] = fork();
+        if (children[i] == 0) {
+            struct io_lock *lock;
+            struct err err = {0};
+            char byte;
+            close(go[1]);
+            if (read(go[0], &byte, 1) != 0) /* all start when the pipe is closed */
+                _exit(99);
+            int status = io->ops->lock_acquire(io, folder, &lock, &err);
+            if (status == 0)
+                usleep(700000); /* longer than the others try */
+            _exit(status == 0 ? 10 : status == -EBUSY && strstr(err.found, "pid=") ? 11 : 12);
+        }
+    }
+    close(go[0]);
+    close(go[1]);
+    int winners = 0, refused = 0;
+    for (int i = 0; i < CHILDREN; i++) {
+        int status;
+        assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+        winners += WIFEXITED(status) && WEXITSTATUS(status) == 10;
+        refused += WIFEXITED(status) && WEXITSTATUS(status) == 11;
+    }
+    assert_int_equal(winners, 1);
+    assert_int_equal(refused, CHILDREN - 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_second_process_is_refused_with_host_and_pid, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_death_of_the_holder_frees_the_folder, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_process_does_not_lock_twice, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(reading_the_owner_file_does_not_drop_the_lock, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_file_that_was_removed_locks_nobody_out_or_in, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_folder_that_is_not_there_is_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(of_many_at_once_exactly_one_gets_it, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

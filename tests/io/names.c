@@ -1,0 +1,348 @@
+/*
+ * names — files and folders by name, files as a whole, paths and URLs.
+ */
+#include "io/whole.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct io *io;
+static char folder[TEST_PATH_BYTES_MAX];
+
+static int set_up(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    assert_ok(io_open("file:", NULL, &io, &err), &err);
+    test_make_folder(folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    io_close(io);
+    test_remove_folder(folder);
+    return 0;
+}
+
+/* folder/name, in one of four buffers that take turns. */
+static const char *in_folder(const char *name)
+{
+    static char paths[4][TEST_PATH_BYTES_MAX + 300];
+    static unsigned turn;
+    char *path = paths[turn++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+static bool exists(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) == 0;
+}
+
+static void the_scheme_picks_the_backend(void **state)
+{
+    (void)state;
+    static const char *const local[] = {"a", "/a", "file:a", "file:///a", "./a:b", "C:/x", ""};
+    static const char *const foreign[] = {"s3://bucket/x", "gs://b", "http://h/x", "https://h/x",
+                                          "ftp://h/x"};
+    struct io *other;
+    struct err err = {0};
+    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++) {
+        assert_ok(io_open(local[i], NULL, &other, &err), &err);
+        assert_string_equal(other->ops->scheme, "file");
+        assert_string_equal(other->ops->name, "threads");
+        io_close(other);
+    }
+    io_close(NULL);
+    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
+        assert_int_equal(io_open(foreign[i], NULL, &other, &err), -EPROTONOSUPPORT);
+        assert_string_equal(err.path, foreign[i]);
+        assert_true(err.advice[0] || err.expected[0]);
+    }
+}
+
+static void file_urls_and_paths_name_the_same_file(void **state)
+{
+    (void)state;
+    static const char *const prefixes[] = {"", "file:", "file://", "file://localhost"};
+    struct err err = {0};
+    test_write_file(in_folder("x y%20"), "abc", 3);
+    for (size_t i = 0; i < 4; i++) {
+        char url[2 * TEST_PATH_BYTES_MAX];
+        struct io_stat info;
+        snprintf(url, sizeof url, "%s%s", prefixes[i], in_folder("x y%20"));
+        assert_ok(io->ops->stat(io, url, &info, &err), &err);
+        assert_int_equal(info.size_bytes, 3);
+    }
+    struct io_stat info;
+    assert_int_equal(io->ops->stat(io, "file://elsewhere/x", &info, &err), -EINVAL);
+    assert_int_equal(io->ops->stat(io, "", &info, &err), -EINVAL);
+    char long_path[IO_PATH_BYTES_MAX + 10];
+    memset(long_path, 'x', sizeof long_path - 1);
+    long_path[sizeof long_path - 1] = '\0';
+    assert_int_equal(io->ops->stat(io, long_path, &info, &err), -ENAMETOOLONG);
+}
+
+static void stat_tells_kind_size_and_version(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_stat before, after;
+    test_write_file(in_folder("a"), "abc", 3);
+    assert_ok(io->ops->stat(io, in_folder("a"), &before, &err), &err);
+    assert_int_equal(before.kind, IO_ENTRY_FILE);
+    assert_int_equal(before.size_bytes, 3);
+    assert_int_equal(test_run("touch -d '2001-02-03 04:05:06.789 UTC' '%s'", in_folder("a")), 0);
+    assert_ok(io->ops->stat(io, in_folder("a"), &after, &err), &err);
+    assert_true(after.mtime_ns == UINT64_C(981173106789000000));
+    assert_true(after.version != before.version);
+    assert_ok(io->ops->stat(io, folder, &after, &err), &err);
+    assert_int_equal(after.kind, IO_ENTRY_FOLDER);
+    assert_int_equal(io->ops->stat(io, in_folder("absent"), &after, &err), -ENOENT);
+    assert_string_equal(err.path, in_folder("absent"));
+}
+
+static void only_regular_files_are_opened(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_file *file = NULL;
+    assert_int_equal(mkfifo(in_folder("fifo"), 0666), 0);
+    assert_int_equal(io->ops->file_open(io, folder, &file, &err), -EISDIR);
+    assert_int_equal(io->ops->file_open(io, in_folder("fifo"), &file, &err), -EINVAL);
+    assert_int_equal(io->ops->file_open(io, in_folder("absent"), &file, &err), -ENOENT);
+    assert_null(file);
+    test_write_file(in_folder("a"), "abc", 3);
+    assert_ok(io->ops->file_open(io, in_folder("a"), &file, &err), &err);
+    assert_int_equal(io->ops->file_size(file), 3);
+    io->ops->file_close(file);
+}
+
+struct seen {
+    char text[4000];
+    int count, stop_after;
+};
+
+static int note(void *context, const struct io_entry *entry)
+{
+    static const char marks[] = {'f', 'd', 'o'};
+    struct seen *seen = context;
+    size_t used = strlen(seen->text);
+    snprintf(seen->text + used, sizeof seen->text - used, "%c %s\n", marks[entry->kind], entry->name);
+    return ++seen->count == seen->stop_after ? 17 : 0;
+}
+
+static void entries_come_in_byte_order_with_their_kinds(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    static const char *const names[] = {"b", "a", "B", ".hidden", "10", "9", "\xc3\xa4", "a b", "\x7f"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        test_write_file(in_folder(names[i]), "", 0);
+    assert_int_equal(mkdir(in_folder("folder"), 0777), 0);
+    assert_int_equal(symlink("folder", in_folder("to-folder")), 0);
+    assert_int_equal(symlink("a", in_folder("to-file")), 0);
+    assert_int_equal(symlink("nowhere", in_folder("to-nothing")), 0);
+    struct seen seen = {.text = ""};
+    assert_ok(io->ops->list(io, folder, note, &seen, &err), &err);
+    assert_string_equal(seen.text,
+                        "f .hidden\nf 10\nf 9\nf B\nf a\nf a b\nf b\nd folder\nf to-file\nd to-folder\n"
+                        "o to-nothing\nf \x7f\nf \xc3\xa4\n");
+    struct seen cut = {.stop_after = 3};
+    assert_int_equal(io->ops->list(io, folder, note, &cut, &err), 17);
+    assert_int_equal(cut.count, 3);
+    struct seen none = {.text = ""};
+    assert_ok(io->ops->list(io, in_folder("folder"), note, &none, &err), &err);
+    assert_int_equal(none.count, 0);
+    assert_int_equal(io->ops->list(io, in_folder("absent"), note, &none, &err), -ENOENT);
+    assert_int_equal(io->ops->list(io, in_folder("a"), note, &none, &err), -ENOTDIR);
+}
+
+/* Moves the text on by one line, which is the entry's name. */
+static int compare(void *context, const struct io_entry *entry)
+{
+    const char **at = context;
+    size_t bytes = strlen(entry->name);
+    if (strcmp(entry->name, "list.txt") == 0)
+        return 0;
+    if (strncmp(*at, entry->name, bytes) != 0 || (*at)[bytes] != '\n')
+        return -EPROTO;
+    *at += bytes + 1;
+    return 0;
+}
+
+static void ten_thousand_entries_are_listed_as_ls_does(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    assert_int_equal(
+        test_run("cd '%s' && seq 1 10000 | xargs touch && LC_ALL=C ls > ../list.txt && mv ../list.txt .",
+                 folder),
+        0);
+    size_t bytes;
+    char *expected = (char *)test_read_file(in_folder("list.txt"), &bytes);
+    const char *at = expected;
+    assert_ok(io->ops->list(io, folder, compare, &at, &err), &err);
+    assert_int_equal(*at, '\0');
+    free(expected);
+}
+
+static void folders_are_made_with_their_parents(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    assert_ok(io->ops->make_folder(io, in_folder("a/b//c/"), &err), &err);
+    assert_true(exists(in_folder("a/b/c")));
+    assert_ok(io->ops->make_folder(io, in_folder("a/b/c"), &err), &err);
+    assert_ok(io->ops->make_folder(io, "/", &err), &err);
+    assert_ok(io->ops->make_folder(io, ".", &err), &err);
+    test_write_file(in_folder("file"), "", 0);
+    assert_int_equal(io->ops->make_folder(io, in_folder("file"), &err), -EEXIST);
+    assert_int_equal(io->ops->make_folder(io, in_folder("file/x"), &err), -EEXIST);
+    assert_string_equal(err.path, in_folder("file")); /* what stands in the way */
+}
+
+static void trees_are_removed_and_links_not_followed(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    assert_int_equal(test_run("cd '%s' && mkdir -p keep tree/a/b/c tree/d && touch keep/me tree/a/b/x tree/y "
+                              "&& ln -s ../keep tree/link && ln -s keep link && touch file",
+                              folder),
+                     0);
+    assert_ok(io->ops->remove(io, in_folder("tree"), &err), &err);
+    assert_false(exists(in_folder("tree")));
+    assert_ok(io->ops->remove(io, in_folder("link"), &err), &err);
+    assert_false(exists(in_folder("link")));
+    assert_true(exists(in_folder("keep/me")));
+    assert_ok(io->ops->remove(io, in_folder("file"), &err), &err);
+    assert_false(exists(in_folder("file")));
+    assert_int_equal(io->ops->remove(io, in_folder("file"), &err), -ENOENT);
+    struct seen seen = {.text = ""};
+    assert_ok(io->ops->list(io, folder, note, &seen, &err), &err);
+    assert_string_equal(seen.text, "d keep\n"); /* and no temporaries */
+}
+
+static void whole_files_are_written_and_read(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    char *data = NULL;
+    size_t bytes = 99;
+    assert_ok(io_write_file(io, in_folder("a"), "first", 5, false, &err), &err);
+    assert_ok(io_read_file(io, in_folder("a"), 5, &data, &bytes, &err), &err);
+    assert_int_equal(bytes, 5);
+    assert_string_equal(data, "first");
+    free(data);
+    data = NULL;
+    assert_int_equal(io_write_file(io, in_folder("a"), "second", 6, false, &err), -EEXIST);
+    assert_ok(io_write_file(io, in_folder("a"), "", 0, true, &err), &err);
+    assert_ok(io_read_file(io, in_folder("a"), 0, &data, &bytes, &err), &err);
+    assert_int_equal(bytes, 0);
+    assert_string_equal(data, "");
+    free(data);
+    data = NULL;
+    assert_ok(io_write_file(io, in_folder("a"), "third", 5, true, &err), &err);
+    assert_int_equal(io_read_file(io, in_folder("a"), 4, &data, &bytes, &err), -EFBIG);
+    assert_non_null(strstr(err.expected, "4"));
+    assert_int_equal(io_read_file(io, in_folder("absent"), 4, &data, &bytes, &err), -ENOENT);
+    assert_null(data);
+    assert_int_equal(io_write_file(io, in_folder("absent/a"), "x", 1, false, &err), -ENOENT);
+    assert_non_null(strstr(err.advice, "make the folder"));
+    struct seen seen = {.text = ""};
+    assert_ok(io->ops->list(io, folder, note, &seen, &err), &err);
+    assert_string_equal(seen.text, "f a\n");
+}
+
+static void a_file_that_ends_too_early_is_an_error_with_its_place(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_queue *queue = NULL;
+    struct io_file *file = NULL;
+    char data[10];
+    test_write_file(in_folder("a"), "0123456789", 10);
+    assert_ok(io->ops->queue_open(io, 4, &queue, &err), &err);
+    assert_ok(io->ops->file_open(io, in_folder("a"), &file, &err), &err);
+    assert_ok(io_read_exact(queue, io, file, "a", 3, data, 7, &err), &err);
+    assert_memory_equal(data, "3456789", 7);
+    assert_ok(io_read_exact(queue, io, file, "a", 10, data, 0, &err), &err);
+    assert_int_equal(io_read_exact(queue, io, file, "a", 4, data, 7, &err), -ENODATA);
+    char line[ERR_LINE_BYTES_MAX];
+    assert_string_equal(
+        err_format(&err, line, sizeof line),
+        "the file ends too early: a at 4: expected 7 bytes, found 6; the file was cut or is not what "
+        "its description says; fetch or make it again");
+    assert_int_equal(io_read_exact(queue, io, file, "a", 100, data, 1, &err), -ENODATA);
+    io->ops->file_close(file);
+    io->ops->queue_close(queue);
+}
+
+static void paths_are_joined_and_taken_apart(void **state)
+{
+    (void)state;
+    char path[IO_PATH_BYTES_MAX];
+    static const char *const joined[][3] = {
+        {"a", "b", "a/b"},
+        {"", "b", "b"},
+        {".", "b", "b"},
+        {"/", "b", "/b"},
+        {"a/", "b/c", "a/b/c"},
+        {"s3://bucket", "x", "s3://bucket/x"},
+        {"file:.", "x", "file:./x"},
+    };
+    for (size_t i = 0; i < sizeof joined / sizeof joined[0]; i++) {
+        assert_int_equal(io_join_path(joined[i][0], joined[i][1], path, NULL), 0);
+        assert_string_equal(path, joined[i][2]);
+    }
+    static const char *const parents[][2] = {
+        {"a/b", "a"},
+        {"a", "."},
+        {"/a", "/"},
+        {"a/b/", "a"},
+        {"/a/b/c", "/a/b"},
+        {"/", "/"},
+        {"file:///x", "file:///"},
+        {"s3://bucket/x", "s3://bucket"},
+        {"file:x", "file:."},
+        {"", "."},
+    };
+    for (size_t i = 0; i < sizeof parents / sizeof parents[0]; i++) {
+        io_parent_path(parents[i][0], path);
+        assert_string_equal(path, parents[i][1]);
+    }
+    strcpy(path, "a");
+    assert_int_equal(io_join_path(path, "b", path, NULL), 0);
+    assert_string_equal(path, "a/b");
+    char long_name[IO_PATH_BYTES_MAX];
+    memset(long_name, 'x', sizeof long_name - 1);
+    long_name[sizeof long_name - 1] = '\0';
+    assert_int_equal(io_join_path("", long_name, path, NULL), 0);
+    assert_int_equal(io_join_path("a", long_name, path, NULL), -ENAMETOOLONG);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_scheme_picks_the_backend, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(file_urls_and_paths_name_the_same_file, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(stat_tells_kind_size_and_version, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(only_regular_files_are_opened, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(entries_come_in_byte_order_with_their_kinds, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(ten_thousand_entries_are_listed_as_ls_does, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(folders_are_made_with_their_parents, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(trees_are_removed_and_links_not_followed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(whole_files_are_written_and_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_file_that_ends_too_early_is_an_error_with_its_place, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(paths_are_joined_and_taken_apart, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,281 @@
+/*
+ * syscalls — see syscalls.h.
+ */
+#include "tests/io/syscalls.h"
+
+#include "io/io.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TEXT_BYTES_MAX = 1 << 16, READERS_MAX = 64 };
+
+static struct {
+    pthread_mutex_t mutex; /* guards the rest but the atomics */
+    bool recording;
+    char folder[IO_PATH_BYTES_MAX];
+    char text[TEXT_BYTES_MAX];
+    unsigned kill_at;
+    char fail_name[20];
+    bool fail_once;
+    unsigned fail_nth, failed_count;
+    int fail_code;
+    unsigned moves;
+    pid_t readers[READERS_MAX];
+    unsigned readers_count;
+    atomic_bool shorten, hold;
+    atomic_uint held_count;
+} script = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+void syscalls_reset(void)
+{
+    pthread_mutex_lock(&script.mutex);
+    script.recording = false;
+    script.text[0] = '\0';
+    script.kill_at = script.fail_nth = script.failed_count = script.moves = script.readers_count = 0;
+    script.fail_name[0] = '\0';
+    pthread_mutex_unlock(&script.mutex);
+    atomic_store(&script.shorten, false);
+    atomic_store(&script.hold, false);
+}
+
+void syscalls_record(const char *folder)
+{
+    pthread_mutex_lock(&script.mutex);
+    snprintf(script.folder, sizeof script.folder, "%s", folder);
+    script.text[0] = '\0';
+    script.recording = true;
+    pthread_mutex_unlock(&script.mutex);
+}
+
+const char *syscalls_recorded(void)
+{
+    return script.text;
+}
+
+void syscalls_kill_at(unsigned n)
+{
+    script.kill_at = n;
+}
+
+void syscalls_fail(const char *name, unsigned nth, int code)
+{
+    pthread_mutex_lock(&script.mutex);
+    snprintf(script.fail_name, sizeof script.fail_name, "%s", name);
+    script.fail_nth = nth;
+    script.fail_once = nth > 0;
+    script.fail_code = code;
+    script.failed_count = 0;
+    pthread_mutex_unlock(&script.mutex);
+}
+
+unsigned syscalls_failed_count(void)
+{
+    return script.failed_count;
+}
+
+void syscalls_shorten(void)
+{
+    atomic_store(&script.shorten, true);
+}
+
+void syscalls_hold_reads(bool hold)
+{
+    atomic_store(&script.hold, hold);
+}
+
+unsigned syscalls_held_count(void)
+{
+    return atomic_load(&script.held_count);
+}
+
+unsigned syscalls_reader_count(void)
+{
+    return script.readers_count;
+}
+
+/* path relative to the folder, 16 hexadecimal digits in a row as NONCE; appended to the text. */
+static void add_path(const char *path)
+{
+    size_t used = strlen(script.text), folder_bytes = strlen(script.folder);
+    char *to = script.text + used, *end = script.text + sizeof script.text - 32;
+    if (strncmp(path, script.folder, folder_bytes) == 0) {
+        path += folder_bytes;
+        path += *path == '/';
+        if (!*path)
+            path = ".";
+    }
+    while (*path && to < end) {
+        if (strspn(path, "0123456789abcdef") == 16) {
+            to = stpcpy(to, "NONCE");
+            path += 16;
+        } else {
+            *to++ = *path++;
+        }
+    }
+    *to = '\0';
+}
+
+/* Writes the call down, or kills; 0, or what it is to fail with. */
+static int pass(const char *name, bool durable, const char *path, const char *second_path)
+{
+    int code = 0;
+    pthread_mutex_lock(&script.mutex);
+    if (durable && script.kill_at > 0 && --script.kill_at == 0)
+        kill(getpid(), SIGKILL);
+    if (strcmp(script.fail_name, name) == 0 && (!script.fail_once || --script.fail_nth == 0)) {
+        code = script.fail_code;
+        script.failed_count++;
+        if (script.fail_once)
+            script.fail_name[0] = '\0';
+    }
+    if (durable && script.recording) {
+        size_t used = strlen(script.text);
+        snprintf(script.text + used, sizeof script.text - used, "%s ", name);
+        add_path(path);
+        if (second_path) {
+            strncat(script.text, " -> ", sizeof script.text - strlen(script.text) - 1);
+            add_path(second_path);
+        }
+        strncat(script.text, "\n", sizeof script.text - strlen(script.text) - 1);
+    }
+    pthread_mutex_unlock(&script.mutex);
+    errno = -code;
+    return code;
+}
+
+static int pass_fd(const char *name, int fd)
+{
+    char link[64], path[IO_PATH_BYTES_MAX] = "";
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t bytes = readlink(link, path, sizeof path - 1);
+    path[bytes > 0 ? bytes : 0] = '\0';
+    return pass(name, true, path, NULL);
+}
+
+#define REAL(name, ...) __real_##name(__VA_ARGS__)
+#define DECLARE(type, name, ...)                                                                             \
+    type __real_##name(__VA_ARGS__);                                                                         \
+    type __wrap_##name(__VA_ARGS__);                                                                         \
+    type __wrap_##name(__VA_ARGS__)
+
+int __real_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...)
+{
+    va_list arguments;
+    va_start(arguments, flags);
+    mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
+    va_end(arguments);
+    return flags & O_CREAT && pass("create", true, path, NULL) ? -1 : REAL(open64, path, flags, mode);
+}
+
+DECLARE(int, mkdir, const char *path, mode_t mode)
+{
+    return pass("mkdir", true, path, NULL) ? -1 : REAL(mkdir, path, mode);
+}
+
+DECLARE(int, fallocate64, int fd, int mode, off_t offset, off_t bytes)
+{
+    return pass_fd("fallocate", fd) ? -1 : REAL(fallocate64, fd, mode, offset, bytes);
+}
+
+DECLARE(int, ftruncate64, int fd, off_t bytes)
+{
+    return pass_fd("ftruncate", fd) ? -1 : REAL(ftruncate64, fd, bytes);
+}
+
+DECLARE(int, fsync, int fd)
+{
+    return pass_fd("fsync", fd) ? -1 : REAL(fsync, fd);
+}
+
+DECLARE(int, rename, const char *from, const char *to)
+{
+    return pass("rename", true, from, to) ? -1 : REAL(rename, from, to);
+}
+
+DECLARE(int, renameat2, int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
+{
+    return pass("renameat2", true, from, to) ? -1 : REAL(renameat2, from_fd, from, to_fd, to, flags);
+}
+
+DECLARE(int, link, const char *from, const char *to)
+{
+    return pass("link", true, from, to) ? -1 : REAL(link, from, to);
+}
+
+DECLARE(int, unlink, const char *path)
+{
+    return pass("unlink", true, path, NULL) ? -1 : REAL(unlink, path);
+}
+
+DECLARE(int, unlinkat, int fd, const char *path, int flags)
+{
+    return pass("unlinkat", true, path, NULL) ? -1 : REAL(unlinkat, fd, path, flags);
+}
+
+DECLARE(int, rmdir, const char *path)
+{
+    return pass("rmdir", true, path, NULL) ? -1 : REAL(rmdir, path);
+}
+
+/* In turn: a few bytes, EINTR, all but one, EAGAIN. 0: it has failed; else the bytes to move. */
+static size_t shortened(size_t bytes)
+{
+    if (!atomic_load(&script.shorten) || bytes == 0)
+        return bytes;
+    pthread_mutex_lock(&script.mutex);
+    unsigned turn = script.moves++ % 4;
+    pthread_mutex_unlock(&script.mutex);
+    errno = turn == 1 ? EINTR : EAGAIN;
+    return turn % 2 ? 0 : turn == 0 ? (bytes < 7 ? bytes : 7) : bytes > 1 ? bytes - 1 : 1;
+}
+
+static void wait_while_held(void)
+{
+    atomic_fetch_add(&script.held_count, 1);
+    while (atomic_load(&script.hold))
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+    atomic_fetch_sub(&script.held_count, 1);
+}
+
+static void note_reader(void)
+{
+    pthread_mutex_lock(&script.mutex);
+    unsigned i = 0;
+    while (i < script.readers_count && script.readers[i] != gettid())
+        i++;
+    if (i == script.readers_count && i < READERS_MAX)
+        script.readers[script.readers_count++] = gettid();
+    pthread_mutex_unlock(&script.mutex);
+}
+
+DECLARE(ssize_t, pread64, int fd, void *data, size_t bytes, off_t offset)
+{
+    note_reader();
+    if (atomic_load(&script.hold))
+        wait_while_held();
+    if (pass("pread", false, "", NULL))
+        return -1;
+    size_t part = shortened(bytes);
+    return part == 0 && bytes > 0 ? -1 : REAL(pread64, fd, data, part, offset);
+}
+
+DECLARE(ssize_t, pwrite64, int fd, const void *data, size_t bytes, off_t offset)
+{
+    if (pass_fd("pwrite", fd))
+        return -1;
+    size_t part = shortened(bytes);
+    return part == 0 && bytes > 0 ? -1 : REAL(pwrite64, fd, data, part, offset);
+}

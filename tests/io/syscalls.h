@@ -1,0 +1,37 @@
+/*
+ * syscalls — the system calls of io/, seen, failed, shortened, held up or made the last one on purpose.
+ *
+ * By the linker's --wrap: every call from our object files passes through here. Durable calls are those that change what is
+ * on disk: mkdir create fallocate pwrite ftruncate fsync rename renameat2 link unlink unlinkat rmdir.
+ */
+#ifndef MILLRACE_TESTS_IO_SYSCALLS_H
+#define MILLRACE_TESTS_IO_SYSCALLS_H
+
+#include <stdbool.h>
+
+/* Nothing is recorded, failed, shortened, held up or killed any more. */
+void syscalls_reset(void);
+
+/* From now on durable calls are written down, one a line: "fsync out/a". Paths are relative to folder, and random parts
+ * of temporary names are written as NONCE. */
+void syscalls_record(const char *folder);
+const char *syscalls_recorded(void);
+
+/* The process dies by SIGKILL instead of making its n-th durable call from now on (1 is the next). */
+void syscalls_kill_at(unsigned n);
+
+/* The nth call of that name from now on (0: each) fails with code (-errno). */
+void syscalls_fail(const char *name, unsigned nth, int code);
+unsigned syscalls_failed_count(void);
+
+/* pread and pwrite move a few bytes at once, or fail with EINTR and EAGAIN. */
+void syscalls_shorten(void);
+
+/* pread waits until it is let go; how many wait there now. */
+void syscalls_hold_reads(bool hold);
+unsigned syscalls_held_count(void);
+
+/* How many threads have called pread since the reset. */
+unsigned syscalls_reader_count(void);
+
+#endif
