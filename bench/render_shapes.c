@@ -1,0 +1,175 @@
+/*
+ * render_shapes — a small labelled set of JPEGs out of nothing: shapes in random colours, places and sizes, under noise.
+ *
+ *     render-shapes OUT [IMAGES_PER_CLASS [SEED]]         writes OUT/CLASS/0000.jpg ...
+ *
+ * For demonstrations and tests that have no photos at hand. Each picture is a function of (seed, class, number).
+ */
+#include "base/philox.h"
+#include "image/jpeg.h"
+#include "io/io.h"
+#include "io/whole.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SIDE_LEAST = 96,
+    SIDE_SPREAD = 65,
+    QUALITY = 88,
+    IMAGES_DEFAULT = 120,
+    IMAGES_MAX = 10000,
+    NOISE = 40
+};
+
+/* A shape around the origin, about 1 in radius. */
+struct shape {
+    const char *name;
+    bool (*covers)(double u, double v);
+};
+
+static bool in_circle(double u, double v)
+{
+    return u * u + v * v < 0.81;
+}
+
+static bool in_cross(double u, double v)
+{
+    return (fabs(u) < 0.3 || fabs(v) < 0.3) && fabs(u) < 1 && fabs(v) < 1;
+}
+
+static bool in_moon(double u, double v)
+{
+    return u * u + v * v < 1 && (u - 0.5) * (u - 0.5) + v * v > 0.64;
+}
+
+static bool in_ring(double u, double v)
+{
+    double r = u * u + v * v;
+    return r < 1 && r > 0.4;
+}
+
+static bool in_square(double u, double v)
+{
+    return fabs(u) < 0.8 && fabs(v) < 0.8;
+}
+
+static bool in_stripes(double u, double v)
+{
+    return fabs(u) < 0.9 && fabs(v) < 0.9 && ((int)floor((u + 1) * 4) & 1);
+}
+
+static bool in_triangle(double u, double v)
+{
+    return v < 0.7 && v > 1.9 * fabs(u) - 0.9;
+}
+
+static const struct shape shapes[] = {
+    {"circle", in_circle}, {"cross", in_cross},     {"moon", in_moon},         {"ring", in_ring},
+    {"square", in_square}, {"stripes", in_stripes}, {"triangle", in_triangle},
+};
+
+struct picture {
+    uint32_t side;
+    uint8_t paper[3], ink[3];
+    double x, y, scale, cosine, sine; /* centre and size in pixels, rotation */
+};
+
+static struct picture choose_picture(uint64_t seed, uint64_t class, uint64_t number)
+{
+    struct philox_block a = philox(seed, class, number * 4), b = philox(seed, class, number * 4 + 1);
+    struct picture p = {.side = SIDE_LEAST + a.word[0] % SIDE_SPREAD};
+    for (int i = 0; i < 3; i++) {
+        p.paper[i] = (uint8_t)(a.word[1] >> 8 * i);
+        p.ink[i] = (uint8_t)(a.word[2] >> 8 * i);
+    }
+    if (abs(p.paper[1] - p.ink[1]) < 80) /* green weighs most in brightness: keep the shape visible */
+        p.ink[1] = (uint8_t)(p.paper[1] < 128 ? p.paper[1] + 100 : p.paper[1] - 100);
+    p.scale = p.side * (0.2 + 0.2 * philox_unit(a.word[3]));
+    double room = p.side - 2 * p.scale, turn = 6.283185307179586 * philox_unit(b.word[2]);
+    p.x = p.scale + room * philox_unit(b.word[0]);
+    p.y = p.scale + room * philox_unit(b.word[1]);
+    p.cosine = cos(turn);
+    p.sine = sin(turn);
+    return p;
+}
+
+static void draw(const struct picture *p, const struct shape *shape, uint64_t seed, uint64_t number,
+                 uint8_t *rgb)
+{
+    for (uint32_t y = 0; y < p->side; y++)
+        for (uint32_t x = 0; x < p->side; x++) {
+            double dx = (x - p->x) / p->scale, dy = (y - p->y) / p->scale;
+            const uint8_t *color = shape->covers(dx * p->cosine + dy * p->sine, dy * p->cosine - dx * p->sine)
+                                       ? p->ink
+                                       : p->paper;
+            struct philox_block noise = philox(seed, number << 8 | 0xff, (uint64_t)y << 32 | x);
+            for (int i = 0; i < 3; i++) {
+                int value = color[i] + (int)(noise.word[i] % NOISE) - NOISE / 2;
+                *rgb++ = (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
+            }
+        }
+}
+
+static int write_picture(struct io *io, const char *folder, size_t class, uint64_t seed, uint64_t number,
+                         uint8_t *rgb, struct str *jpeg, struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX];
+    struct picture picture = choose_picture(seed, class, number);
+    draw(&picture, &shapes[class], seed, number, rgb);
+    str_clear(jpeg);
+    int status = jpeg_encode(rgb, picture.side, picture.side, (size_t)picture.side * 3, QUALITY, jpeg, err);
+    int used = snprintf(path, sizeof path, "%s/%s/%04llu.jpg", folder, shapes[class].name,
+                        (unsigned long long)number);
+    if (!status && (used < 0 || (size_t)used >= sizeof path))
+        status = err_set(err, -ENAMETOOLONG, "the folder's path is too long");
+    if (!status)
+        status = io_write_file(io, path, jpeg->data, jpeg->bytes, true, err);
+    return status;
+}
+
+static int render(struct io *io, const char *folder, uint64_t images, uint64_t seed, struct err *err)
+{
+    enum { SIDE_MAX = SIDE_LEAST + SIDE_SPREAD };
+    struct str jpeg = {0};
+    uint8_t *rgb = malloc((size_t)SIDE_MAX * SIDE_MAX * 3);
+    int status = rgb ? 0 : err_set(err, -ENOMEM, "out of memory for a picture");
+    for (size_t class = 0; class < sizeof shapes / sizeof shapes[0] && !status; class ++) {
+        char path[IO_PATH_BYTES_MAX];
+        status = io_join_path(folder, shapes[class].name, path, err);
+        if (!status)
+            status = io->ops->make_folder(io, path, err);
+        for (uint64_t number = 0; number < images && !status; number++)
+            status = write_picture(io, folder, class, seed, number, rgb, &jpeg, err);
+    }
+    str_deinit(&jpeg);
+    free(rgb);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct err err = {0};
+    struct io *io = NULL;
+    unsigned long long images = argc > 2 ? strtoull(argv[2], NULL, 10) : IMAGES_DEFAULT;
+    unsigned long long seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 0;
+    if (argc < 2 || argc > 4 || images < 1 || images > IMAGES_MAX) {
+        fprintf(stderr, "usage: render-shapes OUT [IMAGES_PER_CLASS (1..%d) [SEED]]\n", IMAGES_MAX);
+        return 2;
+    }
+    int status = io_open(argv[1], NULL, &io, &err);
+    if (!status)
+        status = render(io, argv[1], images, seed, &err);
+    io_close(io);
+    if (status) {
+        char line[ERR_LINE_BYTES_MAX];
+        fprintf(stderr, "render-shapes: %s\n", err_format(&err, line, sizeof line));
+        return 1;
+    }
+    printf("%llu pictures of %zu classes in %s\n", images * (sizeof shapes / sizeof shapes[0]),
+           sizeof shapes / sizeof shapes[0], argv[1]);
+    return 0;
+}

@@ -1,0 +1,86 @@
+/*
+ * cmd_convert_checkpoint — `millrace convert checkpoint SRC DST --to full`.
+ */
+#include "cli/output.h"
+#include "cli/verbs.h"
+#include "convert/checkpoint.h"
+
+struct convert_checkpoint_args {
+    struct common_args common;
+    uint32_t to;
+    const char *only;
+    bool verify, force;
+};
+
+static const char *const to_choices[] = {"full", NULL};
+
+#define AT(member) offsetof(struct convert_checkpoint_args, member)
+static const struct option rows[] = {
+    {"to", 0, OPTION_CHOICE, AT(to), NULL, NULL, "one safetensors file, DST", to_choices, .required = true},
+    {"only", 0, OPTION_TEXT, AT(only), "model|all|GLOB", "model",
+     "which tensors: the model's, the optimizer's too, or those whose names match"},
+    {"verify", 0, OPTION_FLAG, AT(verify),
+     .help = "read DST back and compare its hash with the checkpoint's"},
+    {"force", 0, OPTION_FLAG, AT(force), .help = "an existing DST gives way"},
+};
+
+static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
+{
+    progress_update(context, bytes_done, bytes);
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    const struct convert_checkpoint_args *args = invocation->args;
+    struct convert_checkpoint_options options = {
+        .source = invocation->positional[0],
+        .target = invocation->positional[1],
+        .only = args->only,
+        .force = args->force,
+        .verify = args->verify,
+        .log = invocation->log,
+        .progress = show_progress,
+        .progress_context = invocation->console,
+    };
+    struct convert_checkpoint_result result;
+    struct io *io = NULL;
+    int status = io_open(options.source, NULL, &io, err);
+    if (status)
+        return status;
+    progress_begin(invocation->console, "converting", PROGRESS_BYTES);
+    status = convert_checkpoint_full(io, &options, &result, err);
+    progress_end(invocation->console);
+    if (!status) {
+        struct output output;
+        output_begin(&output);
+        json_write_string(&output.json, "file", options.target);
+        json_write_u64(&output.json, "tensors_count", result.tensors_count);
+        json_write_u64(&output.json, "written_bytes", result.written_bytes);
+        json_write_f64(&output.json, "elapsed_seconds", result.seconds);
+        status = output_end(&output, args->common.json, stdout, err);
+    }
+    io_close(io);
+    return status;
+}
+
+static const char *const examples[] = {
+    "millrace convert checkpoint runs/a/ckpt model.safetensors --to full",
+    "millrace convert checkpoint runs/a/ckpt everything.safetensors --to full --only all --verify",
+    NULL,
+};
+
+const struct verb verb_convert_checkpoint = {
+    .name = "convert checkpoint",
+    .arguments = "SRC DST",
+    .arguments_least = 2,
+    .arguments_most = 2,
+    .summary = "Turn a checkpoint into one full file that other programs open.",
+    .details =
+        "SRC is a checkpoint (step-00001000) or the folder of checkpoints, of which the newest whole one is "
+        "taken. "
+        "Every block is verified while it is read, and memory use does not depend on the model's size.",
+    .options = {rows, sizeof rows / sizeof rows[0]},
+    .examples = examples,
+    .args_bytes = sizeof(struct convert_checkpoint_args),
+    .run = run,
+};

@@ -1,0 +1,213 @@
+/*
+ * cmd_convert_dataset — `millrace convert dataset SRC DST`.
+ */
+#include "cli/output.h"
+#include "cli/signals.h"
+#include "cli/verbs.h"
+#include "convert/dataset.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct convert_dataset_args {
+    struct common_args common;
+    uint64_t shard_bytes, shard_samples;
+    uint32_t jpeg, on_error;
+    uint64_t max_side, quality, seed, workers;
+    bool keep_order, resume, force;
+    struct option_list split;
+    const char *tokenizer, *max_errors;
+};
+
+static const char *const jpeg_choices[] = {"keep", "reencode", NULL}; /* as enum convert_jpeg */
+static const char *const on_error_choices[] = {"stop", "skip", NULL};
+enum { ON_ERROR_STOP, ON_ERROR_SKIP };
+static_assert(CONVERT_JPEG_KEEP == 0 && CONVERT_JPEG_REENCODE == 1, "jpeg_choices stand in this order");
+
+#define AT(member) offsetof(struct convert_dataset_args, member)
+static const struct option rows[] = {
+    {"shard-bytes", 0, OPTION_SIZE, AT(shard_bytes), "SIZE", "256MiB", "begin a new shard beyond this size"},
+    {"shard-samples", 0, OPTION_COUNT, AT(shard_samples), "N", NULL,
+     "and beyond so many samples; 0: no limit"},
+    {"jpeg", 0, OPTION_CHOICE, AT(jpeg), NULL, "keep",
+     "photos as they are, or decoded, scaled down and encoded again", jpeg_choices},
+    {"max-side", 0, OPTION_COUNT, AT(max_side), "PIXELS", "512",
+     "with reencode: the longer side is at most this", .least = 1, .most = 65500},
+    {"quality", 0, OPTION_COUNT, AT(quality), "Q", "90", "with reencode: JPEG quality", .least = 1,
+     .most = 100},
+    {"seed", 0, OPTION_COUNT, AT(seed), "N", "0", "key of the shuffle and of the split"},
+    {"keep-order", 0, OPTION_FLAG, AT(keep_order), .help = "do not shuffle"},
+    {"split", 0, OPTION_LIST, AT(split), "NAME=PART,...",
+     .help = "several datasets, DST/NAME each, as train=0.9,val=0.1; the parts sum to 1"},
+    {"tokenizer", 0, OPTION_TEXT, AT(tokenizer), "NAME", "bytes",
+     "of text files; bytes: each byte is a token"},
+    {"on-error", 0, OPTION_CHOICE, AT(on_error), NULL, "stop", "at an item that can not be used",
+     on_error_choices},
+    {"max-errors", 0, OPTION_TEXT, AT(max_errors), "N|P%", NULL,
+     "with --on-error skip: more than N, or P percent of all items, end it; no limit without it"},
+    {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL, "threads; 0: one a CPU", .most = 256},
+    {"resume", 0, OPTION_FLAG, AT(resume),
+     .help = "go on from the whole shards that an interrupted conversion left"},
+    {"force", 0, OPTION_FLAG, AT(force), .help = "an existing DST gives way"},
+};
+
+static int bad_split(const char *item, const char *found, struct err *err)
+{
+    err_set(err, -EINVAL, "--split can not be used");
+    err_expected(err, "NAME=PART with parts that sum to 1, as train=0.9,val=0.1");
+    err_found(err, "%s \"%.200s\"", found, item);
+    return EXIT_USAGE;
+}
+
+static int parse_splits(const struct option_list *list, struct convert_options *options, struct err *err)
+{
+    double sum = 0;
+    if (list->count > CONVERT_SPLITS_MAX)
+        return bad_split(list->items[CONVERT_SPLITS_MAX], "one too many,", err);
+    for (size_t i = 0; i < list->count; i++) {
+        const char *item = list->items[i];
+        struct convert_split *split = &options->splits[i];
+        size_t bytes = strcspn(item, "=");
+        char *end;
+        if (bytes == 0 || bytes >= sizeof split->name || item[bytes] != '=' || memchr(item, '/', bytes) ||
+            item[0] == '.')
+            return bad_split(item, "the item", err);
+        memcpy(split->name, item, bytes);
+        split->name[bytes] = '\0';
+        split->fraction = strtod(item + bytes + 1, &end);
+        if (end == item + bytes + 1 || *end || !(split->fraction > 0 && split->fraction <= 1))
+            return bad_split(item, "the item", err);
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(options->splits[j].name, split->name) == 0)
+                return bad_split(item, "the same name again,", err);
+        sum += split->fraction;
+    }
+    options->splits_count = (uint32_t)list->count;
+    if (list->count > 0 && (sum < 1 - 1e-6 || sum > 1 + 1e-6))
+        return bad_split(list->items[list->count - 1], "another sum after", err);
+    return 0;
+}
+
+static int parse_max_errors(const char *text, struct convert_options *options, struct err *err)
+{
+    options->errors_max = -1;
+    if (!text)
+        return 0;
+    char *end;
+    errno = 0;
+    double value = strtod(text, &end);
+    bool percent = *end == '%' && end[1] == '\0';
+    if (end == text || errno || value < 0 || value > 1e15 || (*end && !percent) || (percent && value > 100) ||
+        (!percent && value != (double)(int64_t)value)) {
+        err_set(err, -EINVAL, "--max-errors does not take this value");
+        err_expected(err, "a whole number, or a percentage as 1%%");
+        err_found(err, "\"%s\"", text);
+        return EXIT_USAGE;
+    }
+    if (percent && value > 0)
+        options->errors_max_fraction = value / 100;
+    else
+        options->errors_max = (int64_t)value;
+    return 0;
+}
+
+static void show_progress(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done,
+                          uint64_t bytes)
+{
+    (void)bytes_done;
+    (void)bytes;
+    progress_update(context, items_done, items);
+}
+
+static int print_result(const struct convert_result *result, const char *target, bool as_json,
+                        struct err *err)
+{
+    struct output output;
+    output_begin(&output);
+    json_write_string(&output.json, "dataset", target);
+    json_write_u64(&output.json, "samples_count", result->samples_count);
+    json_write_u64(&output.json, "skipped_count", result->skipped_count);
+    json_write_u64(&output.json, "shards_count", result->shards_count);
+    json_write_u64(&output.json, "source_bytes", result->source_bytes);
+    json_write_u64(&output.json, "written_bytes", result->written_bytes);
+    json_write_f64(&output.json, "elapsed_seconds", result->seconds);
+    return output_end(&output, as_json, stdout, err);
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    const struct convert_dataset_args *args = invocation->args;
+    struct convert_options options = {
+        .source = invocation->positional[0],
+        .target = invocation->positional[1],
+        .shard_bytes = args->shard_bytes,
+        .shard_samples = args->shard_samples,
+        .jpeg = (enum convert_jpeg)args->jpeg,
+        .max_side = (uint32_t)args->max_side,
+        .quality = (uint32_t)args->quality,
+        .seed = args->seed,
+        .keep_order = args->keep_order,
+        .tokenizer = args->tokenizer,
+        .skip_errors = args->on_error == ON_ERROR_SKIP,
+        .workers = (unsigned)args->workers,
+        .resume = args->resume,
+        .force = args->force,
+        .log = invocation->log,
+        .progress = show_progress,
+        .progress_context = invocation->console,
+    };
+    struct convert_result result = {0};
+    struct io *io = NULL;
+    int status = parse_splits(&args->split, &options, err);
+    if (!status)
+        status = parse_max_errors(args->max_errors, &options, err);
+    if (!status && args->max_errors && !options.skip_errors) {
+        err_set(err, -EINVAL, "--max-errors counts what is skipped");
+        err_advise(err, "add --on-error skip");
+        status = EXIT_USAGE;
+    }
+    if (!status)
+        status = io_open(options.target, NULL, &io, err);
+    if (status)
+        goto out;
+    options.stop = signals_install();
+    progress_begin(invocation->console, "converting", PROGRESS_ITEMS);
+    status = convert_dataset(io, &options, &result, err);
+    progress_end(invocation->console);
+    if (status == -EINTR && args->resume)
+        status = EXIT_STOPPED;
+    else if (!status)
+        status = print_result(&result, options.target, args->common.json, err);
+out:
+    io_close(io);
+    return status;
+}
+
+static const char *const examples[] = {
+    "millrace convert dataset photos shards",
+    "millrace convert dataset photos split --split train=0.9,val=0.1 --shard-bytes 64MiB",
+    "millrace convert dataset photos small --jpeg reencode --max-side 256 -j 2 --on-error skip --max-errors "
+    "1%",
+    "millrace convert dataset book.txt tokens --split train=0.9,val=0.1",
+    NULL,
+};
+
+const struct verb verb_convert_dataset = {
+    .name = "convert dataset",
+    .arguments = "SRC DST",
+    .arguments_least = 2,
+    .arguments_most = 2,
+    .summary =
+        "Turn photos or text into shards: plain tar files with an index, and a dataset.json beside them.",
+    .details = "SRC is a folder of class folders of JPEGs, a folder of files whose names share a key (a.jpg, "
+               "a.json), a text "
+               "file, or a folder of text files. The samples are shuffled by a key, and the same input gives "
+               "the same bytes "
+               "whatever the number of threads.",
+    .options = {rows, sizeof rows / sizeof rows[0]},
+    .examples = examples,
+    .args_bytes = sizeof(struct convert_dataset_args),
+    .run = run,
+};

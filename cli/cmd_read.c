@@ -1,0 +1,257 @@
+/*
+ * cmd_read — `millrace read DATASET`: the samples in the order a training run would see.
+ */
+#include "base/clock.h"
+#include "cli/output.h"
+#include "cli/read_sink.h"
+#include "cli/signals.h"
+#include "cli/verbs.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+struct read_args {
+    struct common_args common;
+    uint32_t order, decode, crop, print;
+    uint64_t seed, epoch, lanes, window, run;
+    uint64_t batch, micro, rank, ranks, start, count;
+    uint64_t workers, memory_bytes, size, block;
+    bool flip, force;
+    const char *out;
+};
+
+static const char *const order_choices[] = {"shuffle", "full", "sequential", NULL};
+static const char *const decode_choices[] = {"none", "image", NULL};
+static const char *const crop_choices[] = {"random", "center", "none", NULL};
+static const char *const print_choices[] = {"keys", "json", "none", NULL};
+static const enum crop_kind crop_kinds[] = {CROP_RANDOM, CROP_CENTER, CROP_NONE};
+enum { DECODE_NONE, DECODE_IMAGE };
+static_assert(ORDER_SHUFFLE == 0 && ORDER_FULL == 1 && ORDER_SEQUENTIAL == 2,
+              "order_choices stand in this order");
+static_assert(READ_PRINT_KEYS == 0 && READ_PRINT_JSON == 1 && READ_PRINT_NONE == 2, "so do print_choices");
+
+#define AT(member) offsetof(struct read_args, member)
+static const struct option rows[] = {
+    {"order", 0, OPTION_CHOICE, AT(order), NULL, "shuffle", "of the samples", order_choices},
+    {"seed", 0, OPTION_COUNT, AT(seed), "N", "0", "key of the order and of every random crop"},
+    {"epoch", 0, OPTION_COUNT, AT(epoch), "N", "0", "which epoch", .most = UINT32_MAX},
+    {"lanes", 0, OPTION_COUNT, AT(lanes), "L", NULL, "lanes of the order; 0: 64"},
+    {"window", 0, OPTION_COUNT, AT(window), "W", NULL,
+     "samples of a lane that are shuffled together; 0: by size"},
+    {"run", 0, OPTION_COUNT, AT(run), "C", NULL, "neighbours that stay together on disk; 0: 1 MiB of them"},
+    {"batch", 0, OPTION_COUNT, AT(batch), "B", "256", "samples of a global batch", .least = 1,
+     .most = BATCHING_SAMPLES_MAX},
+    {"micro", 0, OPTION_COUNT, AT(micro), "b", "32", "samples of a micro-batch; divides B", .least = 1,
+     .most = BATCHING_SAMPLES_MAX},
+    {"rank", 0, OPTION_COUNT, AT(rank), "R", "0", "read what rank R of --ranks would", .most = UINT32_MAX},
+    {"ranks", 0, OPTION_COUNT, AT(ranks), "W", "1", "how many share the micro-batches", .least = 1,
+     .most = UINT32_MAX},
+    {"start", 0, OPTION_COUNT, AT(start), "POSITION", "0", "begin at this position of the epoch"},
+    {"count", 0, OPTION_COUNT, AT(count), "N", NULL,
+     "stop after so many global positions; 0: at the epoch's end"},
+    {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL, "decoding threads; 0: one a CPU", .most = 256},
+    {"memory", 0, OPTION_SIZE, AT(memory_bytes), "SIZE", "1GiB", "for batches and all that is read ahead"},
+    {"decode", 0, OPTION_CHOICE, AT(decode), NULL, "none", "fields as they are stored, or photos as pixels",
+     decode_choices},
+    {"size", 0, OPTION_COUNT, AT(size), "PIXELS", "224", "with --decode image: width and height", .least = 1,
+     .most = 4096},
+    {"crop", 0, OPTION_CHOICE, AT(crop), NULL, "random", "with --decode image: which part of the photo",
+     crop_choices},
+    {"flip", 0, OPTION_FLAG, AT(flip), .help = "with --decode image: mirror half of them"},
+    {"block", 0, OPTION_COUNT, AT(block), "TOKENS", NULL,
+     "of text: read windows of TOKENS + 1 as a training run does; 0: whole members", .most = 1 << 24},
+    {"print", 0, OPTION_CHOICE, AT(print), NULL, "none",
+     "a line a sample on stdout: position<TAB>key, or JSON", print_choices},
+    {"out", 'o', OPTION_TEXT, AT(out), "DIR", NULL,
+     "write each sample's fields as files, pixels as .ppm, windows as .npy"},
+    {"force", 0, OPTION_FLAG, AT(force), .help = "existing files in DIR give way"},
+};
+
+static enum loader_decode decode_of(const struct read_args *args)
+{
+    return args->block ? LOADER_TOKENS : args->decode == DECODE_IMAGE ? LOADER_IMAGE : LOADER_BYTES;
+}
+
+static struct loader_options options_of(const struct invocation *invocation)
+{
+    const struct read_args *args = invocation->args;
+    struct loader_options options = loader_options_default();
+    options.dataset = invocation->positional[0];
+    options.order = (enum order_kind)args->order;
+    options.seed = args->seed;
+    options.lanes = args->lanes;
+    options.window = args->window;
+    options.run = args->run;
+    options.epoch = (uint32_t)args->epoch;
+    options.position = args->start;
+    options.positions_max = args->count;
+    options.epochs_max = 1;
+    options.drop_tail = false;
+    options.batching = (struct batching){.global = args->batch,
+                                         .micro = args->micro,
+                                         .rank = (uint32_t)args->rank,
+                                         .ranks = (uint32_t)args->ranks};
+    options.decode = decode_of(args);
+    options.image.width = options.image.height = (uint32_t)args->size;
+    options.image.crop = crop_options_default(crop_kinds[args->crop]);
+    options.image.crop.flip = args->flip;
+    if (args->block)
+        options.text.block = (uint32_t)args->block;
+    options.bad_policy = LOADER_BAD_STOP;
+    options.workers = (unsigned)args->workers;
+    options.memory_bytes = args->memory_bytes;
+    options.log = invocation->log;
+    return options;
+}
+
+static int print_summary(const struct read_args *args, struct loader *loader, const struct read_sink *sink,
+                         uint64_t elapsed_ns, struct err *err)
+{
+    struct loader_shape shape = loader_shape(loader);
+    struct loader_stats stats = loader_stats(loader);
+    double seconds = clock_seconds(elapsed_ns ? elapsed_ns : 1);
+    struct output output;
+    struct json_writer *json = &output.json;
+    output_begin(&output);
+    json_write_u64(json, "samples_count", sink->samples_count);
+    json_write_u64(json, "batches_count", stats.batches_count);
+    json_write_hex64(json, "once", sink->once);
+    json_write_hex64(json, "order", sink->order);
+    json_write_u64(json, "epoch", args->epoch);
+    json_write_u64(json, "epoch_samples_count", shape.samples);
+    json_write_hex64(json, "dataset_fingerprint", shape.fingerprint);
+    json_write_string(json, "order_kind", order_kind_name(shape.order.kind));
+    json_write_u64(json, "lanes", shape.order.lanes);
+    json_write_u64(json, "window", shape.order.window);
+    json_write_u64(json, "run", shape.order.run);
+    json_write_f64(json, "elapsed_seconds", seconds);
+    json_write_f64(json, "samples_per_second", (double)sink->samples_count / seconds);
+    json_write_u64(json, "read_bytes", stats.read_bytes);
+    json_write_f64(json, "read_bytes_per_second", (double)stats.read_bytes / seconds);
+    json_write_u64(json, "reads_count", stats.reads_count);
+    json_write_f64(json, "decode_cpu_seconds", clock_seconds(stats.decode_cpu_ns));
+    json_write_u64(json, "memory_bytes", shape.memory_bytes);
+    json_write_string(json, "engine", shape.engine);
+    json_write_string(json, "limited_by", loader_stage_name(stats.limit));
+    if (stats.jpeg_warnings_count)
+        json_write_u64(json, "jpeg_warnings_count", stats.jpeg_warnings_count);
+    if (args->out)
+        json_write_u64(json, "files_count", sink->files_count);
+    bool to_stdout = args->print == READ_PRINT_NONE;
+    if (!to_stdout && args->common.quiet) {
+        output_abort(&output);
+        return 0;
+    }
+    return output_end(&output, args->common.json, to_stdout ? stdout : stderr, err);
+}
+
+/* How many of positions first..end-1 the micro-batches of this rank hold, about: for the progress bar only. */
+static uint64_t samples_expected(const struct read_args *args, const struct batching *batching,
+                                 uint64_t samples)
+{
+    uint64_t left = args->start < samples ? samples - args->start : 0;
+    if (args->count && args->count < left)
+        left = args->count;
+    return (uint64_t)((double)left * (double)batching_owned_count(batching) /
+                      (double)batching_micros(batching));
+}
+
+static int stopped(const struct read_args *args, const struct loader *loader, struct err *err)
+{
+    struct cursor cursor = loader_cursor(loader);
+    err_set(err, -EINTR, "stopped on request");
+    if (cursor.position > args->start)
+        err_advise(err, "the rest comes with --start %" PRIu64, cursor.position);
+    return -EINTR;
+}
+
+static int read_all(const struct invocation *invocation, struct loader *loader,
+                    const struct batching *batching, struct read_sink *sink, struct err *err)
+{
+    const struct read_args *args = invocation->args;
+    atomic_int *stop = signals_install();
+    uint64_t total = samples_expected(args, batching, loader_shape(loader).samples);
+    const struct batch *batch;
+    int status;
+    progress_begin(invocation->console, "reading", PROGRESS_ITEMS);
+    while ((status = loader_next(loader, &batch, err)) == LOADER_BATCH) {
+        status = read_sink_take(sink, batch, err);
+        loader_release(loader, batch);
+        progress_update(invocation->console, sink->samples_count, total);
+        if (!status && ferror(stdout))
+            status = output_flush(err);
+        if (!status && atomic_load(stop))
+            status = stopped(args, loader, err);
+        if (status)
+            break;
+    }
+    progress_end(invocation->console);
+    return status;
+}
+
+static int check_usage(const struct read_args *args, const struct batching *batching, struct err *err)
+{
+    if (args->block && args->decode == DECODE_IMAGE) {
+        err_set(err, -EINVAL, "--block is for text, --decode image for photos");
+        err_advise(err, "leave one of them out");
+        return EXIT_USAGE;
+    }
+    return batching_check(batching, err) ? EXIT_USAGE : 0;
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    const struct read_args *args = invocation->args;
+    struct loader_options options = options_of(invocation);
+    struct read_sink sink = {.print = (enum read_print)args->print,
+                             .decode = options.decode,
+                             .folder = args->out,
+                             .force = args->force};
+    struct loader *loader = NULL;
+    int status = check_usage(args, &options.batching, err);
+    if (status)
+        return status;
+    if (args->out)
+        status = io_open(args->out, NULL, &sink.io, err);
+    if (!status)
+        status = loader_open(&options, &loader, err);
+    if (!status) {
+        uint64_t began = clock_now_ns();
+        status = read_all(invocation, loader, &options.batching, &sink, err);
+        uint64_t elapsed = clock_now_ns() - began;
+        if (!status)
+            status = print_summary(args, loader, &sink, elapsed, err);
+    }
+    loader_close(loader);
+    io_close(sink.io);
+    read_sink_deinit(&sink);
+    return status;
+}
+
+static const char *const examples[] = {
+    "millrace read shards --print keys --count 20",
+    "millrace read shards --rank 1 --ranks 4 --print keys",
+    "millrace read shards --decode image --size 224 --crop random --flip --json",
+    "millrace read shards --order sequential --count 5 -o first-five",
+    "millrace read tokens/train --block 64 --count 100 --print json",
+    NULL,
+};
+
+const struct verb verb_read = {
+    .name = "read",
+    .arguments = "DATASET",
+    .arguments_least = 1,
+    .arguments_most = 1,
+    .summary = "Stream one epoch of samples in the order that a training run would see.",
+    .details = "DATASET is a dataset.json or its folder. The order is a function of the seed, the epoch and "
+               "the dataset alone: the "
+               "ranks share it by micro-batches, and their digests add up (mod 2^64) to those of one rank. "
+               "The digest `once` "
+               "says which samples came, `order` in which order. With --print the summary goes to stderr.",
+    .options = {rows, sizeof rows / sizeof rows[0]},
+    .examples = examples,
+    .args_bytes = sizeof(struct read_args),
+    .run = run,
+};

@@ -1,0 +1,224 @@
+/*
+ * cmd_train — `millrace train CONFIG.yaml`.
+ */
+#include "base/json.h"
+#include "cli/output.h"
+#include "cli/signals.h"
+#include "cli/verbs.h"
+#include "trainer/trainer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+struct train_args {
+    struct common_args common;
+    struct option_list set;
+    const char *resume;
+    bool print_config;
+};
+
+#define AT(member) offsetof(struct train_args, member)
+static const struct option rows[] = {
+    {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL, "a key over the file's, as optimizer.lr=1e-4"},
+    {"resume", 0, OPTION_TEXT, AT(resume), "auto|never|PATH", "auto",
+     "auto: from the newest whole checkpoint, if there is one; never: an existing one is an error; PATH: a "
+     "checkpoint"},
+    {"print-config", 0, OPTION_FLAG, AT(print_config),
+     .help = "print the effective configuration and do nothing else"},
+};
+
+struct reporter {
+    struct console *console;
+    bool as_json;
+};
+
+static void format_remaining(double seconds, char text[32])
+{
+    if (seconds < 90)
+        snprintf(text, 32, "%.0f s", seconds);
+    else if (seconds < 5400)
+        snprintf(text, 32, "%.0f min", seconds / 60);
+    else
+        snprintf(text, 32, "%.1f h", seconds / 3600);
+}
+
+static void print_step(struct console *console, const struct trainer_report *report)
+{
+    char left[32];
+    format_remaining(report->remaining_seconds, left);
+    console_line(console,
+                 "step %" PRIu64 "/%" PRIu64
+                 "  loss %.4f  lr %.3g  grad %.3f  %.1f samples/s  waits: data %.1f%% ckpt %.1f%%  "
+                 "left %s",
+                 report->step, report->steps, report->loss, report->lr, report->gradient_norm,
+                 report->samples_per_second, report->data_wait_share * 100,
+                 report->checkpoint_wait_share * 100, left);
+}
+
+static void print_text_event(struct console *console, const struct trainer_report *report)
+{
+    switch (report->event) {
+    case TRAINER_STARTED:
+        console_line(console, "%s", report->text);
+        break;
+    case TRAINER_STEP:
+        print_step(console, report);
+        break;
+    case TRAINER_EVALUATED:
+        console_line(console, "step %" PRIu64 "/%" PRIu64 "  validation loss %.4f  accuracy %.2f%%",
+                     report->step, report->steps, report->loss, report->accuracy * 100);
+        break;
+    case TRAINER_SAVED:
+        console_line(console, "step %" PRIu64 "  checkpoint saved", report->step);
+        break;
+    case TRAINER_SAVE_FAILED:
+        log_line(&console->log, LOG_ERROR, "%s", report->text);
+        break;
+    }
+}
+
+static void print_json_event(const struct trainer_report *report)
+{
+    static const char *const names[] = {"started", "step", "evaluated", "saved", "save_failed"};
+    struct output output;
+    struct json_writer *json = &output.json;
+    output_begin(&output);
+    json_write_string(json, "event", names[report->event]);
+    if (report->text)
+        json_write_string(json, "text", report->text);
+    if (report->event != TRAINER_STARTED)
+        json_write_u64(json, "step", report->step);
+    if (report->event == TRAINER_STEP || report->event == TRAINER_EVALUATED) {
+        json_write_u64(json, "steps_count", report->steps);
+        json_write_u64(json, "epoch", report->epoch);
+        json_write_f64(json, "loss", report->loss);
+    }
+    if (report->event == TRAINER_EVALUATED)
+        json_write_f64(json, "accuracy", report->accuracy);
+    if (report->event == TRAINER_STEP) {
+        json_write_f64(json, "lr", report->lr);
+        json_write_f64(json, "gradient_norm", report->gradient_norm);
+        json_write_f64(json, "samples_per_second", report->samples_per_second);
+        json_write_f64(json, "tokens_per_second", report->tokens_per_second);
+        json_write_f64(json, "data_wait_share", report->data_wait_share);
+        json_write_f64(json, "checkpoint_wait_share", report->checkpoint_wait_share);
+        json_write_f64(json, "remaining_seconds", report->remaining_seconds);
+    }
+    output_end(&output, true, stdout, NULL); /* a lost line shows when stdout is flushed at the end */
+    fflush(stdout);
+}
+
+static void show(void *context, const struct trainer_report *report)
+{
+    const struct reporter *reporter = context;
+    print_text_event(reporter->console, report);
+    if (reporter->as_json)
+        print_json_event(report);
+}
+
+static int print_result(const struct trainer_result *result, bool as_json, struct err *err)
+{
+    struct output output;
+    struct json_writer *json = &output.json;
+    output_begin(&output);
+    if (as_json)
+        json_write_string(json, "event", result->end == TRAINER_DONE ? "done" : "stopped");
+    json_write_u64(json, "step", result->step);
+    if (result->evaluated) {
+        json_write_f64(json, "val_loss", result->val_loss);
+        json_write_f64(json, "val_accuracy", result->val_accuracy);
+    }
+    json_write_string(json, "checkpoint", result->checkpoint);
+    json_write_hex64(json, "once", result->once);
+    json_write_hex64(json, "order", result->order);
+    return output_end(&output, as_json, stdout, err);
+}
+
+static int print_config(const struct train_config *config, bool as_json, struct err *err)
+{
+    struct str text = {0};
+    if (as_json)
+        config_print_json(config, &text);
+    else
+        config_print(config, &text);
+    int status = str_status(&text);
+    if (status)
+        err_set(err, status, "out of memory for the configuration");
+    else
+        printf("%s%s", str_text(&text), as_json ? "\n" : "");
+    str_deinit(&text);
+    return status;
+}
+
+static int run_training(const struct invocation *invocation, const struct train_config *config,
+                        struct err *err)
+{
+    const struct train_args *args = invocation->args;
+    struct reporter reporter = {.console = invocation->console, .as_json = args->common.json};
+    struct trainer_options options = {
+        .config = config,
+        .log = invocation->log,
+        .report = show,
+        .report_context = &reporter,
+    };
+    if (strcmp(args->resume, "never") == 0)
+        options.resume = CONFIG_RESUME_NEVER;
+    else if (strcmp(args->resume, "auto") != 0) {
+        options.resume = CONFIG_RESUME_PATH;
+        options.resume_path = args->resume;
+    }
+    struct trainer_result result;
+    int status = io_open(config->run.dir, NULL, &options.io, err);
+    if (status)
+        return status;
+    options.stop = signals_install();
+    status = trainer_run(&options, &result, err);
+    if (!status)
+        status = print_result(&result, args->common.json, err);
+    if (!status && result.end == TRAINER_STOPPED) {
+        console_line(invocation->console,
+                     "stopped on request after step %" PRIu64 "; the same command goes on from there",
+                     result.step);
+        status = EXIT_STOPPED;
+    }
+    io_close(options.io);
+    return status;
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    const struct train_args *args = invocation->args;
+    struct train_config config;
+    int status = config_load(invocation->positional[0], (const char *const *)args->set.items, args->set.count,
+                             &config, err);
+    if (status)
+        return status == -EINVAL ? EXIT_USAGE : status;
+    if (args->print_config)
+        return print_config(&config, args->common.json, err);
+    return run_training(invocation, &config, err);
+}
+
+static const char *const examples[] = {
+    "millrace train train.yaml --print-config",
+    "millrace train train.yaml",
+    "millrace train train.yaml --set run.dir=runs/b --set run.steps=4 --resume never",
+    NULL,
+};
+
+const struct verb verb_train = {
+    .name = "train",
+    .arguments = "CONFIG.yaml",
+    .arguments_least = 1,
+    .arguments_most = 1,
+    .summary = "Train a model as a configuration says, from wherever the last run of it stopped.",
+    .details = "SIGTERM, SIGUSR1 or Ctrl-C save a checkpoint after the step under way and end with status "
+               "75: the same command "
+               "goes on. A run killed at any moment goes on to the same weights, bit for bit. `millrace help "
+               "config` has every "
+               "key.",
+    .options = {rows, sizeof rows / sizeof rows[0]},
+    .examples = examples,
+    .args_bytes = sizeof(struct train_args),
+    .run = run,
+};

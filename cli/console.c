@@ -1,0 +1,136 @@
+/*
+ * console — see console.h. The bar's text is progress.c's.
+ */
+#include "cli/console.h"
+
+#include "base/clock.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { REDRAW_NS = 100 * 1000 * 1000 };
+#define LINE_EVERY_NS (10 * CLOCK_NS_PER_S)
+
+unsigned console_columns(int descriptor)
+{
+    struct winsize size;
+    if (ioctl(descriptor, TIOCGWINSZ, &size) || size.ws_col == 0)
+        return CONSOLE_COLUMNS_DEFAULT;
+    return size.ws_col;
+}
+
+/* lock is held */
+static void wipe_bar(struct console *console)
+{
+    if (console->drawn)
+        fputs("\r\033[K", stderr);
+    console->drawn = false;
+}
+
+static void write_log(void *context, enum log_level level, const char *line)
+{
+    struct console *console = context;
+    const char *word = level == LOG_ERROR ? "error: " : level == LOG_WARN ? "warning: " : "";
+    const char *paint = !console->color      ? ""
+                        : level == LOG_ERROR ? "\033[31m"
+                        : level == LOG_WARN  ? "\033[33m"
+                                             : "";
+    pthread_mutex_lock(&console->lock);
+    wipe_bar(console);
+    fprintf(stderr, "%s%s%s%s\n", paint, word, *paint ? "\033[0m" : "", line);
+    pthread_mutex_unlock(&console->lock);
+}
+
+void console_init(struct console *console)
+{
+    *console = (struct console){0};
+    pthread_mutex_init(&console->lock, NULL);
+    const char *no_color = getenv("NO_COLOR"), *kind = getenv("TERM");
+    bool dumb = kind && strcmp(kind, "dumb") == 0;
+    console->terminal = isatty(STDERR_FILENO) && !dumb;
+    console->color = console->terminal && !(no_color && *no_color);
+    console->log = (struct log){.write = write_log, .context = console, .least = LOG_INFO};
+}
+
+void console_deinit(struct console *console)
+{
+    pthread_mutex_destroy(&console->lock);
+}
+
+void console_set_quiet(struct console *console, bool quiet, bool verbose)
+{
+    console->quiet = quiet;
+    console->log.least = quiet ? LOG_ERROR : verbose ? LOG_DEBUG : LOG_INFO;
+}
+
+void console_error(struct console *console, const struct err *err)
+{
+    char line[ERR_LINE_BYTES_MAX];
+    err_format(err, line, sizeof line);
+    for (char *at = line; *at; at++)
+        if (*at == '\n' || *at == '\r')
+            *at = ' '; /* one error is one line, whatever a file's name holds */
+    pthread_mutex_lock(&console->lock);
+    wipe_bar(console);
+    fprintf(stderr, "%smillrace:%s %s\n", console->color ? "\033[31m" : "", console->color ? "\033[0m" : "",
+            line);
+    pthread_mutex_unlock(&console->lock);
+}
+
+void console_line(struct console *console, const char *format, ...)
+{
+    if (console->quiet)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    pthread_mutex_lock(&console->lock);
+    wipe_bar(console);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    pthread_mutex_unlock(&console->lock);
+    va_end(arguments);
+}
+
+void progress_begin(struct console *console, const char *label, enum progress_unit unit)
+{
+    pthread_mutex_lock(&console->lock);
+    snprintf(console->label, sizeof console->label, "%s", label);
+    console->unit = unit;
+    console->active = true;
+    console->began_ns = console->shown_ns = clock_now_ns();
+    pthread_mutex_unlock(&console->lock);
+}
+
+void progress_update(struct console *console, uint64_t done, uint64_t total)
+{
+    if (console->quiet)
+        return;
+    uint64_t now = clock_now_ns();
+    pthread_mutex_lock(&console->lock);
+    uint64_t pause = console->terminal ? REDRAW_NS : LINE_EVERY_NS;
+    if (console->active && now - console->shown_ns >= pause) {
+        char text[CONSOLE_BAR_BYTES_MAX];
+        unsigned columns = console->terminal ? console_columns(STDERR_FILENO) - 1 : CONSOLE_BAR_BYTES_MAX;
+        progress_format(console->label, console->unit, done, total, now - console->began_ns, columns, text);
+        if (console->terminal)
+            fprintf(stderr, "\r%s\033[K", text);
+        else
+            fprintf(stderr, "%s\n", text);
+        fflush(stderr);
+        console->drawn = console->terminal;
+        console->shown_ns = now;
+    }
+    pthread_mutex_unlock(&console->lock);
+}
+
+void progress_end(struct console *console)
+{
+    pthread_mutex_lock(&console->lock);
+    wipe_bar(console);
+    console->active = false;
+    pthread_mutex_unlock(&console->lock);
+}

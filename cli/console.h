@@ -1,0 +1,57 @@
+/*
+ * console — stderr: log lines, errors, and one progress bar that the lines do not tear.
+ *
+ * On a terminal the bar is one line, drawn again at most ten times a second in the width that the terminal has at that moment;
+ * elsewhere a line every ten seconds; with --quiet nothing. NO_COLOR is honoured.
+ *
+ * Threads: all calls may come from any thread.
+ */
+#ifndef MILLRACE_CLI_CONSOLE_H
+#define MILLRACE_CLI_CONSOLE_H
+
+#include "base/err.h"
+#include "base/log.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CONSOLE_BAR_BYTES_MAX = 512, CONSOLE_LABEL_BYTES_MAX = 64, CONSOLE_COLUMNS_DEFAULT = 80 };
+
+enum progress_unit { PROGRESS_ITEMS, PROGRESS_BYTES };
+
+/* Guarded by lock, but for quiet, terminal and color, which are immutable after init. */
+struct console {
+    pthread_mutex_t lock;
+    bool quiet, terminal, color;
+    struct log log; /* writes here */
+    /* the bar */
+    bool active, drawn;
+    char label[CONSOLE_LABEL_BYTES_MAX];
+    enum progress_unit unit;
+    uint64_t began_ns, shown_ns;
+};
+
+void console_init(struct console *console);
+void console_deinit(struct console *console);
+/* Once the command line is known; before other threads use it. */
+void console_set_quiet(struct console *console, bool quiet, bool verbose);
+
+/* `millrace: LINE`, whatever --quiet says. */
+void console_error(struct console *console, const struct err *err);
+/* A line as it is, unless quiet. */
+void console_line(struct console *console, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* One at a time. label says what is done: "converting". total 0: unknown. */
+void progress_begin(struct console *console, const char *label, enum progress_unit unit);
+void progress_update(struct console *console, uint64_t done, uint64_t total);
+void progress_end(struct console *console);
+
+/* Columns of the terminal on that descriptor, CONSOLE_COLUMNS_DEFAULT where it is none. */
+unsigned console_columns(int descriptor);
+/* The bar's text without its line end, at most columns wide; pure. elapsed_ns: since it began. Returns text. */
+const char *progress_format(const char *label, enum progress_unit unit, uint64_t done, uint64_t total,
+                            uint64_t elapsed_ns, unsigned columns, char text[CONSOLE_BAR_BYTES_MAX]);
+
+#endif

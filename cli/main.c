@@ -1,0 +1,118 @@
+/*
+ * main — the program `millrace`: finds the verb, parses its options, runs it, turns errors into one line and an exit status.
+ */
+#include "base/str.h"
+#include "cli/output.h"
+#include "cli/verb.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_one_of(const char *word, const char *a, const char *b)
+{
+    return strcmp(word, a) == 0 || strcmp(word, b) == 0;
+}
+
+/* Status of a usage error whose detail is printed. */
+static int usage(struct console *console, const struct err *err)
+{
+    console_error(console, err);
+    return EXIT_USAGE;
+}
+
+static int check_positional(const struct verb *verb, const struct option_list *positional, struct err *err)
+{
+    if (positional->count >= verb->arguments_least && positional->count <= verb->arguments_most)
+        return 0;
+    bool few = positional->count < verb->arguments_least;
+    err_set(err, -EINVAL, "`millrace %s` got too %s arguments", verb->name, few ? "few" : "many");
+    err_expected(err, "%s", *verb->arguments ? verb->arguments : "none");
+    err_found(err, "%zu", positional->count);
+    err_advise(err, "`millrace %s --help` has examples", verb->name);
+    return -EINVAL;
+}
+
+static int run_verb(const struct verb *verb, void *args, const struct option_list *positional,
+                    struct console *console)
+{
+    const struct common_args *common = args;
+    struct err err = {0};
+    console_set_quiet(console, common->quiet, common->verbose);
+    struct invocation invocation = {
+        .args = args,
+        .common = common,
+        .positional = (const char *const *)positional->items,
+        .positional_count = positional->count,
+        .console = console,
+        .log = &console->log,
+    };
+    int status = verb->run(&invocation, &err);
+    if (status < 0 && err.code == 0)
+        err_errno(&err, status, "`millrace %s` failed", verb->name);
+    if (status < 0 || (status != EXIT_DONE && err.code))
+        console_error(console, &err);
+    if (status < 0)
+        status = EXIT_FAILED;
+    if (output_flush(&err) && status == EXIT_DONE) {
+        console_error(console, &err);
+        status = EXIT_FAILED;
+    }
+    return status;
+}
+
+static int parse_and_run(const struct verb *verb, int argc, char **argv, struct console *console)
+{
+    struct err err = {0};
+    struct option_table tables[VERB_TABLES];
+    struct option_list positional = {0};
+    verb_tables(verb, tables);
+    void *args = calloc(1, verb->args_bytes);
+    if (!args) {
+        err_set(&err, -ENOMEM, "out of memory for the command line");
+        console_error(console, &err);
+        return EXIT_FAILED;
+    }
+    int status = options_parse(tables, VERB_TABLES, argc, argv, args, &positional, &err);
+    const struct common_args *common = args;
+    if (!status && common->help) {
+        verb_print_help(verb);
+        goto out;
+    }
+    if (!status)
+        status = check_positional(verb, &positional, &err);
+    if (!status)
+        status = options_check_required(tables, VERB_TABLES, argc, argv, &err);
+    status = status ? usage(console, &err) : run_verb(verb, args, &positional, console);
+out:
+    options_deinit(tables, VERB_TABLES, args, &positional);
+    free(args);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct console console;
+    struct err err = {0};
+    const struct verb *verb;
+    int words, status = EXIT_DONE;
+    console_init(&console);
+    if (argc < 2) {
+        err_set(&err, -EINVAL, "no verb given");
+        err_advise(&err, "`millrace help` lists them");
+        status = usage(&console, &err);
+    } else if (is_one_of(argv[1], "--help", "-h")) {
+        verb_print_overview(NULL);
+    } else if (is_one_of(argv[1], "--version", "-V")) {
+        printf("millrace %s\n", MILLRACE_VERSION);
+    } else if (argc == 3 && verb_is_group(argv[1]) && is_one_of(argv[2], "--help", "-h")) {
+        verb_print_overview(argv[1]);
+    } else if (verb_find(argc - 1, argv + 1, &verb, &words, &err)) {
+        status = usage(&console, &err);
+    } else {
+        status = parse_and_run(verb, argc - 1 - words, argv + 1 + words, &console);
+    }
+    console_deinit(&console);
+    return status;
+}

@@ -1,0 +1,228 @@
+/*
+ * output — see output.h.
+ */
+#include "cli/output.h"
+
+#include "base/json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum { COLUMNS_MAX = 16, NAME_COLUMNS = 22 };
+
+void output_begin(struct output *output)
+{
+    *output = (struct output){0};
+    output->json.out = &output->text;
+    json_begin_object(&output->json, NULL);
+}
+
+void output_abort(struct output *output)
+{
+    str_deinit(&output->text);
+}
+
+static bool ends_in(const char *text, const char *ending)
+{
+    size_t bytes = strlen(text), wanted = strlen(ending);
+    return bytes > wanted && strcmp(text + bytes - wanted, ending) == 0;
+}
+
+/* "mean_sample_bytes" -> "mean sample" */
+static void add_name(struct str *out, const char *key)
+{
+    static const char *const units[] = {"_bytes_per_second", "_per_second", "_bytes", "_count", "_seconds"};
+    size_t bytes = strlen(key);
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+        if (ends_in(key, units[i])) {
+            bytes -= strlen(units[i]);
+            break;
+        }
+    for (size_t i = 0; i < bytes; i++)
+        str_add(out, key[i] == '_' ? " " : &key[i], 1);
+}
+
+static void add_number(struct str *out, const char *key, const struct json_t *value)
+{
+    uint64_t whole = 0;
+    int64_t integer;
+    double real = 0;
+    bool is_whole = json_u64(value, &whole) == 0;
+    json_f64(value, &real);
+    char size[STR_SIZE_BYTES];
+    if (ends_in(key, "_bytes_per_second"))
+        str_add_format(out, "%s/s", str_format_size((uint64_t)real, size));
+    else if (ends_in(key, "_per_second"))
+        str_add_format(out, real < 100 ? "%.1f/s" : "%.0f/s", real);
+    else if (ends_in(key, "_seconds"))
+        str_add_format(out, "%.2f s", real);
+    else if (ends_in(key, "_bytes") && is_whole && whole >= 1024)
+        str_add_format(out, "%s (%" PRIu64 ")", str_format_size(whole, size), whole);
+    else if (json_i64(value, &integer) == 0)
+        str_add_format(out, "%" PRId64, integer);
+    else
+        str_add_format(out, "%.6g", real);
+}
+
+static void add_scalar(struct str *out, const char *key, const struct json_t *value)
+{
+    const char *text;
+    bool truth;
+    if (json_text(value, &text) == 0)
+        str_add_text(out, text);
+    else if (json_bool(value, &truth) == 0)
+        str_add_text(out, truth ? "yes" : "no");
+    else if (json_kind(value) == JSON_KIND_NULL)
+        str_add_text(out, "-");
+    else
+        add_number(out, key, value);
+}
+
+static void add_cell(struct str *out, const char *key, const struct json_t *value)
+{
+    if (json_kind(value) != JSON_KIND_ARRAY) {
+        add_scalar(out, key, value);
+        return;
+    }
+    size_t count = json_count(value);
+    bool numbers = count == 0 || json_kind(json_at(value, 0)) == JSON_KIND_INT;
+    str_add_text(out, numbers ? "[" : "");
+    for (size_t i = 0; i < count; i++) {
+        str_add_text(out, i ? ", " : "");
+        add_scalar(out, key, json_at(value, i));
+    }
+    str_add_text(out, numbers ? "]" : "");
+}
+
+struct table {
+    struct str *out;
+    const char *columns[COLUMNS_MAX];
+    size_t widths[COLUMNS_MAX];
+    size_t count;
+    size_t column; /* of the cell at hand */
+    unsigned indent;
+    bool measure;
+};
+
+static int note_column(void *context, const char *key, struct json_t *value)
+{
+    (void)value;
+    struct table *table = context;
+    if (table->count < COLUMNS_MAX)
+        table->columns[table->count++] = key;
+    return 0;
+}
+
+static void table_cell(struct table *table, const char *text, bool last)
+{
+    size_t bytes = strlen(text), *width = &table->widths[table->column++];
+    if (table->measure) {
+        *width = bytes > *width ? bytes : *width;
+        return;
+    }
+    str_add_text(table->out, text);
+    if (!last)
+        str_add_fill(table->out, ' ', *width - bytes + 2);
+}
+
+static void table_line(struct table *table, const struct json_t *row)
+{
+    struct str text = {0};
+    table->column = 0;
+    if (!table->measure)
+        str_add_fill(table->out, ' ', table->indent);
+    for (size_t c = 0; c < table->count; c++) {
+        str_clear(&text);
+        if (row)
+            add_cell(&text, table->columns[c], json_get(row, table->columns[c]));
+        else
+            add_name(&text, table->columns[c]);
+        table_cell(table, str_text(&text), c + 1 == table->count);
+    }
+    if (!table->measure)
+        str_add_text(table->out, "\n");
+    str_deinit(&text);
+}
+
+static void add_table(struct str *out, struct json_t *rows, unsigned indent)
+{
+    struct table table = {.out = out, .indent = indent};
+    json_each(json_at(rows, 0), note_column, &table);
+    for (int pass = 0; pass < 2; pass++) {
+        table.measure = pass == 0;
+        table_line(&table, NULL);
+        for (size_t i = 0; i < json_count(rows); i++)
+            table_line(&table, json_at(rows, i));
+    }
+}
+
+struct place {
+    struct str *out;
+    unsigned indent;
+};
+
+static int add_entry(void *context, const char *key, struct json_t *value)
+{
+    struct place *place = context;
+    enum { INDENT = 2 };
+    bool table = json_kind(value) == JSON_KIND_ARRAY && json_kind(json_at(value, 0)) == JSON_KIND_OBJECT;
+    size_t began = place->out->bytes;
+    str_add_fill(place->out, ' ', place->indent);
+    add_name(place->out, key);
+    if (table || json_kind(value) == JSON_KIND_OBJECT) {
+        str_add_text(place->out, "\n");
+        struct place inner = {.out = place->out, .indent = place->indent + INDENT};
+        if (table)
+            add_table(place->out, value, inner.indent);
+        else
+            json_each(value, add_entry, &inner);
+        return 0;
+    }
+    size_t used = place->out->bytes - began;
+    str_add_fill(place->out, ' ', used < NAME_COLUMNS ? NAME_COLUMNS - used : 2);
+    add_cell(place->out, key, value);
+    str_add_text(place->out, "\n");
+    return 0;
+}
+
+static int print_text(const struct str *document, FILE *stream, struct err *err)
+{
+    struct json_t *root = NULL;
+    struct str text = {0};
+    int status = json_parse(document->data, document->bytes, "result", 0, &root, err);
+    if (!status) {
+        struct place place = {.out = &text};
+        json_each(root, add_entry, &place);
+        status = str_status(&text);
+    }
+    if (!status)
+        fputs(str_text(&text), stream);
+    json_free(root);
+    str_deinit(&text);
+    return status;
+}
+
+int output_end(struct output *output, bool as_json, FILE *stream, struct err *err)
+{
+    json_end_object(&output->json);
+    int status = str_status(&output->text);
+    if (status)
+        err_set(err, status, "out of memory for the result");
+    else if (as_json)
+        fprintf(stream, "%s\n", str_text(&output->text));
+    else
+        status = print_text(&output->text, stream, err);
+    output_abort(output);
+    return status;
+}
+
+int output_flush(struct err *err)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return 0;
+    int code = errno ? -errno : -EIO;
+    err_errno(err, code, "writing to stdout failed");
+    return code;
+}

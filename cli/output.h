@@ -1,0 +1,35 @@
+/*
+ * output — stdout: a result, told once, shown as one JSON document or as text for people.
+ *
+ *     struct output output;
+ *     output_begin(&output);
+ *     json_write_u64(&output.json, "samples_count", 3068);
+ *     return output_end(&output, common->json, err);
+ *
+ * Text is made from the same document: keys lose their unit, values gain it ("mean_sample_bytes": 28774 becomes
+ * `mean sample  28.1 KiB`), nested objects are indented, an array of objects becomes a table.
+ */
+#ifndef MILLRACE_CLI_OUTPUT_H
+#define MILLRACE_CLI_OUTPUT_H
+
+#include "base/err.h"
+#include "base/json_writer.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/* Owner thread. Between begin and end the writer stands within the document's object. */
+struct output {
+    struct str text;
+    struct json_writer json;
+};
+
+void output_begin(struct output *output);
+/* Prints to stream and frees. -ENOMEM, -EIO. */
+int output_end(struct output *output, bool as_json, FILE *stream, struct err *err);
+void output_abort(struct output *output); /* frees without printing */
+
+/* What was printed has arrived: -EIO (-ENOSPC, -EPIPE) where it has not. */
+int output_flush(struct err *err);
+
+#endif

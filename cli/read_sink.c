@@ -1,0 +1,168 @@
+/*
+ * read_sink — see read_sink.h.
+ */
+#include "cli/read_sink.h"
+
+#include "base/json_writer.h"
+#include "io/whole.h"
+#include "shards/npy.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* "key" or "key#window" into sink->name. */
+static void set_name(struct read_sink *sink, const struct batch_item *item)
+{
+    str_clear(&sink->name);
+    str_add(&sink->name, item->key, item->key_bytes);
+    if (item->window >= 0)
+        str_add_format(&sink->name, "#%" PRId64, item->window);
+}
+
+static void print_item(struct read_sink *sink, const struct batch_item *item)
+{
+    if (sink->print == READ_PRINT_KEYS) {
+        printf("%" PRIu64 "\t%s\n", item->position, str_text(&sink->name));
+        return;
+    }
+    struct json_writer json = {.out = &sink->line};
+    str_clear(&sink->line);
+    json_begin_object(&json, NULL);
+    json_write_u64(&json, "position", item->position);
+    json_write_u64(&json, "epoch", item->ref.epoch);
+    json_write_u64(&json, "sample", item->ref.sample);
+    json_write_string(&json, "key", str_text(&sink->name));
+    if (item->substituted)
+        json_write_bool(&json, "substituted", true);
+    json_end_object(&json);
+    puts(str_text(&sink->line));
+}
+
+/* A key comes from a file: it must not lead out of the folder that the user named. */
+static bool stays_inside(const char *name, size_t bytes)
+{
+    if (bytes == 0 || strlen(name) != bytes || name[0] == '/')
+        return false;
+    for (const char *at = name; *at;) {
+        size_t part = strcspn(at, "/");
+        if ((part == 1 && at[0] == '.') || (part == 2 && at[0] == '.' && at[1] == '.'))
+            return false;
+        at += part + (at[part] == '/');
+    }
+    return true;
+}
+
+static int write_named(struct read_sink *sink, const char *extension, const void *data, size_t bytes,
+                       struct err *err)
+{
+    char relative[IO_PATH_BYTES_MAX], path[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX];
+    int used = snprintf(relative, sizeof relative, "%s.%s", str_text(&sink->name), extension);
+    if (used < 0 || (size_t)used >= sizeof relative ||
+        !stays_inside(relative, sink->name.bytes + 1 + strlen(extension))) {
+        err_set(err, -EBADMSG, "a sample's key can not be a file's name");
+        err_at(err, sink->folder, ERR_NO_OFFSET);
+        err_found(err, "\"%.200s\"", str_text(&sink->name));
+        return -EBADMSG;
+    }
+    int status = io_join_path(sink->folder, relative, path, err);
+    if (status)
+        return status;
+    io_parent_path(path, parent);
+    if (strcmp(parent, sink->made) != 0) {
+        status = sink->io->ops->make_folder(sink->io, parent, err);
+        if (status)
+            return status;
+        memcpy(sink->made, parent, sizeof parent);
+    }
+    status = io_write_file(sink->io, path, data, bytes, sink->force, err);
+    sink->files_count += status == 0;
+    return status;
+}
+
+static const struct batch_field *find_field(const struct batch *batch, const char *name)
+{
+    for (uint32_t i = 0; i < batch->fields_count; i++)
+        if (strcmp(batch->fields[i].name, name) == 0)
+            return &batch->fields[i];
+    return NULL;
+}
+
+/* Portable pixmap: netpbm's ppm(5). */
+static int write_image(struct read_sink *sink, const struct batch *batch, uint32_t n, struct err *err)
+{
+    const struct batch_field *field = find_field(batch, "image");
+    if (!field)
+        return err_set(err, -EINVAL, "the batch has no images");
+    const uint8_t *row = (const uint8_t *)field->data + (int64_t)n * field->stride_bytes[0];
+    str_clear(&sink->file);
+    str_add_format(&sink->file, "P6\n%" PRIu64 " %" PRIu64 "\n255\n", field->shape[2], field->shape[1]);
+    for (uint64_t y = 0; y < field->shape[1]; y++, row += field->stride_bytes[1])
+        str_add(&sink->file, row, field->shape[2] * 3);
+    if (str_status(&sink->file))
+        return err_set(err, -ENOMEM, "out of memory for a picture");
+    return write_named(sink, "ppm", sink->file.data, sink->file.bytes, err);
+}
+
+static int write_tokens(struct read_sink *sink, const struct batch *batch, uint32_t n, struct err *err)
+{
+    const struct batch_field *field = find_field(batch, "tokens");
+    if (!field)
+        return err_set(err, -EINVAL, "the batch has no tokens");
+    uint8_t header[NPY_HEADER_BYTES];
+    npy_encode_header(field->dtype, field->shape[1], header);
+    str_clear(&sink->file);
+    str_add(&sink->file, header, sizeof header);
+    str_add(&sink->file, (const uint8_t *)field->data + (int64_t)n * field->stride_bytes[0],
+            field->shape[1] * dtype_bytes(field->dtype));
+    if (str_status(&sink->file))
+        return err_set(err, -ENOMEM, "out of memory for a window");
+    return write_named(sink, "npy", sink->file.data, sink->file.bytes, err);
+}
+
+static int write_item(struct read_sink *sink, const struct batch *batch, uint32_t n, struct err *err)
+{
+    const struct batch_item *item = &batch->items[n];
+    switch (sink->decode) {
+    case LOADER_IMAGE:
+        return write_image(sink, batch, n, err);
+    case LOADER_TOKENS:
+        return write_tokens(sink, batch, n, err);
+    case LOADER_BYTES:
+        break;
+    }
+    int status = 0;
+    for (uint32_t f = 0; f < item->fields_count && !status; f++)
+        status =
+            write_named(sink, item->fields[f].extension, item->fields[f].data, item->fields[f].bytes, err);
+    return status;
+}
+
+int read_sink_take(struct read_sink *sink, const struct batch *batch, struct err *err)
+{
+    int status = 0;
+    bool names = sink->print != READ_PRINT_NONE || sink->folder;
+    for (uint32_t i = 0; i < batch->items_count && !status; i++) {
+        const struct batch_item *item = &batch->items[i];
+        sink->once += digest_once_term(item->ref);
+        sink->order += digest_order_term(batch->epoch, item->position, item->ref);
+        sink->samples_count++;
+        if (names)
+            set_name(sink, item);
+        if (sink->print != READ_PRINT_NONE)
+            print_item(sink, item);
+        if (sink->folder)
+            status = write_item(sink, batch, i, err);
+    }
+    if (!status && (str_status(&sink->name) || str_status(&sink->line)))
+        status = err_set(err, -ENOMEM, "out of memory for a key");
+    return status;
+}
+
+void read_sink_deinit(struct read_sink *sink)
+{
+    str_deinit(&sink->name);
+    str_deinit(&sink->line);
+    str_deinit(&sink->file);
+}

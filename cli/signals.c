@@ -1,0 +1,32 @@
+/*
+ * signals — see signals.h.
+ */
+#include "cli/signals.h"
+
+#include "cli/verb.h"
+
+#include <assert.h>
+#include <signal.h>
+#include <unistd.h>
+
+static atomic_int stop_signal; /* a handler has no other way to tell anybody */
+static atomic_int interrupts;
+static_assert(ATOMIC_INT_LOCK_FREE == 2, "a handler may touch lock-free atomics only");
+
+static void on_signal(int signal)
+{
+    if (signal == SIGINT && atomic_fetch_add(&interrupts, 1) > 0)
+        _exit(EXIT_INTERRUPTED);
+    atomic_store(&stop_signal, signal);
+}
+
+atomic_int *signals_install(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGUSR1, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    return &stop_signal;
+}

@@ -1,0 +1,19 @@
+/*
+ * verbs — the tables that cmd_*.c define, in the order help shows them.
+ */
+#ifndef MILLRACE_CLI_VERBS_H
+#define MILLRACE_CLI_VERBS_H
+
+#include "cli/verb.h"
+
+extern const struct verb verb_convert_dataset;
+extern const struct verb verb_convert_checkpoint;
+extern const struct verb verb_inspect;
+extern const struct verb verb_verify;
+extern const struct verb verb_read;
+extern const struct verb verb_train;
+extern const struct verb verb_ckpt_list;
+extern const struct verb verb_ckpt_hash;
+extern const struct verb verb_help;
+
+#endif
