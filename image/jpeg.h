@@ -6,7 +6,7 @@
  * lend its tables to a file that lacks them, and the pixels would depend on what was decoded before.
  * Planes come as they are stored: the decoder never scales, never upsamples and never smooths (JDCT_ISLOW, raw data).
  * CMYK and YCCK files are decoded fully and converted to three RGB planes; all are taken as inverted, as Adobe writes
- * them and as browsers and Pillow read them.
+ * them and as browsers and Pillow read them. ICC profiles are ignored.
  *
  * libjpeg goes on with gray where data is lost; we do not: its warnings of lost or contradictory data (premature end,
  * bad Huffman code, a marker instead of RST, progression) are errors, the others (extraneous bytes) are counted.

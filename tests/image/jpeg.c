@@ -1,0 +1,351 @@
+/*
+ * jpeg — real JPEGs of all kinds decode to djpeg's luma, broken ones are refused with the offset, partial decodes are the
+ * full one's rows, and no file lends anything to the next.
+ */
+#include "image/jpeg.h"
+
+#include "base/hash.h"
+#include "tests/image/fixtures.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct jpeg_decoder *open_decoder(void)
+{
+    struct err err;
+    struct jpeg_decoder *decoder;
+    assert_ok(jpeg_decoder_open(&decoder, &err), &err);
+    return decoder;
+}
+
+static const char *name_of(const char *path)
+{
+    return strrchr(path, '/') + 1;
+}
+
+/* Hash of the rows [first, end) of the image in every plane. */
+static uint64_t hash_rows(const struct jpeg_planes *planes, uint32_t first, uint32_t end)
+{
+    struct hash_stream *stream = hash_stream_open();
+    assert_non_null(stream);
+    for (uint32_t i = 0; i < planes->count; i++) {
+        const struct jpeg_plane *plane = &planes->plane[i];
+        uint32_t from = (first * plane->y_num + plane->y_den - 1) / plane->y_den;
+        uint32_t to = end == planes->height ? plane->height : end * plane->y_num / plane->y_den;
+        for (uint32_t y = from; y < to; y++)
+            hash_stream_update(stream, plane->data + y * plane->stride_bytes, plane->width);
+    }
+    uint64_t hash = hash_stream_64(stream);
+    hash_stream_close(stream);
+    return hash;
+}
+
+static void every_malformed_file_is_refused_with_an_offset(void **state)
+{
+    (void)state;
+    struct test_files files = test_files_find("jpeg-malformed/*");
+    struct jpeg_decoder *decoder = open_decoder();
+    assert_int_equal(files.count, 38);
+    for (size_t i = 0; i < files.count; i++) {
+        struct err err = {0};
+        struct jpeg_planes planes = {.width = 12345};
+        size_t bytes;
+        unsigned char *data = test_read_file(files.path[i], &bytes);
+        int status = jpeg_decode(decoder, data, bytes, files.path[i], 0, &planes, &err);
+        if (status != -EBADMSG || err.code != -EBADMSG)
+            fail_msg("%s: %d", name_of(files.path[i]), status);
+        assert_in_range(err.offset, 0, bytes);
+        assert_string_equal(err.path, files.path[i]);
+        assert_true(err.what[0] && err.found[0] && err.advice[0]);
+        assert_int_equal(planes.width, 12345); /* outputs are written on success only */
+        free(data);
+    }
+    jpeg_decoder_close(decoder);
+    test_files_free(&files);
+}
+
+static void every_valid_file_is_accepted(void **state)
+{
+    (void)state;
+    struct test_files files = test_files_find("jpeg-variety/*");
+    struct jpeg_decoder *decoder = open_decoder();
+    uint32_t warnings = 0;
+    assert_int_equal(files.count, 65);
+    for (size_t i = 0; i < files.count; i++) {
+        struct err err;
+        struct jpeg_planes planes;
+        struct jpeg_info info;
+        size_t bytes;
+        unsigned char *data = test_read_file(files.path[i], &bytes);
+        assert_ok(jpeg_probe(data, bytes, files.path[i], &info, &err), &err);
+        assert_ok(jpeg_decode(decoder, data, bytes, files.path[i], 0, &planes, &err), &err);
+        assert_true(planes.width == info.width && planes.height == info.height);
+        assert_true(planes.count == (info.color == JPEG_GRAY ? 1 : 3));
+        warnings += jpeg_decoder_warnings(decoder);
+        free(data);
+    }
+    assert_int_equal(warnings, 2);
+    jpeg_decoder_close(decoder);
+    test_files_free(&files);
+}
+
+/* djpeg smooths over the missing scans of this one; we show what is there. */
+static bool is_incomplete_progressive(const char *path)
+{
+    return strstr(path, "progressive-missing-ac") != NULL;
+}
+
+static void luma_is_what_djpeg_decodes(void **state)
+{
+    (void)state;
+    struct test_files files = test_files_find("jpeg-variety/*");
+    struct jpeg_decoder *decoder = open_decoder();
+    size_t compared = 0;
+    if (test_run("command -v djpeg >/dev/null"))
+        test_skip("no djpeg here (libjpeg-turbo-progs)");
+    for (size_t i = 0; i < files.count; i++) {
+        struct err err;
+        struct jpeg_planes planes;
+        size_t bytes;
+        unsigned char *data = test_read_file(files.path[i], &bytes);
+        assert_ok(jpeg_decode(decoder, data, bytes, files.path[i], 0, &planes, &err), &err);
+        free(data);
+        if (planes.color == JPEG_RGB || is_incomplete_progressive(files.path[i]))
+            continue;
+        size_t pixels = (size_t)planes.width * planes.height, room = pixels + 100;
+        char *pgm = malloc(room), header[50];
+        assert_non_null(pgm);
+        int status =
+            test_run_output(pgm, room, "djpeg -dct int -grayscale -pnm '%s' 2>/dev/null", files.path[i]);
+        assert_true(status == 0 || status == 2); /* 2: with warnings */
+        int header_bytes = snprintf(header, sizeof header, "P5\n%u %u\n255\n", planes.width, planes.height);
+        assert_memory_equal(pgm, header, header_bytes);
+        for (uint32_t y = 0; y < planes.height; y++)
+            if (memcmp(pgm + header_bytes + (size_t)y * planes.width,
+                       planes.plane[0].data + y * planes.plane[0].stride_bytes, planes.width))
+                fail_msg("%s: row %u differs", name_of(files.path[i]), y);
+        compared++;
+        free(pgm);
+    }
+    assert_true(compared >= 55);
+    jpeg_decoder_close(decoder);
+    test_files_free(&files);
+}
+
+static void partial_decodes_give_the_rows_of_the_full_one(void **state)
+{
+    (void)state;
+    struct test_files files = test_files_find("jpeg-variety/*");
+    struct jpeg_decoder *full = open_decoder(), *part = open_decoder();
+    for (size_t i = 0; i < files.count; i++) {
+        struct err err;
+        struct jpeg_planes planes, some;
+        struct jpeg_info info;
+        size_t bytes;
+        unsigned char *data = test_read_file(files.path[i], &bytes);
+        assert_ok(jpeg_decode(full, data, bytes, files.path[i], 0, &planes, &err), &err);
+        uint32_t height = planes.height, ends[] = {1, 8, 17, height / 2, height - 1, height};
+        for (size_t k = 0; k < sizeof ends / sizeof ends[0]; k++) {
+            uint32_t end = ends[k], first = end / 2;
+            if (end < 1 || end > height)
+                continue;
+            assert_ok(jpeg_decode(part, data, bytes, files.path[i], end, &some, &err), &err);
+            assert_true(hash_rows(&some, 0, end) == hash_rows(&planes, 0, end));
+            assert_ok(jpeg_decode_begin(part, data, bytes, files.path[i], &info, &err), &err);
+            assert_ok(jpeg_decode_rows(part, first, end, &some, &err), &err);
+            assert_true(hash_rows(&some, first, end) == hash_rows(&planes, first, end));
+        }
+        free(data);
+    }
+    jpeg_decoder_close(full);
+    jpeg_decoder_close(part);
+    test_files_free(&files);
+}
+
+static void a_file_without_its_tables_does_not_borrow_those_of_the_last(void **state)
+{
+    (void)state;
+    struct err err;
+    struct jpeg_planes planes;
+    size_t bytes;
+    unsigned char *data = test_render_jpeg(64, 48, 80, &bytes), *bare = malloc(bytes);
+    struct jpeg_decoder *decoder = open_decoder();
+    assert_non_null(bare);
+    size_t at = 2, kept = 2;
+    memcpy(bare, data, 2);
+    while (data[at + 1] != 0xda) { /* all segments but the quantisation tables */
+        size_t segment = 2 + ((size_t)data[at + 2] << 8 | data[at + 3]);
+        if (data[at + 1] != 0xdb) {
+            memcpy(bare + kept, data + at, segment);
+            kept += segment;
+        }
+        at += segment;
+    }
+    memcpy(bare + kept, data + at, bytes - at);
+    kept += bytes - at;
+    assert_true(kept < bytes);
+    assert_int_equal(jpeg_decode(decoder, bare, kept, NULL, 0, &planes, &err), -EBADMSG);
+    assert_ok(jpeg_decode(decoder, data, bytes, NULL, 0, &planes, &err), &err);
+    assert_int_equal(jpeg_decode(decoder, bare, kept, NULL, 0, &planes, &err), -EBADMSG);
+    free(data);
+    free(bare);
+    jpeg_decoder_close(decoder);
+}
+
+static void every_truncation_is_refused(void **state)
+{
+    (void)state;
+    struct err err;
+    struct jpeg_planes planes;
+    size_t bytes;
+    unsigned char *data = test_render_jpeg(75, 53, 85, &bytes);
+    struct jpeg_decoder *decoder = open_decoder();
+    for (size_t kept = 0; kept < bytes; kept++) {
+        unsigned char *cut =
+            malloc(kept + !kept); /* exactly as long, so that a sanitizer sees a byte too many */
+        assert_non_null(cut);
+        memcpy(cut, data, kept);
+        assert_int_equal(jpeg_decode(decoder, cut, kept, "cut", 0, &planes, &err), -EBADMSG);
+        assert_in_range(err.offset, 0, kept);
+        free(cut);
+    }
+    free(data);
+    jpeg_decoder_close(decoder);
+}
+
+static void any_changed_byte_is_refused_or_decoded_within_bounds(void **state)
+{
+    (void)state;
+    struct test_files files = test_files_find("jpeg-variety/*");
+    struct jpeg_decoder *decoder = open_decoder();
+    size_t refused = 0, decoded = 0;
+    for (size_t i = 0; i < files.count; i++) {
+        size_t bytes;
+        unsigned char *data = test_read_file(files.path[i], &bytes);
+        size_t header = bytes < 700 ? bytes : 700, step = test_is_sanitized() ? 41 : 13;
+        for (size_t at = 0; at < header && bytes < 20000; at += step) {
+            struct err err;
+            struct jpeg_planes planes;
+            unsigned char *copy = malloc(bytes);
+            assert_non_null(copy);
+            memcpy(copy, data, bytes);
+            copy[at] ^= (unsigned char)(1 << at % 8);
+            int status = jpeg_decode(decoder, copy, bytes, "changed", 200, &planes, &err);
+            assert_true(status == 0 || status == -EBADMSG);
+            status ? refused++ : decoded++;
+            free(copy);
+        }
+        free(data);
+    }
+    assert_true(refused > 100 && decoded > 100);
+    jpeg_decoder_close(decoder);
+    test_files_free(&files);
+}
+
+static void oversized_images_are_refused_before_anything_is_allocated(void **state)
+{
+    (void)state;
+    struct err err;
+    struct jpeg_info info;
+    size_t bytes, at = 2;
+    unsigned char *data = test_render_jpeg(64, 48, 80, &bytes);
+    while (data[at + 1] != 0xc0)
+        at += 2 + ((size_t)data[at + 2] << 8 | data[at + 3]);
+    data[at + 5] = data[at + 7] = 0xf0; /* 61 thousand a side */
+    assert_int_equal(jpeg_probe(data, bytes, "large.jpg", &info, &err), -EBADMSG);
+    assert_non_null(strstr(err.expected, "268435456"));
+    free(data);
+}
+
+static void endless_scans_are_refused(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH_BYTES_MAX], path[TEST_PATH_BYTES_MAX + 20];
+    struct err err;
+    struct jpeg_planes planes;
+    size_t bytes, scan = 0;
+    if (test_run("command -v jpegtran >/dev/null"))
+        test_skip("no jpegtran here (libjpeg-turbo-progs)");
+    unsigned char *data = test_render_jpeg(30, 20, 80, &bytes);
+    test_make_folder(folder);
+    snprintf(path, sizeof path, "%s/a.jpg", folder);
+    test_write_file(path, data, bytes);
+    free(data);
+    /* a scan for each component, sequential: nothing forbids to send one again */
+    assert_int_equal(
+        test_run("cd '%s' && echo '0; 1; 2;' >scans && jpegtran -scans scans a.jpg >b.jpg", folder), 0);
+    snprintf(path, sizeof path, "%s/b.jpg", folder);
+    data = test_read_file(path, &bytes);
+    test_remove_folder(folder);
+    for (size_t i = 0; i + 1 < bytes; i++)
+        scan = data[i] == 0xff && data[i + 1] == 0xda ? i : scan;
+    assert_true(scan > 0);
+    size_t scan_bytes = bytes - 2 - scan; /* the last scan, without the end marker */
+    unsigned char *endless = malloc(bytes + JPEG_SCANS_MAX * scan_bytes);
+    assert_non_null(endless);
+    struct jpeg_decoder *decoder = open_decoder();
+    for (size_t again = 10; again <= JPEG_SCANS_MAX; again += JPEG_SCANS_MAX - 10) {
+        memcpy(endless, data, bytes - 2);
+        for (size_t i = 0; i < again; i++)
+            memcpy(endless + bytes - 2 + i * scan_bytes, data + scan, scan_bytes);
+        memcpy(endless + bytes - 2 + again * scan_bytes, "\xff\xd9", 2);
+        int status = jpeg_decode(decoder, endless, bytes + again * scan_bytes, "endless", 0, &planes, &err);
+        assert_int_equal(status, again == JPEG_SCANS_MAX ? -EBADMSG : 0);
+    }
+    jpeg_decoder_close(decoder);
+    free(endless);
+    free(data);
+}
+
+static void probe_tells_what_the_headers_say(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        enum jpeg_color color;
+        uint32_t components, orientation;
+        bool progressive;
+    } known[] = {
+        {"golang__src__image__testdata__video-001.q50.410.progressive.jpeg", JPEG_YCBCR, 3, 1, true},
+        {"pillow__Tests__images__hopper_orientation_6.jpg", JPEG_YCBCR, 3, 6, false},
+        {"pillow__Tests__images__hopper_orientation_7.jpg", JPEG_YCBCR, 3, 7, false},
+        {"pillow__Tests__images__invalid-exif.jpg", JPEG_YCBCR, 3, 1, false},
+        {"jpeg-decoder__tests__reftest__images__rgb.jpg", JPEG_RGB, 3, 1, false},
+        {"jpeg-decoder__tests__reftest__images__mozilla__jpg-cmyk-1.jpg", JPEG_CMYK, 4, 1, false},
+        {"jpeg-decoder__tests__reftest__images__grayscale_24x16_sampling2x2.jpg", JPEG_GRAY, 1, 1, false},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        char path[TEST_PATH_BYTES_MAX], relative[TEST_PATH_BYTES_MAX];
+        struct err err;
+        struct jpeg_info info;
+        size_t bytes;
+        snprintf(relative, sizeof relative, "jpeg-variety/%s", known[i].name);
+        test_need_data(relative, path);
+        unsigned char *data = test_read_file(path, &bytes);
+        assert_ok(jpeg_probe(data, bytes, path, &info, &err), &err);
+        free(data);
+        if (info.color != known[i].color || info.components != known[i].components ||
+            info.orientation != known[i].orientation || info.progressive != known[i].progressive)
+            fail_msg("%s: color %d, %u components, orientation %u, progressive %d", known[i].name, info.color,
+                     info.components, info.orientation, info.progressive);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_malformed_file_is_refused_with_an_offset),
+        cmocka_unit_test(every_valid_file_is_accepted),
+        cmocka_unit_test(luma_is_what_djpeg_decodes),
+        cmocka_unit_test(partial_decodes_give_the_rows_of_the_full_one),
+        cmocka_unit_test(a_file_without_its_tables_does_not_borrow_those_of_the_last),
+        cmocka_unit_test(every_truncation_is_refused),
+        cmocka_unit_test(any_changed_byte_is_refused_or_decoded_within_bounds),
+        cmocka_unit_test(oversized_images_are_refused_before_anything_is_allocated),
+        cmocka_unit_test(endless_scans_are_refused),
+        cmocka_unit_test(probe_tells_what_the_headers_say),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
