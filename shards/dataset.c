@@ -112,7 +112,6 @@ int dataset_encode(const struct dataset *dataset, struct str *out, struct err *e
     json_write_string(&json, "__kind__", "wids-shard-index-v1");
     json_write_u64(&json, "wids_version", 1);
     write_shards(&json, dataset);
-    str_add(out, "\n", 1);
     json_begin_object(&json, "millrace");
     json_write_u64(&json, "version", DATASET_VERSION);
     json_write_u64(&json, "samples", dataset->samples);

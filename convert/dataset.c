@@ -1,0 +1,294 @@
+/*
+ * dataset — see dataset.h: the conversion as a whole.
+ *
+ *     source ──> pipeline (workers) ──> outputs, one a split ──> shards, each published whole
+ *                                                            └─> journal after each shard
+ *     all shards whole ──> dataset.json of each split ──> journal removed
+ */
+#include "convert/dataset.h"
+
+#include "base/clock.h"
+#include "convert/dataset_journal.h"
+#include "convert/dataset_options.h"
+#include "convert/dataset_target.h"
+#include "io/whole.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PROGRESS_INTERVAL_MS = 100 };
+
+struct conversion {
+    struct io *io;
+    const struct convert_options *options;
+    struct source *source;
+    struct output *outputs;
+    uint32_t outputs_count;
+    uint64_t identity;
+    uint64_t next_progress_ns;
+    uint64_t bytes_done;
+};
+
+static void report_progress(struct conversion *conversion, uint64_t items_done, bool last)
+{
+    const struct convert_options *options = conversion->options;
+    uint64_t now = clock_now_ns();
+    if (!options->progress || (!last && now < conversion->next_progress_ns))
+        return;
+    conversion->next_progress_ns = now + (uint64_t)PROGRESS_INTERVAL_MS * 1000000;
+    options->progress(options->progress_context, items_done, conversion->source->items,
+                      conversion->bytes_done, conversion->source->bytes);
+}
+
+static uint64_t count_skipped(const struct conversion *conversion)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < conversion->outputs_count; i++)
+        count += conversion->outputs[i].skipped_count;
+    return count;
+}
+
+static uint64_t count_shards(const struct conversion *conversion)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < conversion->outputs_count; i++)
+        count += output_shards_count(&conversion->outputs[i]);
+    return count;
+}
+
+/* Failures of the machine rather than of an item. */
+static bool is_fatal(int status)
+{
+    return status == -ENOMEM || status == -EINTR || status == -EMFILE || status == -ENFILE;
+}
+
+/* A bad item: ends the conversion, or is named and counted. Text can't miss a part of its stream. */
+static int skip_item(struct conversion *conversion, struct pipeline_item *item, struct err *err)
+{
+    const struct convert_options *options = conversion->options;
+    if (!options->skip_errors || is_fatal(item->status) || conversion->source->kind == SOURCE_TEXT) {
+        if (err)
+            *err = item->err;
+        return item->status;
+    }
+    char line[ERR_LINE_BYTES_MAX];
+    log_line(options->log, LOG_WARN, "skipped %s: %s", item->item.key,
+             err_format(&item->err, line, sizeof line));
+    conversion->outputs[item->item.split].skipped_count++;
+    uint64_t skipped = count_skipped(conversion);
+    bool too_many = options->errors_max >= 0 && skipped > (uint64_t)options->errors_max;
+    if (options->errors_max_fraction > 0 &&
+        (double)skipped > options->errors_max_fraction * (double)conversion->source->items)
+        too_many = true;
+    if (!too_many)
+        return 0;
+    if (err)
+        *err = item->err;
+    err_advise(err, "%" PRIu64 " bad items are more than --max-errors allows", skipped);
+    return item->status;
+}
+
+static int end_shard(struct conversion *conversion, struct output *output, uint64_t next_item,
+                     struct err *err)
+{
+    bool ended;
+    int status = output_end_shard(output, next_item, &ended, err);
+    if (!status && ended)
+        status = journal_write(conversion->io, conversion->options->target, conversion->identity,
+                               conversion->outputs, conversion->outputs_count, err);
+    return status;
+}
+
+static int take_item(struct conversion *conversion, struct pipeline_item *item, uint64_t position,
+                     struct err *err)
+{
+    struct output *output = &conversion->outputs[item->item.split];
+    conversion->bytes_done += item->item.bytes;
+    if (item->passed_over)
+        return 0;
+    if (item->status)
+        return skip_item(conversion, item, err);
+    int status = output_is_full(output, item) ? end_shard(conversion, output, position, err) : 0;
+    return status ? status : output_add(output, item, err);
+}
+
+static int stopped(const struct conversion *conversion, struct err *err)
+{
+    if (!conversion->options->stop || !atomic_load(conversion->options->stop))
+        return 0;
+    err_set(err, -EINTR, "conversion was stopped");
+    err_at(err, conversion->options->target, ERR_NO_OFFSET);
+    return -EINTR;
+}
+
+static int run(struct conversion *conversion, struct err *err)
+{
+    uint64_t next_items[CONVERT_SPLITS_MAX] = {0}, first = conversion->source->items;
+    struct pipeline *pipeline = NULL;
+    for (uint32_t i = 0; i < conversion->outputs_count; i++) {
+        next_items[i] = conversion->outputs[i].next_item;
+        first = next_items[i] < first ? next_items[i] : first;
+    }
+    int status = pipeline_open(conversion->io, conversion->source, first, next_items, &pipeline, err);
+    for (uint64_t position = first; position < conversion->source->items && !status;) {
+        struct pipeline_item *item;
+        status = stopped(conversion, err);
+        if (status || !pipeline_next(pipeline, PROGRESS_INTERVAL_MS, &item)) {
+            report_progress(conversion, position, false);
+            continue;
+        }
+        status = take_item(conversion, item, position, err);
+        if (!status) {
+            pipeline_release(pipeline);
+            report_progress(conversion, ++position, false);
+        }
+    }
+    pipeline_close(pipeline);
+    for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
+        status = end_shard(conversion, &conversion->outputs[i], conversion->source->items, err);
+    return status;
+}
+
+/* dataset.json of every split is the commit; then the journal has served. */
+static int commit(struct conversion *conversion, struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX];
+    int status = 0;
+    for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
+        status = output_commit(&conversion->outputs[i], err);
+    if (!status)
+        status = io_join_path(conversion->options->target, JOURNAL_FILE_NAME, path, err);
+    if (!status)
+        status = conversion->io->ops->remove(conversion->io, path, err);
+    if (!status)
+        report_progress(conversion, conversion->source->items, true);
+    return status;
+}
+
+static int refuse_target(const char *target, enum target_state state, struct err *err)
+{
+    err_set(err, -EEXIST, "%s",
+            state == TARGET_WHOLE   ? "target holds a dataset already"
+            : state == TARGET_BEGUN ? "target holds a conversion that was interrupted"
+                                    : "target is a folder that holds other files");
+    err_at(err, target, ERR_NO_OFFSET);
+    err_advise(err, "%s",
+               state == TARGET_BEGUN   ? "go on with --resume, or begin anew with --force"
+               : state == TARGET_WHOLE ? "give another target, or replace it with --force"
+                                       : "give an empty or a new folder");
+    return -EEXIST;
+}
+
+static int make_folders(struct conversion *conversion, struct err *err)
+{
+    struct io *io = conversion->io;
+    int status = io->ops->make_folder(io, conversion->options->target, err);
+    for (uint32_t i = 0; i < conversion->outputs_count && !status; i++) {
+        status = io->ops->make_folder(io, conversion->outputs[i].folder, err);
+        if (!status) {
+            int swept = io->ops->sweep(io, conversion->outputs[i].folder, NULL, err);
+            status = swept < 0 ? swept : 0;
+        }
+    }
+    return status;
+}
+
+/* Makes the target ready: fresh with an empty journal, or as the journal left it. */
+static int prepare_target(struct conversion *conversion, struct err *err)
+{
+    const struct convert_options *options = conversion->options;
+    struct io *io = conversion->io;
+    enum target_state state;
+    int status = target_examine(io, options->target, &state, err);
+    if (status)
+        return status;
+    bool goes_on = options->resume && !options->force && state == TARGET_BEGUN;
+    if (state != TARGET_FREE && !goes_on && !options->force)
+        return refuse_target(options->target, state, err);
+    if (options->force)
+        status = target_clear(io, options->target, err);
+    if (!status && goes_on)
+        status = journal_load(io, options->target, conversion->identity, conversion->outputs,
+                              conversion->outputs_count, err);
+    if (!status)
+        status = make_folders(conversion, err);
+    if (!status && !goes_on)
+        status = journal_write(io, options->target, conversion->identity, conversion->outputs,
+                               conversion->outputs_count, err);
+    return status;
+}
+
+/* Whole shards are kept where there are any, for --resume; otherwise nothing is left. */
+static void clean_up(struct conversion *conversion, struct err *err)
+{
+    uint64_t shards = count_shards(conversion);
+    for (uint32_t i = 0; i < conversion->outputs_count; i++) {
+        shard_writer_abort(conversion->outputs[i].writer);
+        conversion->outputs[i].writer = NULL;
+    }
+    if (shards == 0)
+        target_clear(conversion->io, conversion->options->target, NULL);
+    else if (err && !err->advice[0])
+        err_advise(err, "%" PRIu64 " whole shards are kept: go on with --resume", shards);
+}
+
+static void fill_result(const struct conversion *conversion, uint64_t start_ns, struct convert_result *result)
+{
+    *result = (struct convert_result){.seconds = clock_seconds(clock_now_ns() - start_ns)};
+    for (uint32_t i = 0; i < conversion->outputs_count; i++) {
+        const struct output *output = &conversion->outputs[i];
+        result->skipped_count += output->skipped_count;
+        result->source_bytes += output->source_bytes;
+        result->shards_count += output_shards_count(output);
+        for (uint64_t shard = 0; shard < output_shards_count(output); shard++) {
+            result->samples_count += output_shard_at(output, shard)->summary.samples;
+            result->written_bytes += output_shard_at(output, shard)->summary.file_bytes;
+        }
+    }
+}
+
+static int open_conversion(struct conversion *conversion, struct err *err)
+{
+    int status = source_open(conversion->io, conversion->options, &conversion->source, err);
+    if (!status)
+        status = journal_identity(conversion->source, &conversion->identity, err);
+    if (status)
+        return status;
+    conversion->outputs_count = conversion->options->splits_count ? conversion->options->splits_count : 1;
+    conversion->outputs = calloc(conversion->outputs_count, sizeof *conversion->outputs);
+    if (!conversion->outputs)
+        return err_set(err, -ENOMEM, "out of memory for a conversion");
+    for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
+        status = output_init(&conversion->outputs[i], conversion->io, conversion->source, i, err);
+    return status;
+}
+
+int convert_dataset(struct io *io, const struct convert_options *options, struct convert_result *ret_result,
+                    struct err *err)
+{
+    uint64_t start_ns = clock_now_ns();
+    struct conversion conversion = {.io = io, .options = options};
+    bool prepared = false;
+    int status = options_check(options, err);
+    if (!status)
+        status = open_conversion(&conversion, err);
+    if (!status)
+        status = prepare_target(&conversion, err);
+    if (!status) {
+        prepared = true;
+        status = run(&conversion, err);
+    }
+    if (!status)
+        status = commit(&conversion, err);
+    if (!status)
+        fill_result(&conversion, start_ns, ret_result);
+    else if (prepared)
+        clean_up(&conversion, err);
+    for (uint32_t i = 0; conversion.outputs && i < conversion.outputs_count; i++)
+        output_deinit(&conversion.outputs[i]);
+    free(conversion.outputs);
+    source_close(conversion.source);
+    return status;
+}

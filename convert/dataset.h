@@ -1,0 +1,63 @@
+/*
+ * dataset — a folder of files, or text, into shards.
+ *
+ * Three stages: the source lists its items in a fixed order; workers read, check and encode items side by side; one writer
+ * takes them back in that order and cuts shards. So the same input and options give the same bytes whatever the number of
+ * workers, and memory is bounded by the items under way.
+ */
+#ifndef MILLRACE_CONVERT_DATASET_H
+#define MILLRACE_CONVERT_DATASET_H
+
+#include "base/err.h"
+#include "base/log.h"
+#include "io/io.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum convert_jpeg { CONVERT_JPEG_KEEP, CONVERT_JPEG_REENCODE };
+
+enum { CONVERT_SPLITS_MAX = 16, CONVERT_SPLIT_NAME_BYTES_MAX = 64 };
+
+struct convert_split {
+    char name[CONVERT_SPLIT_NAME_BYTES_MAX];
+    double fraction; /* they sum to 1 */
+};
+
+/* Immutable during the conversion. */
+struct convert_options {
+    const char *source, *target; /* paths */
+    uint64_t shard_bytes;        /* 0: 256 MiB */
+    uint64_t shard_samples;      /* 0: no limit */
+    enum convert_jpeg jpeg;
+    uint32_t max_side, quality; /* reencode */
+    uint64_t seed;
+    bool keep_order; /* else items are shuffled, keyed by seed */
+    struct convert_split
+        splits[CONVERT_SPLITS_MAX]; /* which split an item falls into is keyed by (seed, key) */
+    uint32_t splits_count;          /* 0: one dataset, at target itself */
+    const char *tokenizer;          /* text: "bytes" */
+    bool skip_errors;               /* else the first one ends it */
+    int64_t errors_max;             /* with skip_errors: more end it; -1: no limit */
+    double errors_max_fraction;     /* the same as a part of all items; 0: no limit */
+    unsigned workers;               /* 0: one a CPU */
+    bool resume, force;
+    const atomic_int *stop; /* non-zero: end soon with -EINTR; NULL: never */
+    const struct log *log;  /* names each skipped item */
+    /* Called now and then from one thread; may be NULL. */
+    void (*progress)(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done, uint64_t bytes);
+    void *progress_context;
+};
+
+struct convert_result {
+    uint64_t samples_count, skipped_count, shards_count, source_bytes, written_bytes;
+    double seconds;
+};
+
+/* Blocks. -EEXIST where the target is there (and neither force nor resume), -EBADMSG naming the bad item, -EINTR. What was
+ * written before a failure is removed, or, where the user may --resume, kept as whole shards without dataset.json. */
+int convert_dataset(struct io *io, const struct convert_options *options, struct convert_result *ret_result,
+                    struct err *err);
+
+#endif

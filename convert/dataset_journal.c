@@ -1,0 +1,192 @@
+/*
+ * dataset_journal — see dataset_journal.h.
+ */
+#include "convert/dataset_journal.h"
+
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/json_writer.h"
+#include "convert/dataset_options.h"
+#include "io/whole.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { JOURNAL_BYTES_MAX = 1 << 30, JOURNAL_VERSION = 1 };
+
+int journal_identity(const struct source *source, uint64_t *ret_identity, struct err *err)
+{
+    struct str text = {0};
+    uint64_t files;
+    int status = source_identity(source, &files, err);
+    if (status)
+        return status;
+    str_add_format(&text, "%s %016" PRIx64 " ", MILLRACE_VERSION, files);
+    options_write_json(source, -1, &text);
+    if (str_status(&text))
+        status = err_set(err, -ENOMEM, "out of memory for a conversion's identity");
+    else
+        *ret_identity = hash_64(text.data, text.bytes);
+    str_deinit(&text);
+    return status;
+}
+
+static void write_shard(struct json_writer *json, const struct output *output, uint64_t number)
+{
+    const struct output_shard *shard = output_shard_at(output, number);
+    json->needs_comma = false;
+    json_begin_object(json, NULL);
+    json_write_u64(json, "split", output->split);
+    json_write_u64(json, "shard", number);
+    json_write_u64(json, "samples_count", shard->summary.samples);
+    json_write_u64(json, "file_bytes", shard->summary.file_bytes);
+    json_write_u64(json, "field_bytes", shard->summary.field_bytes);
+    json_write_hex64(json, "xxh3", shard->summary.xxh3);
+    json_write_u64(json, "index_crc32c", shard->summary.index_crc32c);
+    json_write_u64(json, "next_item", shard->next_item);
+    json_write_u64(json, "skipped_count", shard->skipped_count);
+    json_write_u64(json, "source_bytes", shard->source_bytes);
+    json_begin_array(json, "fields");
+    for (uint32_t i = 0; i < output->fields_count; i++)
+        json_write_string(json, NULL, output->fields[i]);
+    json_end_array(json);
+    json_end_object(json);
+    str_add(json->out, "\n", 1);
+}
+
+int journal_write(struct io *io, const char *target, uint64_t identity, const struct output *outputs,
+                  uint32_t count, struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX];
+    struct str text = {0};
+    struct json_writer json = {.out = &text};
+    int status = io_join_path(target, JOURNAL_FILE_NAME, path, err);
+    if (status)
+        return status;
+    json_begin_object(&json, NULL);
+    json_write_u64(&json, "millrace_convert", JOURNAL_VERSION);
+    json_write_hex64(&json, "identity", identity);
+    json_end_object(&json);
+    str_add(&text, "\n", 1);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint64_t shard = 0; shard < output_shards_count(&outputs[i]); shard++)
+            write_shard(&json, &outputs[i], shard);
+    status = str_status(&text) ? err_set(err, -ENOMEM, "out of memory for a journal")
+                               : io_write_file(io, path, text.data, text.bytes, true, err);
+    str_deinit(&text);
+    return status;
+}
+
+/* What loading needs to know. */
+struct loading {
+    struct io *io;
+    const char *path;
+    uint64_t identity;
+    struct output *outputs;
+    uint32_t outputs_count;
+    struct err *err;
+};
+
+static int bad(const struct loading *loading, int code, uint64_t offset, const char *what)
+{
+    err_set(loading->err, code, "%s", what);
+    err_at(loading->err, loading->path, (int64_t)offset);
+    err_advise(loading->err, "begin anew with --force");
+    return code;
+}
+
+static int check_header(const struct loading *loading, const struct json_t *line)
+{
+    uint64_t version;
+    const char *identity;
+    char expected[17];
+    snprintf(expected, sizeof expected, "%016" PRIx64, loading->identity);
+    if (json_u64(json_get(line, "millrace_convert"), &version) || version != JOURNAL_VERSION ||
+        json_text(json_get(line, "identity"), &identity))
+        return bad(loading, -EBADMSG, 0, "not a journal of this version");
+    if (strcmp(identity, expected) == 0)
+        return 0;
+    bad(loading, -ESTALE, 0, "the conversion to resume had other files or other options");
+    err_expected(loading->err, "identity %s", expected);
+    err_found(loading->err, "%s", identity);
+    err_advise(loading->err, "repeat its options, or begin anew with --force");
+    return -ESTALE;
+}
+
+/* The shard that the journal names must be there with its size. */
+static int check_shard(const struct loading *loading, const struct output *output, uint64_t number,
+                       const struct output_shard *shard, uint64_t offset)
+{
+    char name[32], path[IO_PATH_BYTES_MAX];
+    struct io_stat info;
+    snprintf(name, sizeof name, "shard-%06" PRIu64 ".tar", number);
+    int status = io_join_path(output->folder, name, path, loading->err);
+    if (status)
+        return status;
+    if (loading->io->ops->stat(loading->io, path, &info, NULL) ||
+        info.size_bytes != shard->summary.file_bytes)
+        return bad(loading, -EBADMSG, offset,
+                   "a shard that the journal names is missing or has another size");
+    return 0;
+}
+
+static int load_shard(const struct loading *loading, const struct json_t *line, uint64_t offset)
+{
+    struct output_shard shard = {0};
+    uint64_t split, number, crc;
+    const char *hex;
+    const struct json_t *fields = json_get(line, "fields");
+    if (json_u64(json_get(line, "split"), &split) || split >= loading->outputs_count ||
+        json_u64(json_get(line, "shard"), &number) ||
+        json_u64(json_get(line, "samples_count"), &shard.summary.samples) ||
+        json_u64(json_get(line, "file_bytes"), &shard.summary.file_bytes) ||
+        json_u64(json_get(line, "field_bytes"), &shard.summary.field_bytes) ||
+        json_text(json_get(line, "xxh3"), &hex) || json_u64(json_get(line, "index_crc32c"), &crc) ||
+        crc > UINT32_MAX || json_u64(json_get(line, "next_item"), &shard.next_item) ||
+        json_u64(json_get(line, "skipped_count"), &shard.skipped_count) ||
+        json_u64(json_get(line, "source_bytes"), &shard.source_bytes) || !fields)
+        return bad(loading, -EBADMSG, offset, "bad line in a journal");
+    struct output *output = &loading->outputs[split];
+    shard.split = (uint32_t)split;
+    shard.summary.xxh3 = strtoull(hex, NULL, 16);
+    shard.summary.index_crc32c = (uint32_t)crc;
+    if (number != output_shards_count(output) || shard.next_item > output->source->items ||
+        shard.next_item < output->next_item)
+        return bad(loading, -EBADMSG, offset, "shards in a journal are out of order");
+    for (size_t i = 0; i < json_count(fields); i++) {
+        const char *text;
+        if (json_text(json_at(fields, i), &text) || strlen(text) >= SHARD_EXTENSION_BYTES_MAX)
+            return bad(loading, -EBADMSG, offset, "bad field name in a journal");
+        output_add_field_name(output, text);
+    }
+    int status = check_shard(loading, output, number, &shard, offset);
+    return status ? status : output_restore(output, &shard, loading->err);
+}
+
+int journal_load(struct io *io, const char *target, uint64_t identity, struct output *outputs, uint32_t count,
+                 struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX], *text = NULL;
+    size_t bytes = 0;
+    struct loading loading = {io, path, identity, outputs, count, err};
+    int status = io_join_path(target, JOURNAL_FILE_NAME, path, err);
+    if (!status)
+        status = io_read_file(io, path, JOURNAL_BYTES_MAX, &text, &bytes, err);
+    if (status)
+        return status;
+    for (size_t at = 0; at < bytes && !status;) {
+        const char *end = memchr(text + at, '\n', bytes - at);
+        size_t line_bytes = end ? (size_t)(end - text) - at : bytes - at;
+        struct json_t *line = NULL;
+        status = json_parse(text + at, line_bytes, path, (int64_t)at, &line, err);
+        if (!status)
+            status = at == 0 ? check_header(&loading, line) : load_shard(&loading, line, at);
+        json_free(line);
+        at += line_bytes + 1;
+    }
+    free(text);
+    return status;
+}

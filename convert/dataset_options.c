@@ -1,0 +1,93 @@
+/*
+ * dataset_options — see dataset_options.h.
+ */
+#include "convert/dataset_options.h"
+
+#include "base/json_writer.h"
+#include "convert/dataset_output.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+static int refuse(struct err *err, const char *what, const char *expected)
+{
+    err_set(err, -EINVAL, "%s", what);
+    err_expected(err, "%s", expected);
+    return -EINVAL;
+}
+
+static int check_splits(const struct convert_options *options, struct err *err)
+{
+    double sum = 0;
+    if (options->splits_count == 0)
+        return 0;
+    if (options->splits_count > CONVERT_SPLITS_MAX)
+        return refuse(err, "too many splits", "at most 16");
+    for (uint32_t i = 0; i < options->splits_count; i++) {
+        const struct convert_split *split = &options->splits[i];
+        if (!split->name[0] || split->name[0] == '.' || strchr(split->name, '/'))
+            return refuse(err, "bad name of a split", "the name of a folder");
+        if (!(split->fraction > 0 && split->fraction <= 1))
+            return refuse(err, "bad fraction of a split", "more than 0, at most 1");
+        for (uint32_t j = 0; j < i; j++)
+            if (strcmp(options->splits[j].name, split->name) == 0)
+                return refuse(err, "two splits have one name", "different names");
+        sum += split->fraction;
+    }
+    return fabs(sum - 1) < 1e-6 ? 0 : refuse(err, "fractions of the splits do not add up", "a sum of 1");
+}
+
+int options_check(const struct convert_options *options, struct err *err)
+{
+    if (!options->source || !options->source[0] || !options->target || !options->target[0])
+        return refuse(err, "source or target is missing", "two paths");
+    if (strcmp(options->source, options->target) == 0)
+        return refuse(err, "source and target are the same", "two different paths");
+    if (options->jpeg == CONVERT_JPEG_REENCODE && options->quality > 100)
+        return refuse(err, "bad quality", "1 to 100");
+    return check_splits(options, err);
+}
+
+static void write_splits(struct json_writer *json, const struct convert_options *options, int split)
+{
+    if (options->splits_count == 0)
+        return;
+    if (split >= 0)
+        json_write_string(json, "split", options->splits[split].name);
+    json_begin_array(json, "splits");
+    for (uint32_t i = 0; i < options->splits_count; i++) {
+        json_begin_object(json, NULL);
+        json_write_string(json, "name", options->splits[i].name);
+        json_write_f64(json, "fraction", options->splits[i].fraction);
+        json_end_object(json);
+    }
+    json_end_array(json);
+}
+
+void options_write_json(const struct source *source, int split, struct str *out)
+{
+    static const char *const kinds[] = {
+        [SOURCE_CLASSES] = "class_folders", [SOURCE_FILES] = "files", [SOURCE_TEXT] = "text"};
+    const struct convert_options *options = source->options;
+    struct json_writer json = {.out = out};
+    json_begin_object(&json, NULL);
+    json_write_string(&json, "source_kind", kinds[source->kind]);
+    json_write_u64(&json, "shard_bytes",
+                   options->shard_bytes ? options->shard_bytes : OUTPUT_SHARD_BYTES_DEFAULT);
+    json_write_u64(&json, "shard_samples", options->shard_samples);
+    json_write_u64(&json, "seed", options->seed);
+    if (source->kind == SOURCE_TEXT) {
+        json_write_string(&json, "tokenizer", "bytes");
+    } else {
+        bool reencode = options->jpeg == CONVERT_JPEG_REENCODE;
+        json_write_bool(&json, "keep_order", options->keep_order);
+        json_write_string(&json, "jpeg", reencode ? "reencode" : "keep");
+        if (reencode) {
+            json_write_u64(&json, "max_side", options->max_side);
+            json_write_u64(&json, "quality", options->quality);
+        }
+    }
+    write_splits(&json, options, split);
+    json_end_object(&json);
+}

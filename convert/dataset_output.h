@@ -1,0 +1,61 @@
+/*
+ * dataset_output — one split being written: its open shard, and what is known of those before it.
+ */
+#ifndef MILLRACE_CONVERT_DATASET_OUTPUT_H
+#define MILLRACE_CONVERT_DATASET_OUTPUT_H
+
+#include "convert/dataset_pipeline.h"
+#include "shards/dataset.h"
+
+enum { OUTPUT_SHARD_BYTES_DEFAULT = 256 << 20 };
+
+/* A whole shard, and how far its split had come with it: one line of the journal. */
+struct output_shard {
+    uint32_t split;
+    struct shard_summary summary;
+    uint64_t next_item; /* position of the first item that is not yet in a shard of this split */
+    uint64_t skipped_count, source_bytes; /* of the split so far */
+};
+
+/* Owner thread. */
+struct output {
+    struct io *io;
+    const struct source *source;
+    uint32_t split;
+    bool replace;
+    char folder[IO_PATH_BYTES_MAX];
+    struct shard_writer *writer; /* NULL between shards */
+    struct str shards;           /* struct output_shard */
+    uint32_t fields_count;
+    char fields[SHARD_FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX]; /* in byte order */
+    uint64_t next_item, skipped_count, source_bytes;
+};
+
+/* Folder: target, or the split's below it. Nothing is made yet. */
+int output_init(struct output *output, struct io *io, const struct source *source, uint32_t split,
+                struct err *err);
+void output_deinit(struct output *output); /* removes an open shard */
+
+static inline uint64_t output_shards_count(const struct output *output)
+{
+    return output->shards.bytes / sizeof(struct output_shard);
+}
+
+static inline const struct output_shard *output_shard_at(const struct output *output, uint64_t shard)
+{
+    return (const struct output_shard *)(const void *)output->shards.data + shard;
+}
+
+/* Remembers a shard of an earlier run. */
+int output_restore(struct output *output, const struct output_shard *shard, struct err *err);
+void output_add_field_name(struct output *output, const char *extension);
+
+/* Whether the item must begin a new shard. */
+bool output_is_full(const struct output *output, const struct pipeline_item *item);
+int output_add(struct output *output, const struct pipeline_item *item, struct err *err);
+/* Ends the open shard, if there is one; next_item as in output_shard. *ret_ended: whether there was one. */
+int output_end_shard(struct output *output, uint64_t next_item, bool *ret_ended, struct err *err);
+/* Writes dataset.json: the split is whole then. */
+int output_commit(struct output *output, struct err *err);
+
+#endif

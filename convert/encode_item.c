@@ -1,0 +1,250 @@
+/*
+ * encode_item — see encode_item.h.
+ */
+#include "convert/encode_item.h"
+
+#include "base/bytes.h"
+#include "image/jpeg.h"
+#include "image/pipeline.h"
+#include "io/whole.h"
+#include "shards/npy.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { QUALITY_DEFAULT = 90 };
+
+struct item_encoder {
+    struct io *io;
+    const struct source *source;
+    struct io_queue *queue;
+    struct jpeg_decoder *decoder;
+    struct image_pipeline *pipeline; /* where JPEGs are encoded again */
+    struct str file;                 /* of a JPEG that is encoded again; of text, its bytes */
+};
+
+int item_encoder_open(struct io *io, const struct source *source, struct item_encoder **ret_encoder,
+                      struct err *err)
+{
+    struct item_encoder *encoder = calloc(1, sizeof *encoder);
+    if (!encoder)
+        return err_set(err, -ENOMEM, "out of memory for an encoder");
+    encoder->io = io;
+    encoder->source = source;
+    int status = io->ops->queue_open(io, 1, &encoder->queue, err);
+    if (!status)
+        status = jpeg_decoder_open(&encoder->decoder, err);
+    if (!status && source->options->jpeg == CONVERT_JPEG_REENCODE) {
+        struct image_options options = {.width = 1, .height = 1}; /* only whole images are asked for */
+        status = image_pipeline_open(&options, &encoder->pipeline, err);
+    }
+    if (status)
+        item_encoder_close(encoder);
+    else
+        *ret_encoder = encoder;
+    return status;
+}
+
+void item_encoder_close(struct item_encoder *encoder)
+{
+    if (!encoder)
+        return;
+    image_pipeline_close(encoder->pipeline);
+    jpeg_decoder_close(encoder->decoder);
+    if (encoder->queue)
+        encoder->io->ops->queue_close(encoder->queue);
+    str_deinit(&encoder->file);
+    free(encoder);
+}
+
+void encoded_item_deinit(struct encoded_item *item)
+{
+    str_deinit(&item->data);
+}
+
+/* Appends count bytes at offset of a listed file to out. */
+static int read_part(struct item_encoder *encoder, uint64_t file, uint64_t offset, uint64_t count,
+                     struct str *out, const char *path, struct err *err)
+{
+    struct io_file *handle;
+    int status = encoder->io->ops->file_open(encoder->io, path, &handle, err);
+    if (status)
+        return status;
+    uint64_t size = encoder->io->ops->file_size(handle), listed = encoder->source->files[file].bytes;
+    if (size != listed) {
+        status = err_set(err, -ESTALE, "file has changed since it was listed");
+        err_at(err, path, ERR_NO_OFFSET);
+        err_expected(err, "%" PRIu64 " bytes", listed);
+        err_found(err, "%" PRIu64, size);
+    }
+    if (!status && str_reserve(out, count))
+        status = err_set(err, -ENOMEM, "out of memory for a file of %" PRIu64 " bytes", count);
+    if (!status)
+        status = io_read_exact(encoder->queue, encoder->io, handle, path, offset, out->data + out->bytes,
+                               count, err);
+    if (!status) {
+        out->bytes += count;
+        out->data[out->bytes] = '\0';
+    }
+    encoder->io->ops->file_close(handle);
+    return status;
+}
+
+/* One more field, whose data is what out->data has got since it held `start` bytes. */
+static void end_field(struct encoded_item *out, const char *extension, size_t start)
+{
+    struct encoded_field *field = &out->fields[out->fields_count++];
+    snprintf(field->extension, sizeof field->extension, "%s", extension);
+    field->at = start;
+    field->bytes = out->data.bytes - start;
+}
+
+/* Decodes, turns upright, scales down where it is larger, encodes. Smaller ones too, so that all have one quality. */
+static int reencode(struct item_encoder *encoder, struct encoded_item *out, const char *path, struct err *err)
+{
+    const struct convert_options *options = encoder->source->options;
+    const uint8_t *rgb;
+    uint32_t width, height;
+    int status = image_pipeline_whole(encoder->pipeline, encoder->file.data, encoder->file.bytes, path,
+                                      options->max_side, &rgb, &width, &height, err);
+    if (!status)
+        status = jpeg_encode(rgb, width, height, 3 * (size_t)width,
+                             (int)(options->quality ? options->quality : QUALITY_DEFAULT), &out->data, err);
+    return status;
+}
+
+static int encode_jpeg(struct item_encoder *encoder, uint64_t file, struct encoded_item *out,
+                       const char *path, struct err *err)
+{
+    uint64_t bytes = encoder->source->files[file].bytes;
+    if (encoder->pipeline) {
+        str_clear(&encoder->file);
+        int status = read_part(encoder, file, 0, bytes, &encoder->file, path, err);
+        return status ? status : reencode(encoder, out, path, err);
+    }
+    size_t start = out->data.bytes;
+    struct jpeg_planes planes;
+    int status = read_part(encoder, file, 0, bytes, &out->data, path, err);
+    return status ? status
+                  : jpeg_decode(encoder->decoder, out->data.data + start, bytes, path, 0, &planes, err);
+}
+
+static void add_class(const struct source *source, uint64_t file, struct encoded_item *out)
+{
+    size_t start = out->data.bytes;
+    str_add_format(&out->data, "%" PRIu32, source->files[file].class_number);
+    end_field(out, "cls", start);
+}
+
+static int encode_files(struct item_encoder *encoder, const struct source_item *item,
+                        struct encoded_item *out, struct err *err)
+{
+    const struct source *source = encoder->source;
+    uint64_t first = source->first_files[item->number], end = source->first_files[item->number + 1];
+    bool class_is_due = source->kind == SOURCE_CLASSES;
+    char path[IO_PATH_BYTES_MAX], extension[SHARD_EXTENSION_BYTES_MAX];
+    for (uint64_t file = first; file < end; file++) {
+        source_file_extension(source, file, extension);
+        if (class_is_due && strcmp(extension, "cls") > 0) {
+            add_class(source, file, out);
+            class_is_due = false;
+        }
+        size_t start = out->data.bytes;
+        int status = source_file_path(source, file, path, err);
+        if (!status && strcmp(extension, "jpg") == 0)
+            status = encode_jpeg(encoder, file, out, path, err);
+        else if (!status)
+            status = read_part(encoder, file, 0, source->files[file].bytes, &out->data, path, err);
+        if (status)
+            return status;
+        end_field(out, extension, start);
+    }
+    if (class_is_due)
+        add_class(source, first, out);
+    return 0;
+}
+
+/* The file that holds a token of the stream: the first whose end is beyond it. */
+static uint64_t find_document(const struct source *source, uint64_t token)
+{
+    uint64_t low = 0, high = source->files_count - 1;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (source->token_ends[middle] > token)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* Appends `count` bytes of a document as tokens of two bytes each. */
+static int add_byte_tokens(struct item_encoder *encoder, uint64_t file, uint64_t offset, uint64_t count,
+                           struct str *out, struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX];
+    str_clear(&encoder->file);
+    int status = source_file_path(encoder->source, file, path, err);
+    if (!status)
+        status = read_part(encoder, file, offset, count, &encoder->file, path, err);
+    if (status)
+        return status;
+    if (str_reserve(out, count * SOURCE_TOKEN_BYTES))
+        return err_set(err, -ENOMEM, "out of memory for tokens");
+    for (uint64_t i = 0; i < count; i++)
+        bytes_put_u16(out->data + out->bytes + i * SOURCE_TOKEN_BYTES, (uint8_t)encoder->file.data[i]);
+    out->bytes += count * SOURCE_TOKEN_BYTES;
+    return 0;
+}
+
+static int encode_tokens(struct item_encoder *encoder, const struct source_item *item,
+                         struct encoded_item *out, struct err *err)
+{
+    const struct source *source = encoder->source;
+    uint64_t at, count;
+    uint8_t header[NPY_HEADER_BYTES];
+    source_item_tokens(source, item->number, &at, &count);
+    npy_encode_header(DTYPE_U16, count, header);
+    str_add(&out->data, header, sizeof header);
+    uint64_t end = at + count;
+    for (uint64_t file = find_document(source, at); at < end; file++) {
+        uint64_t document = source->token_ends[file] - 1 - source->files[file].bytes; /* its first token */
+        uint64_t text_end = bytes_min(source->token_ends[file] - 1, end);
+        if (at < text_end) {
+            int status = add_byte_tokens(encoder, file, at - document, text_end - at, &out->data, err);
+            if (status)
+                return status;
+            at = text_end;
+        }
+        if (at < end) {
+            str_add(&out->data,
+                    (const uint8_t[]){SOURCE_BYTE_DOCUMENT_END & 255, SOURCE_BYTE_DOCUMENT_END >> 8},
+                    SOURCE_TOKEN_BYTES);
+            at++;
+        }
+    }
+    end_field(out, "npy", 0);
+    return 0;
+}
+
+int item_encode(struct item_encoder *encoder, const struct source_item *item, struct encoded_item *out,
+                struct err *err)
+{
+    str_clear(&out->data);
+    out->fields_count = 0;
+    if (item->bytes > SOURCE_ITEM_BYTES_MAX) {
+        err_set(err, -EFBIG, "files of one sample are too large");
+        err_at(err, item->key, ERR_NO_OFFSET);
+        err_expected(err, "at most %d bytes", SOURCE_ITEM_BYTES_MAX);
+        err_found(err, "%" PRIu64, item->bytes);
+        return -EFBIG;
+    }
+    int status = encoder->source->kind == SOURCE_TEXT ? encode_tokens(encoder, item, out, err)
+                                                      : encode_files(encoder, item, out, err);
+    if (!status && str_status(&out->data))
+        status = err_set(err, -ENOMEM, "out of memory for a sample");
+    return status;
+}

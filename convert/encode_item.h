@@ -1,0 +1,35 @@
+/*
+ * encode_item — one item of a source into the fields of one sample: read, checked, encoded.
+ *
+ * Every JPEG is decoded whole, so that a broken one is found now and not in the middle of a training run.
+ */
+#ifndef MILLRACE_CONVERT_ENCODE_ITEM_H
+#define MILLRACE_CONVERT_ENCODE_ITEM_H
+
+#include "convert/source.h"
+
+struct encoded_field {
+    char extension[SHARD_EXTENSION_BYTES_MAX];
+    size_t at, bytes; /* in data */
+};
+
+/* Zero is empty. Fields in byte order of extensions. */
+struct encoded_item {
+    struct str data;
+    uint32_t fields_count;
+    struct encoded_field fields[SHARD_FIELDS_MAX];
+};
+
+struct item_encoder; /* owner thread: a queue, a decoder and scratch memory */
+/* source must live as long. */
+int item_encoder_open(struct io *io, const struct source *source, struct item_encoder **ret_encoder,
+                      struct err *err);
+void item_encoder_close(struct item_encoder *encoder); /* NULL is fine */
+
+/* Replaces what out held. Errors name the file, and the offset where there is one. Blocks. */
+int item_encode(struct item_encoder *encoder, const struct source_item *item, struct encoded_item *out,
+                struct err *err);
+
+void encoded_item_deinit(struct encoded_item *item);
+
+#endif

@@ -1,0 +1,179 @@
+/*
+ * source — see source.h: which kind it is, and the order of its items.
+ */
+#include "convert/source.h"
+
+#include "base/cipher.h"
+#include "base/hash.h"
+#include "base/philox.h"
+#include "io/whole.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the root itself holds, to tell the kinds apart. */
+struct glance {
+    bool has_folders, has_text, has_other;
+    char foreign[IO_NAME_BYTES_MAX]; /* a file that is no sample but holds some, "" where there is none */
+};
+
+static int glance_at(void *context, const struct io_entry *entry)
+{
+    struct glance *glance = context;
+    if (entry->name[0] == '.')
+        return 0;
+    if (entry->kind == IO_ENTRY_FOLDER)
+        glance->has_folders = true;
+    else if (entry->kind == IO_ENTRY_FILE && source_ends_with(entry->name, ".txt"))
+        glance->has_text = true;
+    else if (entry->kind == IO_ENTRY_FILE)
+        glance->has_other = true;
+    if (entry->kind == IO_ENTRY_FILE && source_is_container(entry->name))
+        snprintf(glance->foreign, sizeof glance->foreign, "%s", entry->name);
+    return 0;
+}
+
+static int choose_kind(struct io *io, struct source *source, struct err *err)
+{
+    const char *path = source->options->source;
+    struct io_stat info;
+    int status = io->ops->stat(io, path, &info, err);
+    if (status)
+        return status;
+    if (info.kind == IO_ENTRY_FILE) {
+        if (!source_ends_with(path, ".txt"))
+            return source_refuse_kind(path, "a file of another kind", err);
+        source->kind = SOURCE_TEXT;
+        return 0;
+    }
+    struct glance glance = {0};
+    status = io->ops->list(io, path, glance_at, &glance, err);
+    if (status)
+        return status;
+    if (glance.foreign[0] && !source->options->tokenizer)
+        return source_refuse_kind(path, glance.foreign, err);
+    if (source->options->tokenizer || (glance.has_text && !glance.has_other && !glance.has_folders))
+        source->kind = SOURCE_TEXT;
+    else
+        source->kind = glance.has_folders ? SOURCE_CLASSES : SOURCE_FILES;
+    return 0;
+}
+
+static int check_tokenizer(const struct convert_options *options, struct err *err)
+{
+    if (!options->tokenizer || strcmp(options->tokenizer, "bytes") == 0)
+        return 0;
+    err_set(err, -ENOTSUP, "unknown tokenizer");
+    err_expected(err, "bytes");
+    err_found(err, "%s", options->tokenizer);
+    return -ENOTSUP;
+}
+
+int source_open(struct io *io, const struct convert_options *options, struct source **ret_source,
+                struct err *err)
+{
+    struct source *source = calloc(1, sizeof *source);
+    if (!source)
+        return err_set(err, -ENOMEM, "out of memory for a source");
+    source->options = options;
+    int status = choose_kind(io, source, err);
+    if (!status && source->kind == SOURCE_TEXT)
+        status = check_tokenizer(options, err);
+    if (!status)
+        status = source_list_files(io, source, err);
+    if (!status)
+        status = source->kind == SOURCE_TEXT ? source_lay_out_tokens(source, err)
+                                             : source_group_files(source, err);
+    if (!status && source->items == 0) {
+        status = err_set(err, -ENODATA, "nothing to convert: no files there");
+        err_at(err, options->source, ERR_NO_OFFSET);
+    }
+    if (status)
+        source_close(source);
+    else
+        *ret_source = source;
+    return status;
+}
+
+void source_close(struct source *source)
+{
+    if (!source)
+        return;
+    for (uint64_t i = 0; i < source->classes_count; i++)
+        free(source->classes[i]);
+    free(source->classes);
+    free(source->files);
+    free(source->first_files);
+    free(source->token_ends);
+    str_deinit(&source->names);
+    free(source);
+}
+
+int source_file_path(const struct source *source, uint64_t file, char *path, struct err *err)
+{
+    return io_join_path(source->root, source_file_name(source, file), path, err);
+}
+
+/* Which split a key falls into: of its own hash, so that it is the same whatever else is in the folder. */
+static uint32_t choose_split(const struct convert_options *options, const char *key)
+{
+    if (options->splits_count == 0)
+        return 0;
+    struct philox_block block =
+        philox(options->seed, (uint64_t)PHILOX_SPLIT << 32, hash_64(key, strlen(key)));
+    double place = (double)(((uint64_t)block.word[0] << 32 | block.word[1]) >> 11) * 0x1p-53, end = 0;
+    for (uint32_t split = 0; split + 1 < options->splits_count; split++) {
+        end += options->splits[split].fraction;
+        if (place < end)
+            return split;
+    }
+    return options->splits_count - 1;
+}
+
+static void write_key(const struct source *source, uint64_t file, char key[SHARD_KEY_BYTES_MAX])
+{
+    const struct source_file *facts = &source->files[file];
+    memcpy(key, source_file_name(source, file), facts->dot_at);
+    key[facts->dot_at] = '\0';
+    for (size_t i = facts->base_at; i < facts->dot_at; i++)
+        if (key[i] == '.' || key[i] == ' ')
+            key[i] = '_';
+}
+
+void source_describe(const struct source *source, uint64_t position, struct source_item *ret_item)
+{
+    uint64_t item = position;
+    if (source->kind == SOURCE_TEXT) {
+        source_describe_tokens(source, item, ret_item);
+        return;
+    }
+    if (!source->options->keep_order) {
+        struct cipher cipher;
+        cipher_init(&cipher, source->items, (const uint64_t[4]){source->options->seed, PHILOX_CONVERT, 0, 0});
+        item = cipher_encrypt(&cipher, position);
+    }
+    ret_item->number = item;
+    write_key(source, source->first_files[item], ret_item->key);
+    ret_item->split = choose_split(source->options, ret_item->key);
+    ret_item->bytes = 0;
+    for (uint64_t file = source->first_files[item]; file < source->first_files[item + 1]; file++)
+        ret_item->bytes += source->files[file].bytes;
+}
+
+int source_identity(const struct source *source, uint64_t *ret_identity, struct err *err)
+{
+    struct hash_stream *hash = hash_stream_open();
+    if (!hash)
+        return err_set(err, -ENOMEM, "out of memory for a source's identity");
+    for (uint64_t file = 0; file < source->files_count; file++) {
+        const char *name = source_file_name(source, file);
+        uint64_t facts[2] = {source->files[file].bytes, source->files[file].version};
+        hash_stream_update(hash, name, strlen(name) + 1);
+        hash_stream_update(hash, facts, sizeof facts);
+    }
+    *ret_identity = hash_stream_64(hash);
+    hash_stream_close(hash);
+    return 0;
+}
