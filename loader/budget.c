@@ -1,0 +1,176 @@
+/*
+ * budget — how many micro-batches may be in the making, and how much is read ahead, within memory_bytes.
+ *
+ *     budget = fixed (workers' scratch, lists) + slots * (batch buffer + its lists) + ring
+ *
+ * As many slots as the budget feeds, each with its share of read-ahead; two slots at least. More ring than the slots can use
+ * is not taken.
+ */
+#include "loader/state.h"
+
+#include "base/bytes.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum {
+    WORKER_IMAGE_BYTES = 2 << 20, /* a decoder's planes and scratch, for photos of usual size */
+    WORKER_OTHER_BYTES = 256 << 10,
+    RING_LEAST_BYTES = 1 << 20,
+    ARRAY_ALIGN_BYTES = 64,
+};
+
+struct costs {
+    uint64_t fixed, slot_memory, slot_lists, slot_reads, ring_least;
+};
+
+static uint64_t batch_memory(const struct loader *loader)
+{
+    const struct loader_options *options = &loader->options;
+    uint64_t items = options->batching.micro;
+    switch (options->decode) {
+    case LOADER_IMAGE:
+        return bytes_round_up(items * options->image.width * options->image.height * 3, ARRAY_ALIGN_BYTES) +
+               items * 4;
+    case LOADER_TOKENS:
+        return items * ((uint64_t)options->text.block + 1) * 4;
+    case LOADER_BYTES:
+        break;
+    }
+    return 0; /* batches point into the ring */
+}
+
+static struct costs count_costs(const struct loader *loader)
+{
+    bool is_bytes = loader->options.decode == LOADER_BYTES, is_image = loader->options.decode == LOADER_IMAGE;
+    uint64_t items = loader->options.batching.micro, pieces = items * loader->pieces_max;
+    uint64_t read_bytes = view_read_bytes(loader->view) + RING_ALIGN_BYTES;
+    struct costs costs = {
+        .fixed = loader->workers_count * (uint64_t)(is_image ? WORKER_IMAGE_BYTES : WORKER_OTHER_BYTES) +
+                 LOADER_QUARANTINE_MAX * (sizeof(struct loader_bad_sample) + LOADER_REASON_BYTES) +
+                 sizeof *loader,
+        .slot_memory = batch_memory(loader),
+        .slot_lists =
+            sizeof(struct load_slot) +
+            items * (sizeof(struct batch_item) + sizeof(struct load_item) + sizeof(struct load_work)) +
+            pieces * (sizeof(struct load_piece) + sizeof(struct load_order) + sizeof(struct load_chunk) +
+                      sizeof(struct ring_entry) + (is_bytes ? sizeof(struct batch_bytes) : 0)),
+        .slot_reads = items * read_bytes,
+    };
+    uint64_t least =
+        is_bytes ? 2 * costs.slot_reads : 4 * read_bytes; /* of what is handed out, whole batches stay */
+    costs.ring_least = bytes_round_up(least > RING_LEAST_BYTES ? least : RING_LEAST_BYTES, RING_ALIGN_BYTES);
+    return costs;
+}
+
+static int too_small(const struct loader *loader, uint64_t least, struct err *err)
+{
+    char wanted[STR_SIZE_BYTES], given[STR_SIZE_BYTES];
+    err_set(err, -EINVAL, "the loader's memory budget is too small");
+    err_at(err, loader->dataset->path, ERR_NO_OFFSET);
+    err_expected(err, "at least %s (%" PRIu64 " bytes) for two micro-batches of %" PRIu64,
+                 str_format_size(least, wanted), least, loader->options.batching.micro);
+    err_found(err, "%s", str_format_size(loader->options.memory_bytes, given));
+    err_advise(err, "give more memory, fewer workers, or a smaller micro-batch");
+    return -EINVAL;
+}
+
+static void *allocate(uint64_t count, uint64_t bytes)
+{
+    return calloc(count ? count : 1, bytes ? bytes : 1);
+}
+
+static int allocate_slot(struct loader *loader, struct load_slot *slot, struct err *err)
+{
+    uint64_t items = loader->options.batching.micro, pieces = items * loader->pieces_max;
+    slot->items = allocate(items, sizeof *slot->items);
+    slot->loads = allocate(items, sizeof *slot->loads);
+    slot->pieces = allocate(pieces, sizeof *slot->pieces);
+    slot->sorted = allocate(pieces, sizeof *slot->sorted);
+    slot->chunks = allocate(pieces, sizeof *slot->chunks);
+    slot->bytes = allocate(loader->options.decode == LOADER_BYTES ? pieces : 0, sizeof *slot->bytes);
+    if (!slot->items || !slot->loads || !slot->pieces || !slot->sorted || !slot->chunks || !slot->bytes)
+        return err_set(err, -ENOMEM, "out of memory for a micro-batch of %" PRIu64 " samples", items);
+    if (loader->slot_bytes == 0)
+        return 0;
+    void *memory = NULL;
+    int status = loader->device->ops->mem_alloc(loader->device, MEM_PINNED, loader->slot_bytes, &memory, err);
+    slot->memory = memory;
+    return status;
+}
+
+static int allocate_all(struct loader *loader, uint64_t ring_bytes, struct err *err)
+{
+    uint32_t slots = loader->slots_count;
+    uint64_t items = loader->options.batching.micro;
+    loader->ring.capacity_bytes = ring_bytes; /* what deinit frees, wherever this ends */
+    int status =
+        loader->device->ops->mem_alloc(loader->device, MEM_HUGE, ring_bytes, &loader->ring_memory, err);
+    if (status)
+        return status;
+    loader->slots = allocate(slots, sizeof *loader->slots);
+    loader->work_capacity = (uint32_t)(slots * items);
+    loader->work = allocate(loader->work_capacity, sizeof *loader->work);
+    loader->reaped = allocate(LOADER_QUEUE_DEPTH, sizeof *loader->reaped);
+    loader->quarantine = allocate(LOADER_QUARANTINE_MAX, sizeof *loader->quarantine);
+    loader->reasons = allocate(LOADER_QUARANTINE_MAX, sizeof *loader->reasons);
+    if (!loader->slots || !loader->work || !loader->reaped || !loader->quarantine || !loader->reasons ||
+        ring_init(&loader->ring, loader->ring_memory, ring_bytes,
+                  (uint32_t)(slots * items * loader->pieces_max)))
+        return err_set(err, -ENOMEM, "out of memory for the loader's lists");
+    for (uint32_t i = 0; !status && i < slots; i++)
+        status = allocate_slot(loader, &loader->slots[i], err);
+    return status;
+}
+
+int loader_budget_init(struct loader *loader, struct err *err)
+{
+    const struct loader_options *options = &loader->options;
+    uint64_t budget = options->memory_bytes;
+    struct costs costs = count_costs(loader);
+    uint64_t slot = costs.slot_memory + costs.slot_lists;
+    uint64_t least = costs.fixed + LOADER_SLOTS_LEAST * slot + costs.ring_least;
+    if (budget < least)
+        return too_small(loader, least, err);
+    uint64_t most =
+        options->batches_ahead ? bytes_min(options->batches_ahead, LOADER_SLOTS_MAX) : LOADER_SLOTS_MAX;
+    uint64_t rest = budget - costs.fixed;
+    uint64_t slots = bytes_min(rest / (slot + costs.slot_reads), most);
+    if (slots > LOADER_SLOTS_LEAST && rest - slots * slot < costs.ring_least)
+        slots = (rest - costs.ring_least) / slot;
+    slots = slots < LOADER_SLOTS_LEAST ? LOADER_SLOTS_LEAST : slots;
+    uint64_t useful = 2 * slots * costs.slot_reads;
+    uint64_t ring_bytes =
+        bytes_min(rest - slots * slot, useful > costs.ring_least ? useful : costs.ring_least);
+    ring_bytes = ring_bytes / RING_ALIGN_BYTES * RING_ALIGN_BYTES;
+    loader->slots_count = (uint32_t)slots;
+    loader->slot_bytes = costs.slot_memory;
+    loader->memory_bytes = costs.fixed + slots * slot + ring_bytes;
+    return allocate_all(loader, ring_bytes, err);
+}
+
+void loader_budget_deinit(struct loader *loader)
+{
+    for (uint32_t i = 0; loader->slots && i < loader->slots_count; i++) {
+        struct load_slot *slot = &loader->slots[i];
+        if (slot->memory)
+            loader->device->ops->mem_free(loader->device, MEM_PINNED, slot->memory, loader->slot_bytes);
+        free(slot->items);
+        free(slot->loads);
+        free(slot->pieces);
+        free(slot->sorted);
+        free(slot->chunks);
+        free(slot->bytes);
+    }
+    if (loader->ring_memory)
+        loader->device->ops->mem_free(loader->device, MEM_HUGE, loader->ring_memory,
+                                      loader->ring.capacity_bytes);
+    ring_deinit(&loader->ring);
+    free(loader->slots);
+    free(loader->work);
+    free(loader->reaped);
+    free(loader->quarantine);
+    free(loader->reasons);
+}

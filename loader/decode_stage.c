@@ -1,0 +1,143 @@
+/*
+ * decode_stage — the workers: verify what was read, and lay it out in the batch.
+ *
+ * They take items, not micro-batches, oldest first, so that all of them work on the batch that the consumer waits for. What an
+ * item writes is its own, hence the same whoever does it.
+ */
+#include "loader/state.h"
+
+#include "base/bytes.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+void decode_stage_add(struct loader *loader, struct load_slot *slot, uint32_t item)
+{
+    loader->work[loader->work_next++ % loader->work_capacity] =
+        (struct load_work){.slot = slot, .item = item};
+    struct load_worker *worker = loader->idle;
+    if (!worker)
+        return;
+    loader->idle = worker->next_idle;
+    worker->is_asleep = false;
+    pthread_cond_signal(&worker->wake);
+}
+
+static void sleep_until_woken(struct load_worker *worker)
+{
+    struct loader *loader = worker->loader;
+    worker->is_asleep = true;
+    worker->next_idle = loader->idle;
+    loader->idle = worker;
+    while (worker->is_asleep)
+        pthread_cond_wait(&worker->wake, &loader->mutex);
+}
+
+/* With mutex: the next items, of one slot. */
+static uint32_t take_group(struct loader *loader, struct load_work *group)
+{
+    uint32_t count = 0;
+    uint64_t waiting = loader->work_next - loader->work_first;
+    uint64_t share =
+        (waiting + loader->workers_count - 1) / loader->workers_count; /* leave some for the others */
+    uint32_t most = (uint32_t)bytes_min(loader->group_items, share);
+    while (count < most) {
+        const struct load_work *next = &loader->work[loader->work_first % loader->work_capacity];
+        if (count > 0 && next->slot != group[0].slot)
+            break;
+        group[count++] = *next;
+        loader->work_first++;
+    }
+    loader->decoding += count;
+    return count;
+}
+
+static void fail_item(struct loader *loader, struct load_slot *slot, uint32_t item, const struct err *why)
+{
+    pthread_mutex_lock(&loader->mutex);
+    slot_fail(slot, item, why);
+    pthread_mutex_unlock(&loader->mutex);
+}
+
+static void describe_bad(const struct loader *loader, const struct load_slot *slot, uint32_t i,
+                         struct err *err)
+{
+    const struct load_item *load = &slot->loads[i];
+    const struct batch_item *item = &slot->items[i];
+    char path[IO_PATH_BYTES_MAX] = "";
+    dataset_shard_path(loader->dataset, load->place.shard, path, NULL);
+    err_set(err, -EBADMSG, "sample \"%.*s\" can not be used: %s", (int)bytes_min(item->key_bytes, 80),
+            item->key ? item->key : "", load->reason);
+    err_at(err, path, load->bad_offset);
+    err_advise(err,
+               "repair the dataset (`millrace verify %.120s` names all that is bad), or let bad samples be "
+               "substituted",
+               loader->dataset->path);
+}
+
+static void decode_one(struct load_worker *worker, struct load_slot *slot, uint32_t i)
+{
+    struct loader *loader = worker->loader;
+    struct load_item *load = &slot->loads[i];
+    struct err err = {0};
+    if (!load->is_bad) {
+        for (uint32_t k = 0; k < load->pieces_count; k++)
+            worker->pieces[k] = slot->pieces[(size_t)i * loader->pieces_max + k].view;
+        int status = item_decode(worker, slot, i, load->shard, slot->items[i].ref, worker->pieces,
+                                 load->pieces_count, &err);
+        if (!status)
+            return;
+        if (item_failure_is_ours(status)) {
+            fail_item(loader, slot, i, &err);
+            return;
+        }
+        slot_note_bad(slot, i, &err);
+    }
+    if (loader->options.bad_policy == LOADER_BAD_STOP) {
+        describe_bad(loader, slot, i, &err);
+        fail_item(loader, slot, i, &err);
+    } else if (item_substitute(worker, slot, i, &err)) {
+        fail_item(loader, slot, i, &err);
+    }
+}
+
+/* With mutex: the item is in the batch, its bytes are not needed any more (unless the batch points at them). */
+static void finish_one(struct loader *loader, struct load_slot *slot, uint32_t i)
+{
+    const struct load_piece *pieces = &slot->pieces[(size_t)i * loader->pieces_max];
+    if (loader->options.decode != LOADER_BYTES) {
+        for (uint32_t k = 0; k < slot->loads[i].pieces_count; k++) {
+            struct load_chunk *chunk = &slot->chunks[pieces[k].chunk];
+            if (pieces[k].view.read_bytes > 0 && --chunk->users == 0)
+                ring_free(&loader->ring, chunk->ring_entry);
+        }
+    }
+    loader->decoding--;
+    if (--slot->items_left == 0)
+        slot_set_ready(loader, slot);
+}
+
+void *decode_stage_main(void *argument)
+{
+    struct load_worker *worker = argument;
+    struct loader *loader = worker->loader;
+    struct load_work group[LOADER_GROUP_ITEMS];
+    pthread_mutex_lock(&loader->mutex);
+    while (!loader->stop) {
+        if (loader->work_first == loader->work_next) {
+            sleep_until_woken(worker);
+            continue;
+        }
+        uint32_t count = take_group(loader, group);
+        pthread_mutex_unlock(&loader->mutex);
+        for (uint32_t i = 0; i < count; i++)
+            decode_one(worker, group[i].slot, group[i].item);
+        pthread_mutex_lock(&loader->mutex);
+        for (uint32_t i = 0; i < count; i++)
+            finish_one(loader, group[i].slot, group[i].item);
+        read_stage_wake(loader);
+    }
+    pthread_mutex_unlock(&loader->mutex);
+    return NULL;
+}

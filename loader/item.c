@@ -1,0 +1,135 @@
+/*
+ * item — one sample's bytes into its place of the batch.
+ */
+#include "loader/state.h"
+
+#include "base/bytes.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+bool item_failure_is_ours(int status)
+{
+    return status == -ENOMEM || status == -EMFILE || status == -ENFILE || status == -EAGAIN;
+}
+
+static int bad_label(const struct shard *shard, const struct view_piece *piece, uint64_t classes,
+                     struct err *err)
+{
+    err_set(err, -EBADMSG, "field \"cls\" is not the number of a class");
+    err_at(err, shard->path, (int64_t)piece->want_offset);
+    if (classes)
+        err_expected(err, "0 to %" PRIu64, classes - 1);
+    else
+        err_expected(err, "a decimal number");
+    err_found(err, "\"%.*s\"", (int)bytes_min(piece->want_bytes, 24), (const char *)view_data(piece));
+    return -EBADMSG;
+}
+
+/* Decimal digits, and perhaps white space at the end. */
+static int parse_label(const struct loader *loader, const struct shard *shard, const struct view_piece *piece,
+                       int32_t *ret_label, struct err *err)
+{
+    const char *text = (const char *)view_data(piece);
+    uint64_t classes = loader->dataset->classes_count, value = 0, i = 0;
+    while (i < piece->want_bytes && text[i] >= '0' && text[i] <= '9' && value <= INT32_MAX)
+        value = value * 10 + (uint64_t)(text[i++] - '0');
+    uint64_t digits = i;
+    while (i < piece->want_bytes && (text[i] == '\n' || text[i] == '\r' || text[i] == ' ' || text[i] == '\t'))
+        i++;
+    if (digits == 0 || i < piece->want_bytes || value > INT32_MAX || (classes && value >= classes))
+        return bad_label(shard, piece, classes, err);
+    *ret_label = (int32_t)value;
+    return 0;
+}
+
+static int decode_image(struct load_worker *worker, struct load_slot *slot, uint32_t item,
+                        const struct shard *shard, struct sample_ref ref, const struct view_piece *pieces,
+                        uint32_t count, struct err *err)
+{
+    const struct loader *loader = worker->loader;
+    const struct batch_field *images = &slot->batch.fields[0], *labels = &slot->batch.fields[1];
+    struct image_key key = {
+        .seed = loader->order.seed, .dataset = ref.dataset, .epoch = ref.epoch, .sample = ref.sample};
+    uint8_t *rgb = (uint8_t *)images->data + item * images->stride_bytes[0];
+    int32_t label = -1;
+    int status = image_pipeline_run(worker->pipeline, view_data(&pieces[0]), pieces[0].want_bytes,
+                                    shard->path, key, rgb, (size_t)images->stride_bytes[1], err);
+    if (status) {
+        if (err->offset >= 0) /* within the member: tell where it is in the shard */
+            err->offset += (int64_t)pieces[0].want_offset;
+        else
+            err->offset = (int64_t)pieces[0].want_offset;
+        return status;
+    }
+    if (count > 1)
+        status = parse_label(loader, shard, &pieces[1], &label, err);
+    ((int32_t *)labels->data)[item] = label;
+    return status;
+}
+
+static int bad_token(const struct shard *shard, uint64_t offset, uint32_t token, uint32_t vocabulary,
+                     struct err *err)
+{
+    err_set(err, -EBADMSG, "token is not in the vocabulary");
+    err_at(err, shard->path, (int64_t)offset);
+    err_expected(err, "below %" PRIu32, vocabulary);
+    err_found(err, "%" PRIu32, token);
+    return -EBADMSG;
+}
+
+static int decode_tokens(struct load_worker *worker, struct load_slot *slot, uint32_t item,
+                         const struct shard *shard, const struct view_piece *piece, struct err *err)
+{
+    const struct batch_field *field = &slot->batch.fields[0];
+    const uint8_t *data = view_data(piece);
+    uint64_t count = field->shape[1], width = piece->want_bytes / count;
+    uint32_t vocabulary = worker->loader->dataset->text.vocabulary;
+    uint32_t limit = vocabulary && vocabulary <= INT32_MAX ? vocabulary : (uint32_t)INT32_MAX;
+    int32_t *tokens = (int32_t *)((uint8_t *)field->data + item * field->stride_bytes[0]);
+    uint32_t largest = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t token = width == 2 ? bytes_get_u16(data + 2 * i) : bytes_get_u32(data + 4 * i);
+        largest = token > largest ? token : largest;
+        tokens[i] = (int32_t)token;
+    }
+    if (largest < limit)
+        return 0;
+    uint64_t i = 0;
+    while ((uint32_t)tokens[i] < limit)
+        i++;
+    return bad_token(shard, piece->want_offset + i * width, (uint32_t)tokens[i], limit, err);
+}
+
+static void hand_out_bytes(const struct loader *loader, struct load_slot *slot, uint32_t item,
+                           const struct view_piece *pieces, uint32_t count)
+{
+    struct batch_bytes *bytes = &slot->bytes[(size_t)item * loader->pieces_max];
+    for (uint32_t i = 0; i < count; i++)
+        bytes[i] = (struct batch_bytes){
+            .extension = pieces[i].extension, .data = view_data(&pieces[i]), .bytes = pieces[i].want_bytes};
+    slot->items[item].fields = bytes;
+    slot->items[item].fields_count = count;
+}
+
+int item_decode(struct load_worker *worker, struct load_slot *slot, uint32_t item, const struct shard *shard,
+                struct sample_ref ref, const struct view_piece *pieces, uint32_t count, struct err *err)
+{
+    const struct loader *loader = worker->loader;
+    int status = 0;
+    for (uint32_t i = 0; !status && loader->options.verify && i < count; i++)
+        status = view_verify(&pieces[i], shard, err);
+    if (status)
+        return status;
+    switch (loader->options.decode) {
+    case LOADER_IMAGE:
+        return decode_image(worker, slot, item, shard, ref, pieces, count, err);
+    case LOADER_TOKENS:
+        return decode_tokens(worker, slot, item, shard, &pieces[0], err);
+    case LOADER_BYTES:
+        break;
+    }
+    hand_out_bytes(loader, slot, item, pieces, count);
+    return 0;
+}

@@ -1,0 +1,197 @@
+/*
+ * loader — a dataset in, micro-batches out, in an order that is a pure function of the configuration.
+ *
+ *     struct loader_options options = loader_options_default();
+ *     options.dataset = "shards/dataset.json";
+ *     options.batching = (struct batching){.global = 256, .micro = 32, .ranks = 1};
+ *     loader_open(&options, &loader, err);
+ *     while ((status = loader_next(loader, &batch, err)) == LOADER_BATCH) {
+ *         ... batch->fields ...
+ *         loader_release(loader, batch);
+ *     }
+ *     loader_close(loader);
+ *
+ * How it works: the order is known, so a reader thread plans ahead: for each coming micro-batch that this rank owns it looks up
+ * the samples, turns them into ranges, merges near ones and submits them to the I/O engine, deep; workers verify, decode and
+ * lay out what has arrived straight into the batch's buffer; the consumer takes batches in order. Everything
+ * that is read or decoded ahead lives in rings that are sized once, by memory_bytes; nothing is allocated afterwards.
+ *
+ * Two views of a dataset: **members** (a sample is the members of one key) and **windows** of text (a sample is block + 1
+ * tokens of a token member, stride block).
+ *
+ * Threads: the calls below come from one thread, the consumer's. The library prints nothing and handles no signals.
+ */
+#ifndef MILLRACE_LOADER_LOADER_H
+#define MILLRACE_LOADER_LOADER_H
+
+#include "base/dtype.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "device/device.h"
+#include "image/crop.h"
+#include "io/io.h"
+#include "sampler/sampler.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct loader;
+
+/* What a batch holds. */
+enum loader_decode {
+    LOADER_BYTES, /* fields as they are stored: see batch_item */
+    LOADER_IMAGE, /* "image": U8 [items, height, width, 3]; "label": I32 [items], -1 where a sample has no cls */
+    LOADER_TOKENS, /* "tokens": I32 [items, block + 1] */
+};
+
+enum loader_bad_policy {
+    LOADER_BAD_STOP,       /* the first bad sample is an error */
+    LOADER_BAD_SUBSTITUTE, /* a deterministic other sample takes its place; it is logged, counted, listed */
+};
+
+/* Immutable after open; texts are copied. */
+struct loader_options {
+    const char *dataset;   /* dataset.json or its folder */
+    struct io *io;         /* NULL: the loader opens the backend that the path needs */
+    struct device *device; /* batch buffers are its pinned memory; NULL: the cpu's */
+
+    /* The order; zeros are resolved (see order_params_resolve). samples is filled in. */
+    enum order_kind order;
+    uint64_t seed, lanes, window, run;
+    uint32_t epoch;              /* the first */
+    uint64_t position;           /* within it: resume by giving what the cursor says */
+    uint64_t once, order_digest; /* the digests so far, from the cursor */
+    uint64_t positions_max;      /* stop after so many global positions; 0: no limit */
+    uint64_t epochs_max;         /* stop after so many epochs; 0: never */
+    bool
+        drop_tail; /* training: a step that the epoch's end would cut short is left out; else micro-batch j has the items below N */
+
+    struct batching batching;
+
+    enum loader_decode decode;
+    struct {
+        const char *field; /* extension, "jpg" */
+        uint32_t width, height;
+        struct crop_options crop;
+    } image;
+    struct {
+        const char *field; /* extension, "npy" */
+        uint32_t block;    /* tokens of an input; a sample has one more */
+    } text;
+
+    enum loader_bad_policy bad_policy;
+    double bad_fraction_max; /* of the samples delivered so far (and at least one): more end the run */
+    bool verify;             /* CRCs of what was read; on by default */
+
+    unsigned workers;       /* decoding threads; 0: one a CPU */
+    uint64_t memory_bytes;  /* for batch buffers, read-ahead and scratch together */
+    unsigned batches_ahead; /* at most so many micro-batches in the making; 0: as memory allows, 64 at most */
+    const struct log *log;
+};
+
+struct loader_options loader_options_default(void);
+
+int loader_open(const struct loader_options *options, struct loader **ret_loader, struct err *err);
+/* Cancels what is under way, joins all threads. Batches not released become invalid. NULL is fine. */
+void loader_close(struct loader *loader);
+
+enum { BATCH_FIELDS_MAX = 8 };
+
+/* One array of a batch; usable from any language. */
+struct batch_field {
+    const char *name;
+    enum dtype dtype;
+    uint32_t rank; /* dimensions */
+    uint64_t shape[4];
+    int64_t stride_bytes[4];
+    void *data;
+    struct device *device; /* where data lies; NULL: host memory */
+};
+
+/* One stored field of one sample (LOADER_BYTES). */
+struct batch_bytes {
+    const char *extension;
+    const void *data;
+    uint64_t bytes;
+};
+
+struct batch_item {
+    uint64_t position;     /* within the epoch */
+    struct sample_ref ref; /* as the order says, also where another sample was substituted */
+    const char *key;       /* not NUL-terminated; for windows the member's */
+    uint32_t key_bytes;
+    int64_t window; /* number of the window within its member, -1 for members */
+    bool substituted;
+    const struct batch_bytes *fields; /* LOADER_BYTES: fields_count of them */
+    uint32_t fields_count;
+};
+
+/* Belongs to the consumer until it is released; immutable for it. */
+struct batch {
+    uint32_t epoch;
+    uint64_t step;        /* within the epoch */
+    uint64_t micro;       /* j, of the step's M */
+    bool last_of_step;    /* the last micro-batch that this rank owns of this step */
+    uint32_t items_count; /* b, fewer only at the end of an epoch whose tail is kept; 0 is possible there */
+    const struct batch_item *items;
+    struct batch_field fields[BATCH_FIELDS_MAX];
+    uint32_t fields_count;
+};
+
+/* LOADER_BATCH: *ret_batch is the next micro-batch; blocks until it is ready. LOADER_END: nothing is left. Else -errno: a bad
+ * sample under LOADER_BAD_STOP, too many of them, I/O; the loader then only closes. */
+enum { LOADER_END = 0, LOADER_BATCH = 1 };
+int loader_next(struct loader *loader, const struct batch **ret_batch, struct err *err);
+/* True where loader_next would not block. */
+bool loader_ready(struct loader *loader);
+/* Gives the batch's memory back. In the order that they came. */
+void loader_release(struct loader *loader, const struct batch *batch);
+
+/* The cursor after everything up to and including the last *step* whose micro-batches were all taken by loader_next: what a
+ * checkpoint stores. The digests cover the items of this rank's micro-batches; sums over ranks give the whole. */
+struct cursor loader_cursor(const struct loader *loader);
+
+/* What the order was resolved to, and the size of things. */
+struct loader_shape {
+    struct order_params order;
+    uint64_t fingerprint;
+    uint64_t samples; /* an epoch: members or windows */
+    uint64_t steps;   /* an epoch, of the global batch: dropped tail not counted */
+    uint64_t classes_count;
+    uint32_t vocabulary;   /* text: token ids are below it */
+    uint64_t memory_bytes; /* what was taken of the budget */
+    const char *engine;    /* of io */
+};
+struct loader_shape loader_shape(const struct loader *loader);
+
+enum loader_stage {
+    LOADER_STAGE_READ,
+    LOADER_STAGE_DECODE,
+    LOADER_STAGE_COPY,
+    LOADER_STAGE_CONSUMER,
+    LOADER_STAGE_COUNT
+};
+const char *loader_stage_name(enum loader_stage stage);
+
+struct loader_stats {
+    uint64_t samples_count, batches_count;
+    uint64_t read_bytes, reads_count; /* from the engine: merged, with what verifying needs */
+    uint64_t bad_samples_count, jpeg_warnings_count;
+    uint64_t ahead_count;   /* micro-batches being read or decoded now, or ready and not yet taken */
+    uint64_t wait_ns;       /* loader_next blocked so long */
+    uint64_t decode_cpu_ns; /* of all workers */
+    uint64_t stage_ns[LOADER_STAGE_COUNT]; /* how long each stage was the one that the rest waited for */
+    enum loader_stage limit;               /* the largest of these */
+};
+struct loader_stats loader_stats(const struct loader *loader);
+
+/* Bad samples so far: the first LOADER_QUARANTINE_MAX of them, oldest first. The texts live as long as the loader. */
+enum { LOADER_QUARANTINE_MAX = 1024 };
+struct loader_bad_sample {
+    struct sample_ref ref;
+    uint64_t substitute; /* the sample that took its place */
+    const char *reason;
+};
+uint64_t loader_quarantine(const struct loader *loader, const struct loader_bad_sample **ret_list);
+
+#endif

@@ -1,0 +1,388 @@
+/*
+ * read_stage — one thread that plans ahead and reads: micro-batches become ranges, near ones merge, and as many are under way
+ * as ring and queue take.
+ *
+ * It stands still for three reasons: no slot is free, the ring is full, or all is planned. While reads are under way it waits for them, else
+ * for room. Where no room can ever come (a micro-batch larger than the ring, a consumer that waits while it holds all),
+ * it ends the run with an error instead.
+ */
+#include "loader/state.h"
+
+#include "base/bytes.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SUBMIT_MAX = 64, /* reads prepared under one lock */
+    POLL_MS = 20,    /* while blocked with reads under way: how soon new room, or the end, is noticed */
+};
+
+static const uint8_t no_bytes[1]; /* where the data of empty fields is */
+
+/* ---- From a micro-batch to chunks. ---- */
+
+static bool order_is_less(const struct load_order *a, const struct load_order *b)
+{
+    if (a->shard != b->shard)
+        return a->shard < b->shard;
+    return a->offset != b->offset ? a->offset < b->offset : a->piece < b->piece;
+}
+
+static void sift_down(struct load_order *list, uint32_t root, uint32_t count)
+{
+    for (uint64_t child; (child = 2 * (uint64_t)root + 1) < count; root = (uint32_t)child) {
+        if (child + 1 < count && order_is_less(&list[child], &list[child + 1]))
+            child++;
+        if (!order_is_less(&list[root], &list[child]))
+            return;
+        struct load_order swapped = list[root];
+        list[root] = list[child];
+        list[child] = swapped;
+    }
+}
+
+/* Heapsort, since qsort may allocate. */
+static void sort_order(struct load_order *list, uint32_t count)
+{
+    for (uint32_t root = count / 2; root-- > 0;)
+        sift_down(list, root, count);
+    for (uint32_t last = count; last-- > 1;) {
+        struct load_order swapped = list[0];
+        list[0] = list[last];
+        list[last] = swapped;
+        sift_down(list, 0, last);
+    }
+}
+
+/* Groups the sorted pieces into reads. */
+static void make_chunks(struct load_slot *slot)
+{
+    struct load_chunk *chunk = NULL;
+    uint64_t chunk_shard = 0, chunk_end = 0;
+    for (uint32_t i = 0; i < slot->sorted_count; i++) {
+        const struct load_order *order = &slot->sorted[i];
+        struct load_piece *piece = &slot->pieces[order->piece];
+        uint64_t begin = order->offset, end = begin + piece->view.read_bytes;
+        bool joins = chunk && chunk_shard == order->shard && begin <= chunk_end + LOADER_MERGE_GAP_BYTES &&
+                     (begin < chunk_end || end - chunk->request.offset <= LOADER_CHUNK_BYTES_MAX);
+        if (!joins) {
+            chunk = &slot->chunks[slot->chunks_count++];
+            *chunk = (struct load_chunk){.slot = slot, .first_piece = i};
+            chunk->request = (struct io_request){.kind = IO_READ, .offset = begin, .user = chunk};
+            chunk->request.file = slot->loads[piece->item].shard->file;
+            chunk_shard = order->shard;
+            chunk_end = begin;
+        }
+        chunk_end = end > chunk_end ? end : chunk_end;
+        chunk->request.bytes = chunk_end - chunk->request.offset;
+        chunk->pieces_count++;
+        chunk->users++;
+        piece->chunk = slot->chunks_count - 1;
+    }
+    slot->chunks_left = slot->chunks_count;
+}
+
+/* The sample's shard, key and pieces. A failure that is ours ends the run; others make the sample bad. */
+static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i, struct err *err)
+{
+    struct load_item *load = &slot->loads[i];
+    struct batch_item *item = &slot->items[i];
+    load->place = view_locate(loader->view, item->ref.sample);
+    item->window = load->place.window;
+    int status = shard_cache_get(loader->cache, load->place.shard, &load->shard, err);
+    if (status) {
+        load->shard = NULL;
+        return status;
+    }
+    item->key = shard_index_key(load->shard->index, load->place.member, &item->key_bytes);
+    struct load_piece *pieces = &slot->pieces[(size_t)i * loader->pieces_max];
+    struct view_piece views[SHARD_FIELDS_MAX];
+    uint32_t count;
+    status = view_pieces(loader->view, load->shard, load->place, views, &count, err);
+    if (status)
+        return status;
+    load->pieces_count = count;
+    for (uint32_t k = 0; k < count; k++) {
+        pieces[k] = (struct load_piece){.view = views[k], .item = i};
+        pieces[k].view.data = no_bytes;
+        if (views[k].read_bytes == 0)
+            continue;
+        load->pending++;
+        slot->sorted[slot->sorted_count++] =
+            (struct load_order){.shard = load->place.shard,
+                                .offset = views[k].read_offset,
+                                .piece = (uint32_t)(i * loader->pieces_max + k)};
+    }
+    return 0;
+}
+
+static int plan_items_of(struct loader *loader, struct load_slot *slot, uint64_t first, uint64_t stride,
+                         struct err *err)
+{
+    for (uint32_t i = 0; i < slot->batch.items_count; i++) {
+        struct batch_item *item = &slot->items[i];
+        item->position = first + i * stride;
+        item->ref = sampler_at(loader->sampler, slot->micro.epoch, item->position);
+        slot->once += digest_once_term(item->ref);
+        slot->order += digest_order_term(slot->micro.epoch, item->position, item->ref);
+        struct err why = {0};
+        int status = plan_item(loader, slot, i, &why);
+        if (status && item_failure_is_ours(status)) {
+            *err = why;
+            return status;
+        }
+        if (status)
+            slot_note_bad(slot, i, &why);
+    }
+    return 0;
+}
+
+/* With mutex: the run ends at this slot. */
+static void end_run(struct loader *loader, struct load_slot *slot, const struct err *why)
+{
+    slot_fail(slot, 0, why);
+    loader->plan_ended = true;
+    slot_set_ready(loader, slot);
+}
+
+/* With mutex: what needs no reading can be decoded at once. */
+static void add_complete_items(struct loader *loader, struct load_slot *slot)
+{
+    if (slot->chunks_left == 0)
+        slot->read_done_ns = clock_now_ns();
+    for (uint32_t i = 0; i < slot->batch.items_count; i++)
+        if (slot->loads[i].pending == 0)
+            decode_stage_add(loader, slot, i);
+    if (slot->batch.items_count == 0)
+        slot_set_ready(loader, slot);
+}
+
+/* Begins the next micro-batch. NULL: none is free, or all is planned, or it could not be begun and the run ends. */
+static struct load_slot *begin_slot(struct loader *loader)
+{
+    pthread_mutex_lock(&loader->mutex);
+    bool is_free = loader->planned - loader->released < loader->slots_count;
+    loader->reader_block = loader->plan_ended ? LOAD_DONE : is_free ? LOAD_RUNS : LOAD_NO_SLOT;
+    enum load_block block = loader->reader_block;
+    stats_update_full(loader);
+    pthread_mutex_unlock(&loader->mutex);
+    if (block != LOAD_RUNS)
+        return NULL;
+    struct plan_micro micro;
+    if (!plan_next(&loader->plan, &micro)) {
+        pthread_mutex_lock(&loader->mutex);
+        loader->plan_ended = true;
+        loader->reader_block = LOAD_DONE;
+        if (loader->consumer_waits)
+            pthread_cond_signal(&loader->consumer_wake);
+        pthread_mutex_unlock(&loader->mutex);
+        return NULL;
+    }
+    struct load_slot *slot = loader_slot(loader, loader->planned);
+    uint64_t first, stride;
+    uint32_t items = plan_items(&loader->plan, &micro, &first, &stride);
+    slot_begin(loader, slot, &micro, items);
+    struct err err;
+    int status = plan_items_of(loader, slot, first, stride, &err);
+    if (!status) {
+        sort_order(slot->sorted, slot->sorted_count);
+        make_chunks(slot);
+    }
+    pthread_mutex_lock(&loader->mutex);
+    loader->planned++;
+    if (status)
+        end_run(loader, slot, &err);
+    else
+        add_complete_items(loader, slot);
+    pthread_mutex_unlock(&loader->mutex);
+    return status ? NULL : slot;
+}
+
+/* ---- Reading. ---- */
+
+static void note_short_read(struct load_slot *slot, const struct load_piece *piece, ssize_t result)
+{
+    const struct load_item *load = &slot->loads[piece->item];
+    struct err why = {0};
+    if (load->is_bad)
+        return;
+    if (result < 0)
+        err_errno(&why, (int)result, "could not read the shard");
+    else
+        err_set(&why, -ENODATA, "the shard ends too early");
+    err_at(&why, load->shard->path, (int64_t)piece->view.read_offset);
+    slot_note_bad(slot, piece->item, &why);
+}
+
+/* With mutex. */
+static void complete_chunk(struct loader *loader, struct load_chunk *chunk, uint64_t now_ns)
+{
+    struct load_slot *slot = chunk->slot;
+    uint64_t got = chunk->request.result > 0 ? (uint64_t)chunk->request.result : 0;
+    loader->stats.read_bytes += got;
+    loader->stats.reads_count++;
+    for (uint32_t i = chunk->first_piece; i < chunk->first_piece + chunk->pieces_count; i++) {
+        struct load_piece *piece = &slot->pieces[slot->sorted[i].piece];
+        uint64_t begin = piece->view.read_offset - chunk->request.offset;
+        piece->view.data = (const uint8_t *)chunk->request.data + begin;
+        if (begin + piece->view.read_bytes > got)
+            note_short_read(slot, piece, chunk->request.result);
+        if (--slot->loads[piece->item].pending == 0)
+            decode_stage_add(loader, slot, piece->item);
+    }
+    if (--slot->chunks_left == 0)
+        slot->read_done_ns = now_ns;
+}
+
+static void reap(struct loader *loader, unsigned least, int timeout_ms)
+{
+    int count = loader->io->ops->reap(loader->queue, loader->reaped, LOADER_QUEUE_DEPTH, least, timeout_ms);
+    if (count <= 0)
+        return;
+    uint64_t now_ns = clock_now_ns();
+    loader->in_flight -= (uint32_t)count;
+    pthread_mutex_lock(&loader->mutex);
+    for (int i = 0; i < count; i++)
+        complete_chunk(loader, loader->reaped[i]->user, now_ns);
+    pthread_mutex_unlock(&loader->mutex);
+}
+
+/* Hands the requests to the engine; those that it refuses are complete with its error. */
+static void submit(struct loader *loader, struct io_request *const *requests, unsigned count)
+{
+    unsigned done = 0;
+    while (done < count) {
+        int taken = loader->io->ops->submit(loader->queue, requests + done, count - done);
+        if (taken > 0) {
+            done += (unsigned)taken;
+            loader->in_flight += (uint32_t)taken;
+        } else if (taken == 0 && loader->in_flight > 0) {
+            reap(loader, 1, POLL_MS);
+        } else {
+            pthread_mutex_lock(&loader->mutex);
+            for (; done < count; done++) {
+                requests[done]->result = taken < 0 ? taken : -EBUSY;
+                complete_chunk(loader, requests[done]->user, clock_now_ns());
+            }
+            pthread_mutex_unlock(&loader->mutex);
+        }
+    }
+}
+
+/* Issues the slot's chunks as far as ring and queue take them; true when all are issued. */
+static bool issue_chunks(struct loader *loader, struct load_slot *slot)
+{
+    struct io_request *requests[SUBMIT_MAX];
+    while (slot->chunks_issued < slot->chunks_count && loader->in_flight < LOADER_QUEUE_DEPTH) {
+        unsigned count = 0, most = (unsigned)bytes_min(SUBMIT_MAX, LOADER_QUEUE_DEPTH - loader->in_flight);
+        pthread_mutex_lock(&loader->mutex);
+        loader->reader_block = LOAD_RUNS;
+        while (count < most && slot->chunks_issued < slot->chunks_count) {
+            struct load_chunk *chunk = &slot->chunks[slot->chunks_issued];
+            struct io_request *request = &chunk->request;
+            request->data = ring_take(&loader->ring, request->bytes, request->offset, &chunk->ring_entry);
+            if (!request->data) {
+                loader->reader_block = LOAD_NO_RING;
+                loader->ring_seen = loader->ring.first_entry;
+                break;
+            }
+            requests[count++] = request;
+            slot->chunks_issued++;
+        }
+        stats_update_full(loader);
+        pthread_mutex_unlock(&loader->mutex);
+        if (count == 0)
+            return false;
+        submit(loader, requests, count);
+    }
+    return slot->chunks_issued == slot->chunks_count;
+}
+
+/* ---- Waiting. ---- */
+
+void read_stage_wake(struct loader *loader)
+{
+    if (loader->reader_waits)
+        pthread_cond_signal(&loader->reader_wake);
+}
+
+/* With mutex and no reads under way: true where no room for the slot's next chunk can ever come. */
+static bool is_stuck(const struct loader *loader)
+{
+    if (loader->work_first != loader->work_next || loader->decoding > 0)
+        return false; /* workers will give memory back */
+    if (loader->options.decode != LOADER_BYTES)
+        return true;
+    uint64_t current = loader->planned - 1;
+    return loader->released == current || (loader->consumer_waits && loader->taken == current);
+}
+
+static void describe_stuck(const struct loader *loader, const struct load_slot *slot, struct err *err)
+{
+    const struct load_chunk *chunk = &slot->chunks[slot->chunks_issued];
+    const struct load_piece *piece = &slot->pieces[slot->sorted[chunk->first_piece].piece];
+    bool is_held = loader->options.decode == LOADER_BYTES && loader->taken > loader->released;
+    err_set(err, -ENOBUFS,
+            is_held ? "the batches that the consumer holds fill the loader's memory"
+                    : "a sample or micro-batch does not fit the loader's memory");
+    err_at(err, slot->loads[piece->item].shard->path, (int64_t)chunk->request.offset);
+    err_expected(err, "room for a read of %zu bytes", chunk->request.bytes);
+    err_found(err, "read-ahead of %" PRIu64 " bytes in all", loader->ring.capacity_bytes);
+    err_advise(err, is_held ? "release batches earlier, or give the loader more memory"
+                            : "give the loader more memory, or use a smaller micro-batch");
+}
+
+/* Nothing is under way and nothing can be issued: waits for room, for the end, or ends the run. Returns the slot to go on
+ * with. */
+static struct load_slot *wait_for_room(struct loader *loader, struct load_slot *slot)
+{
+    pthread_mutex_lock(&loader->mutex);
+    while (!loader->stop) {
+        if (!slot && !loader->plan_ended && loader->planned - loader->released < loader->slots_count)
+            break;
+        if (slot && loader->ring.first_entry != loader->ring_seen)
+            break;
+        if (slot && is_stuck(loader)) {
+            struct err err;
+            describe_stuck(loader, slot, &err);
+            end_run(loader, slot, &err);
+            slot = NULL;
+            continue;
+        }
+        loader->reader_waits = true;
+        pthread_cond_wait(&loader->reader_wake, &loader->mutex);
+        loader->reader_waits = false;
+    }
+    pthread_mutex_unlock(&loader->mutex);
+    return slot;
+}
+
+static bool must_stop(struct loader *loader)
+{
+    pthread_mutex_lock(&loader->mutex);
+    bool stop = loader->stop;
+    pthread_mutex_unlock(&loader->mutex);
+    return stop;
+}
+
+void *read_stage_main(void *argument)
+{
+    struct loader *loader = argument;
+    struct load_slot *slot = NULL;
+    while (!must_stop(loader)) {
+        if (!slot)
+            slot = begin_slot(loader);
+        bool issued = slot && issue_chunks(loader, slot);
+        if (issued)
+            slot = NULL;
+        if (loader->in_flight > 0)
+            reap(loader, issued ? 0 : 1, issued ? 0 : POLL_MS);
+        else if (!issued)
+            slot = wait_for_room(loader, slot);
+    }
+    return NULL;
+}

@@ -1,0 +1,158 @@
+/*
+ * shard_cache — see shard_cache.h.
+ */
+#include "loader/shard_cache.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+struct cache_entry {
+    struct shard *shard;
+    struct err *failure; /* why it can not be opened; owned */
+    uint64_t last_used;
+    uint32_t users;
+};
+
+struct shard_cache {
+    struct io *io;
+    const struct dataset *dataset;
+    pthread_mutex_t mutex; /* guards all that follows; taken after no other */
+    uint64_t clock;
+    uint32_t open_count, open_max;
+    uint32_t *list;               /* which are open, open_count of them, in no order */
+    struct cache_entry entries[]; /* one a shard */
+};
+
+static uint32_t choose_open_max(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur / 2 > SHARDS_OPEN_MAX)
+        return SHARDS_OPEN_MAX;
+    return limit.rlim_cur / 2 < SHARDS_OPEN_LEAST ? SHARDS_OPEN_LEAST : (uint32_t)(limit.rlim_cur / 2);
+}
+
+int shard_cache_open(struct io *io, const struct dataset *dataset, struct shard_cache **ret_cache,
+                     struct err *err)
+{
+    uint64_t shards = dataset->shards_count;
+    struct shard_cache *cache = calloc(1, sizeof *cache + shards * sizeof cache->entries[0]);
+    uint32_t *list = calloc(shards ? shards : 1, sizeof *list);
+    if (!cache || !list) {
+        free(list);
+        free(cache);
+        return err_set(err, -ENOMEM, "out of memory for a table of %" PRIu64 " shards", shards);
+    }
+    cache->io = io;
+    cache->dataset = dataset;
+    cache->list = list;
+    cache->open_max = choose_open_max();
+    pthread_mutex_init(&cache->mutex, NULL);
+    *ret_cache = cache;
+    return 0;
+}
+
+void shard_cache_close(struct shard_cache *cache)
+{
+    if (!cache)
+        return;
+    for (uint64_t i = 0; i < cache->dataset->shards_count; i++) {
+        assert(cache->entries[i].users == 0);
+        shard_close(cache->entries[i].shard);
+        free(cache->entries[i].failure);
+    }
+    pthread_mutex_destroy(&cache->mutex);
+    free(cache->list);
+    free(cache);
+}
+
+/* Closes the shard that was not used for longest, if there is one that nobody uses. */
+static void close_oldest(struct shard_cache *cache)
+{
+    uint32_t oldest = cache->open_count;
+    for (uint32_t i = 0; i < cache->open_count; i++) {
+        const struct cache_entry *entry = &cache->entries[cache->list[i]];
+        bool is_older =
+            oldest == cache->open_count || entry->last_used < cache->entries[cache->list[oldest]].last_used;
+        if (entry->users == 0 && is_older)
+            oldest = i;
+    }
+    if (oldest == cache->open_count)
+        return;
+    struct cache_entry *entry = &cache->entries[cache->list[oldest]];
+    shard_close(entry->shard);
+    entry->shard = NULL;
+    cache->list[oldest] = cache->list[--cache->open_count];
+}
+
+static int check_against_list(const struct shard *shard, const struct dataset_shard *listed, struct err *err)
+{
+    if (shard->trailer.samples == listed->samples && shard->trailer.index_crc32c == listed->index_crc32c)
+        return 0;
+    err_set(err, -EBADMSG, "shard is not the one that dataset.json lists");
+    err_at(err, shard->path, (int64_t)shard->trailer.index_offset);
+    err_expected(err, "%" PRIu64 " samples, index CRC %08" PRIx32, listed->samples, listed->index_crc32c);
+    err_found(err, "%" PRIu64 " samples, index CRC %08" PRIx32, shard->trailer.samples,
+              shard->trailer.index_crc32c);
+    err_advise(err, "convert the dataset again, or copy all of its shards");
+    return -EBADMSG;
+}
+
+static int open_entry(struct shard_cache *cache, uint64_t shard, struct err *err)
+{
+    struct cache_entry *entry = &cache->entries[shard];
+    struct shard *opened = NULL;
+    struct err own = {0};
+    char path[IO_PATH_BYTES_MAX];
+    if (cache->open_count >= cache->open_max)
+        close_oldest(cache);
+    int status = dataset_shard_path(cache->dataset, shard, path, &own);
+    if (!status)
+        status = shard_open(cache->io, path, &opened, &own);
+    if (!status)
+        status = check_against_list(opened, &cache->dataset->shards[shard], &own);
+    if (status) {
+        shard_close(opened);
+        entry->failure = malloc(sizeof *entry->failure);
+        if (entry->failure)
+            *entry->failure = own;
+        if (err)
+            *err = own;
+        return status;
+    }
+    entry->shard = opened;
+    cache->list[cache->open_count++] = (uint32_t)shard;
+    return 0;
+}
+
+int shard_cache_get(struct shard_cache *cache, uint64_t shard, struct shard **ret_shard, struct err *err)
+{
+    int status = 0;
+    pthread_mutex_lock(&cache->mutex);
+    struct cache_entry *entry = &cache->entries[shard];
+    if (entry->failure) {
+        status = entry->failure->code;
+        if (err)
+            *err = *entry->failure;
+    } else if (!entry->shard) {
+        status = open_entry(cache, shard, err);
+    }
+    if (!status) {
+        entry->users++;
+        entry->last_used = ++cache->clock;
+        *ret_shard = entry->shard;
+    }
+    pthread_mutex_unlock(&cache->mutex);
+    return status;
+}
+
+void shard_cache_put(struct shard_cache *cache, uint64_t shard)
+{
+    pthread_mutex_lock(&cache->mutex);
+    assert(cache->entries[shard].users > 0);
+    cache->entries[shard].users--;
+    pthread_mutex_unlock(&cache->mutex);
+}

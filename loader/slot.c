@@ -1,0 +1,114 @@
+/*
+ * slot — one micro-batch on its way from the plan to the consumer and back.
+ */
+#include "loader/state.h"
+
+#include "base/bytes.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct dtype_of_field {
+    const char *name;
+    enum dtype dtype;
+} images_field = {"image", DTYPE_U8}, labels_field = {"label", DTYPE_I32},
+  tokens_field = {"tokens", DTYPE_I32};
+
+/* Adds a dense array of the batch. */
+static void add_field(struct batch *batch, struct dtype_of_field of, void *data, uint32_t rank,
+                      const uint64_t shape[4])
+{
+    struct batch_field *field = &batch->fields[batch->fields_count++];
+    *field = (struct batch_field){.name = of.name, .dtype = of.dtype, .rank = rank, .data = data};
+    int64_t stride = (int64_t)dtype_bytes(of.dtype);
+    for (uint32_t i = rank; i-- > 0;) {
+        field->shape[i] = shape[i];
+        field->stride_bytes[i] = stride;
+        stride *= (int64_t)shape[i];
+    }
+}
+
+static void add_fields(const struct loader *loader, struct load_slot *slot)
+{
+    const struct loader_options *options = &loader->options;
+    uint64_t items = slot->batch.items_count;
+    if (options->decode == LOADER_IMAGE) {
+        uint64_t height = options->image.height, width = options->image.width;
+        uint8_t *labels = slot->memory + loader->slot_bytes - options->batching.micro * 4;
+        add_field(&slot->batch, images_field, slot->memory, 4, (uint64_t[4]){items, height, width, 3});
+        add_field(&slot->batch, labels_field, labels, 1, (uint64_t[4]){items});
+    } else if (options->decode == LOADER_TOKENS) {
+        add_field(&slot->batch, tokens_field, slot->memory, 2,
+                  (uint64_t[4]){items, (uint64_t)options->text.block + 1});
+    }
+}
+
+void slot_begin(struct loader *loader, struct load_slot *slot, const struct plan_micro *micro,
+                uint32_t items_count)
+{
+    slot->micro = *micro;
+    slot->once = slot->order = 0;
+    slot->sorted_count = slot->chunks_count = slot->chunks_issued = slot->chunks_left = 0;
+    slot->items_left = items_count;
+    slot->read_done_ns = 0;
+    slot->is_ready = false;
+    slot->failed_item = UINT32_MAX;
+    slot->batch = (struct batch){.epoch = micro->epoch,
+                                 .step = micro->step,
+                                 .micro = micro->micro,
+                                 .last_of_step = micro->last_of_step,
+                                 .items_count = items_count,
+                                 .items = slot->items};
+    memset(slot->items, 0, items_count * sizeof slot->items[0]);
+    memset(slot->loads, 0, items_count * sizeof slot->loads[0]);
+    add_fields(loader, slot);
+}
+
+void slot_clear(struct loader *loader, struct load_slot *slot)
+{
+    for (uint32_t i = 0; i < slot->batch.items_count; i++) {
+        struct load_item *load = &slot->loads[i];
+        if (load->shard)
+            shard_cache_put(loader->cache, load->place.shard);
+        if (load->other)
+            shard_cache_put(loader->cache, load->other_number);
+        free(load->owned);
+        load->shard = load->other = NULL;
+        load->owned = NULL;
+    }
+    slot->batch.items_count = 0;
+}
+
+/* "WHAT: expected X, found Y", cut to fit. */
+void slot_note_bad(struct load_slot *slot, uint32_t item, const struct err *why)
+{
+    struct load_item *load = &slot->loads[item];
+    bool has_both = why->expected[0] && why->found[0];
+    load->is_bad = true;
+    load->bad_offset = why->offset;
+    int bytes = snprintf(load->reason, sizeof load->reason, "%s%s%.80s%s%.80s", why->what,
+                         has_both ? ": expected " : "", has_both ? why->expected : "",
+                         has_both ? ", found " : "", has_both ? why->found : "");
+    if (bytes >= (int)sizeof load->reason)
+        memcpy(load->reason + sizeof load->reason - 4, "...", 4);
+}
+
+void slot_fail(struct load_slot *slot, uint32_t item, const struct err *why)
+{
+    if (item >= slot->failed_item)
+        return;
+    slot->failed_item = item;
+    slot->err = *why;
+}
+
+void slot_set_ready(struct loader *loader, struct load_slot *slot)
+{
+    slot->is_ready = true;
+    loader->ready++;
+    if (loader->consumer_waits && slot == loader_slot(loader, loader->taken))
+        pthread_cond_signal(&loader->consumer_wake);
+    stats_update_full(loader);
+}

@@ -1,0 +1,217 @@
+/*
+ * state — what the stages of a loader share.
+ *
+ *     plan -> [reader] slot: items, pieces, chunks -> io queue -> ready items -> [workers] -> batch -> consumer
+ *
+ * A slot is a micro-batch in the making, and then the batch that the consumer holds. Slots are used in turn: micro-batch number n
+ * of this loader lives in slot n mod slots_count. A chunk is one read: neighbouring pieces of a slot in one range of the ring.
+ *
+ * Who may touch a slot:   reader: from when it is free until its items are ready      worker: an item, from when it is taken
+ * from the ready items until it is finished      consumer: from delivery to release. Hand-overs happen under `mutex`.
+ *
+ * Locks: `mutex` guards what is marked G below. The shard cache's own mutex is never held together with it.
+ */
+#ifndef MILLRACE_LOADER_STATE_H
+#define MILLRACE_LOADER_STATE_H
+
+#include "image/pipeline.h"
+#include "loader/loader.h"
+#include "loader/plan.h"
+#include "loader/ring.h"
+#include "loader/shard_cache.h"
+#include "loader/view.h"
+
+#include <pthread.h>
+
+enum {
+    LOADER_SLOTS_MAX = 64,
+    LOADER_SLOTS_LEAST = 2,
+    LOADER_WORKERS_MAX = 256,
+    LOADER_MICRO_MAX = 1 << 19,        /* samples of a micro-batch: counts of pieces and slots fit 32 bits */
+    LOADER_QUEUE_DEPTH = 256,          /* reads under way */
+    LOADER_MERGE_GAP_BYTES = 64 << 10, /* pieces nearer than this are read together */
+    LOADER_CHUNK_BYTES_MAX = 1 << 20,  /* no merging beyond it */
+    LOADER_SUBSTITUTES_MAX = 8,        /* candidates tried for a bad sample */
+    LOADER_REASON_BYTES = 192,
+    LOADER_GROUP_ITEMS = 16, /* small items that a worker takes at once */
+};
+
+/* One read, and where it lands. */
+struct load_chunk {
+    struct io_request request;
+    struct load_slot *slot;
+    uint64_t ring_entry;
+    uint32_t first_piece, pieces_count; /* in the slot's sorted list */
+    uint32_t users;                     /* G: pieces whose items are not finished */
+};
+
+struct load_piece {
+    struct view_piece view;
+    uint32_t item, chunk;
+};
+
+/* An entry of the slot's pieces in the order of reading. */
+struct load_order {
+    uint64_t shard, offset;
+    uint32_t piece;
+};
+
+/* The loader's side of a batch_item. */
+struct load_item {
+    struct view_place place;
+    struct shard *shard;   /* in use until the slot is released; NULL where it can't be opened */
+    struct shard *other;   /* the substitute's, likewise (LOADER_BYTES: its data is handed out) */
+    uint64_t other_number; /* of that shard */
+    uint32_t pieces_count;
+    uint32_t pending; /* G: pieces not yet read */
+    bool is_bad;
+    uint64_t substitute;
+    uint8_t *owned; /* LOADER_BYTES: memory of a substitute's data */
+    int64_t bad_offset;
+    char reason[LOADER_REASON_BYTES];
+};
+
+struct load_slot {
+    struct batch batch;
+    struct plan_micro micro;
+    uint64_t once, order; /* sums of the items' terms */
+    uint8_t *memory;      /* of the batch's arrays: pinned */
+    struct batch_item *items;
+    struct batch_bytes *bytes; /* LOADER_BYTES: pieces_max an item */
+    struct load_item *loads;
+    struct load_piece *pieces; /* pieces_max an item */
+    struct load_order *sorted;
+    uint32_t sorted_count;
+    struct load_chunk *chunks;
+    uint32_t chunks_count, chunks_issued;
+    uint32_t chunks_left;  /* G: not yet read */
+    uint32_t items_left;   /* G: not yet decoded */
+    uint64_t read_done_ns; /* G: when the last of its bytes came; 0: not yet */
+    bool is_ready;         /* G */
+    uint32_t failed_item;  /* G: the first item that ends the run; UINT32_MAX: none */
+    struct err err;        /* G: of that item, or of the slot as a whole */
+};
+
+/* An item that is read and waits for a worker. */
+struct load_work {
+    struct load_slot *slot;
+    uint32_t item;
+};
+
+struct load_worker {
+    struct loader *loader;
+    pthread_t thread;
+    pthread_cond_t
+        wake;       /* one waiter: signals to several can get lost in glibc before 2.41 (its bug 25847) */
+    bool is_asleep; /* G */
+    struct load_worker *next_idle;   /* G */
+    struct image_pipeline *pipeline; /* LOADER_IMAGE */
+    struct io_queue *queue;          /* for substitutes, opened when first needed */
+    struct view_piece *pieces;       /* pieces_max, of a substitute */
+    uint8_t *scratch;                /* a substitute's bytes */
+    uint64_t scratch_bytes;
+};
+
+/* Why the reader can not go on. */
+enum load_block { LOAD_RUNS, LOAD_NO_SLOT, LOAD_NO_RING, LOAD_DONE };
+
+struct loader {
+    /* Immutable after open. */
+    struct loader_options options; /* texts point into the loader */
+    char field[SHARD_EXTENSION_BYTES_MAX];
+    struct io *io, *own_io;
+    struct device *device, *own_device;
+    struct dataset *dataset;
+    struct shard_cache *cache;
+    struct view *view;
+    struct order_params order;
+    uint32_t slots_count, pieces_max, workers_count;
+    uint64_t slot_bytes; /* of the pinned memory of one */
+    void *ring_memory;
+    uint64_t memory_bytes; /* all that was taken */
+    uint32_t group_items;
+
+    /* The reader's. */
+    struct sampler *sampler;
+    struct plan plan;
+    struct io_queue *queue;
+    struct io_request **reaped; /* LOADER_QUEUE_DEPTH */
+    uint32_t in_flight;
+    uint64_t ring_seen; /* the ring's oldest range when it last had no room */
+    pthread_t reader;
+
+    pthread_mutex_t mutex;
+    pthread_cond_t reader_wake, consumer_wake; /* one waiter each */
+    bool stop;                                 /* G */
+    struct ring ring;                          /* G */
+    struct load_slot *slots;
+    uint64_t planned, ready, taken,
+        released;                      /* G: micro-batches that the reader began, that are decoded, that the
+                                                 consumer took and gave back: released <= taken <= ready <= planned */
+    bool plan_ended;                   /* G: the reader will plan no more */
+    enum load_block reader_block;      /* G */
+    bool reader_waits, consumer_waits; /* G */
+    struct load_work *work;            /* G: a ring of work_capacity */
+    uint32_t work_capacity, decoding;  /* G: items that workers hold */
+    uint64_t work_first, work_next;    /* G */
+    struct load_worker *idle;          /* G: a stack */
+    struct load_worker *workers;
+    uint32_t workers_started; /* the consumer's */
+    bool reader_started;
+    uint64_t full_since_ns;    /* G: since when all waits for the consumer; 0: it does not */
+    struct loader_stats stats; /* G */
+
+    /* The consumer's. */
+    int failure; /* what loader_next keeps returning */
+    struct err failure_err;
+    struct cursor cursor;
+    uint64_t once, order_digest;          /* up to the last batch taken */
+    struct loader_bad_sample *quarantine; /* LOADER_QUARANTINE_MAX, texts in reasons */
+    char (*reasons)[LOADER_REASON_BYTES];
+    uint64_t quarantine_count;
+};
+
+static inline struct load_slot *loader_slot(struct loader *loader, uint64_t number)
+{
+    return &loader->slots[number % loader->slots_count];
+}
+
+/* budget.c: slots, ring and scratch within memory_bytes. -ENOMEM, -EINVAL with advice where the budget is too small. */
+int loader_budget_init(struct loader *loader, struct err *err);
+void loader_budget_deinit(struct loader *loader);
+
+/* slot.c */
+/* The batch's items and arrays for items_count samples. */
+void slot_begin(struct loader *loader, struct load_slot *slot, const struct plan_micro *micro,
+                uint32_t items_count);
+/* Gives back all that the slot borrowed: shards, ring, substitutes' memory. */
+void slot_clear(struct loader *loader, struct load_slot *slot);
+/* Notes that an item is bad and why. */
+void slot_note_bad(struct load_slot *slot, uint32_t item, const struct err *why);
+/* With mutex: the item ends the run, unless one before it does. */
+void slot_fail(struct load_slot *slot, uint32_t item, const struct err *why);
+
+/* read_stage.c, decode_stage.c: the threads' mains. */
+void *read_stage_main(void *loader);
+void *decode_stage_main(void *worker);
+/* With mutex: an item has all its bytes (or is bad already) and may be decoded. */
+void decode_stage_add(struct loader *loader, struct load_slot *slot, uint32_t item);
+/* With mutex: the slot is complete. */
+void slot_set_ready(struct loader *loader, struct load_slot *slot);
+/* With mutex: wakes the reader if it waits for room. */
+void read_stage_wake(struct loader *loader);
+
+/* item.c: one sample's bytes into its place of the batch. pieces have their data. -EBADMSG and the like: the sample is bad. */
+int item_decode(struct load_worker *worker, struct load_slot *slot, uint32_t item, const struct shard *shard,
+                struct sample_ref ref, const struct view_piece *pieces, uint32_t count, struct err *err);
+/* substitute.c: finds and decodes another sample in the place of a bad one. */
+int item_substitute(struct load_worker *worker, struct load_slot *slot, uint32_t item, struct err *err);
+/* True where the failure is the process's (memory, files), not the sample's. */
+bool item_failure_is_ours(int status);
+
+/* stats.c, with mutex: has it begun, or ceased, that all waits for the consumer? */
+void stats_update_full(struct loader *loader);
+/* With mutex: the consumer waited for the slot from begin to now. */
+void stats_add_wait(struct loader *loader, const struct load_slot *slot, uint64_t begin_ns, uint64_t end_ns);
+
+#endif

@@ -1,0 +1,68 @@
+/*
+ * stats — what was done, and which stage the others waited for.
+ *
+ * While loader_next blocks, the time until the batch's last bytes came counts for reading and the rest for decoding. While
+ * every micro-batch that fits the memory is decoded and none was given back, the whole loader waits for the consumer.
+ */
+#include "loader/state.h"
+
+#include "base/clock.h"
+
+#include <pthread.h>
+#include <time.h>
+
+const char *loader_stage_name(enum loader_stage stage)
+{
+    static const char *const names[LOADER_STAGE_COUNT] = {"read", "decode", "copy", "consumer"};
+    return names[stage];
+}
+
+void stats_update_full(struct loader *loader)
+{
+    bool is_blocked = loader->reader_block == LOAD_NO_SLOT || loader->reader_block == LOAD_NO_RING;
+    bool is_full = is_blocked && loader->ready == loader->planned && !loader->consumer_waits;
+    if (is_full == (loader->full_since_ns != 0))
+        return;
+    uint64_t now = clock_now_ns();
+    if (!is_full)
+        loader->stats.stage_ns[LOADER_STAGE_CONSUMER] += now - loader->full_since_ns;
+    loader->full_since_ns = is_full ? now : 0;
+}
+
+void stats_add_wait(struct loader *loader, const struct load_slot *slot, uint64_t begin_ns, uint64_t end_ns)
+{
+    uint64_t read_until = end_ns;
+    if (slot && slot->read_done_ns)
+        read_until = slot->read_done_ns < begin_ns ? begin_ns : slot->read_done_ns;
+    if (read_until > end_ns)
+        read_until = end_ns;
+    loader->stats.wait_ns += end_ns - begin_ns;
+    loader->stats.stage_ns[LOADER_STAGE_READ] += read_until - begin_ns;
+    loader->stats.stage_ns[LOADER_STAGE_DECODE] += end_ns - read_until;
+}
+
+static uint64_t thread_cpu_ns(pthread_t thread)
+{
+    clockid_t clock;
+    struct timespec time;
+    if (pthread_getcpuclockid(thread, &clock) || clock_gettime(clock, &time))
+        return 0;
+    return (uint64_t)time.tv_sec * CLOCK_NS_PER_S + (uint64_t)time.tv_nsec;
+}
+
+struct loader_stats loader_stats(const struct loader *loader)
+{
+    struct loader *shared = (struct loader *)(uintptr_t)loader; /* its mutex */
+    pthread_mutex_lock(&shared->mutex);
+    struct loader_stats stats = shared->stats;
+    if (shared->full_since_ns)
+        stats.stage_ns[LOADER_STAGE_CONSUMER] += clock_now_ns() - shared->full_since_ns;
+    pthread_mutex_unlock(&shared->mutex);
+    for (uint32_t i = 0; i < shared->workers_started; i++)
+        stats.decode_cpu_ns += thread_cpu_ns(shared->workers[i].thread);
+    stats.limit = LOADER_STAGE_CONSUMER;
+    for (int i = 0; i < LOADER_STAGE_COUNT; i++)
+        if (stats.stage_ns[i] > stats.stage_ns[stats.limit])
+            stats.limit = (enum loader_stage)i;
+    return stats;
+}

@@ -1,0 +1,107 @@
+/*
+ * substitute — another sample in the place of one that can not be used.
+ *
+ * Which one is a pure function of (seed, dataset, epoch, sample): candidate k is drawn by Philox (docs/order.md), and the
+ * first that can be used is taken, so every run and every rank takes the same. It is read here and now by the worker.
+ */
+#include "loader/state.h"
+
+#include "base/bytes.h"
+#include "base/philox.h"
+#include "io/whole.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* Memory for a candidate's bytes: the worker's own, or the slot's where the batch will point at it. */
+static int reserve(struct load_worker *worker, uint64_t bytes, struct err *err)
+{
+    if (bytes <= worker->scratch_bytes)
+        return 0;
+    free(worker->scratch);
+    worker->scratch = malloc(bytes);
+    worker->scratch_bytes = worker->scratch ? bytes : 0;
+    return worker->scratch ? 0
+                           : err_set(err, -ENOMEM, "out of memory for a sample of %" PRIu64 " bytes", bytes);
+}
+
+static int read_pieces(struct load_worker *worker, const struct shard *shard, uint32_t count, struct err *err)
+{
+    struct loader *loader = worker->loader;
+    uint64_t bytes = 1, at = 0;
+    for (uint32_t i = 0; i < count; i++)
+        bytes += worker->pieces[i].read_bytes;
+    int status = reserve(worker, bytes, err);
+    if (!status && !worker->queue)
+        status = loader->io->ops->queue_open(loader->io, 1, &worker->queue, err);
+    for (uint32_t i = 0; !status && i < count; i++) {
+        struct view_piece *piece = &worker->pieces[i];
+        piece->data = worker->scratch + at;
+        status = io_read_exact(worker->queue, loader->io, shard->file, shard->path, piece->read_offset,
+                               worker->scratch + at, piece->read_bytes, err);
+        at += piece->read_bytes;
+    }
+    pthread_mutex_lock(&loader->mutex);
+    loader->stats.read_bytes += at;
+    loader->stats.reads_count += count;
+    pthread_mutex_unlock(&loader->mutex);
+    return status;
+}
+
+static int try_candidate(struct load_worker *worker, struct load_slot *slot, uint32_t item,
+                         struct sample_ref candidate, struct err *err)
+{
+    struct loader *loader = worker->loader;
+    struct load_item *load = &slot->loads[item];
+    struct view_place place = view_locate(loader->view, candidate.sample);
+    struct shard *shard;
+    uint32_t count = 0;
+    int status = shard_cache_get(loader->cache, place.shard, &shard, err);
+    if (status)
+        return status;
+    status = view_pieces(loader->view, shard, place, worker->pieces, &count, err);
+    if (!status)
+        status = read_pieces(worker, shard, count, err);
+    if (!status)
+        status = item_decode(worker, slot, item, shard, candidate, worker->pieces, count, err);
+    if (status || loader->options.decode != LOADER_BYTES) {
+        shard_cache_put(loader->cache, place.shard);
+        return status;
+    }
+    load->other = shard;
+    load->other_number = place.shard;
+    load->owned = worker->scratch; /* the batch points at it: the worker takes another one next time */
+    worker->scratch = NULL;
+    worker->scratch_bytes = 0;
+    return 0;
+}
+
+int item_substitute(struct load_worker *worker, struct load_slot *slot, uint32_t item, struct err *err)
+{
+    struct loader *loader = worker->loader;
+    struct sample_ref ref = slot->items[item].ref;
+    for (uint32_t k = 0; k < LOADER_SUBSTITUTES_MAX; k++) {
+        struct philox_block block =
+            philox_sample(loader->order.seed, ref.dataset, ref.epoch, ref.sample, PHILOX_SUBSTITUTE, k);
+        struct sample_ref candidate = ref;
+        candidate.sample = ((uint64_t)block.word[0] << 32 | block.word[1]) % loader->order.samples;
+        int status = try_candidate(worker, slot, item, candidate, err);
+        if (!status) {
+            slot->loads[item].substitute = candidate.sample;
+            slot->items[item].substituted = true;
+            return 0;
+        }
+        if (item_failure_is_ours(status))
+            return status;
+    }
+    const struct load_item *load = &slot->loads[item];
+    char path[IO_PATH_BYTES_MAX] = "";
+    dataset_shard_path(loader->dataset, load->place.shard, path, NULL);
+    err_set(err, -EBADMSG, "sample \"%.*s\" can not be used, nor can %d substitutes: %s",
+            (int)bytes_min(slot->items[item].key_bytes, 80),
+            slot->items[item].key ? slot->items[item].key : "", LOADER_SUBSTITUTES_MAX, load->reason);
+    err_at(err, path, load->bad_offset);
+    err_advise(err, "`millrace verify %.160s` names all that is bad", loader->dataset->path);
+    return -EBADMSG;
+}
