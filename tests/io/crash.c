@@ -44,8 +44,9 @@ static int write_folder(struct io *io, const char *text, bool replace)
     struct io_set *set;
     struct io_set_options options = {.path = in_folder("out"), .replace = replace, .owner_id = "me"};
     int status = io->ops->queue_open(io, 4, &queue, NULL);
-    if (!status)
-        status = io->ops->set_begin(io, &options, &set, NULL);
+    if (status)
+        return status;
+    status = io->ops->set_begin(io, &options, &set, NULL);
     if (!status)
         status = put(io, queue, set, "a", text);
     if (!status)
@@ -54,6 +55,7 @@ static int write_folder(struct io *io, const char *text, bool replace)
         status = put(io, queue, set, "manifest", text);
     if (!status)
         status = io->ops->set_publish(set, NULL);
+    io->ops->queue_close(queue);
     return status;
 }
 
