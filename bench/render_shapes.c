@@ -1,9 +1,9 @@
 /*
  * render_shapes — a small labelled set of JPEGs out of nothing: shapes in random colours, places and sizes, under noise.
  *
- *     render-shapes OUT [IMAGES_PER_CLASS [SEED]]         writes OUT/CLASS/0000.jpg ...
+ *     render-shapes [--count IMAGES_PER_CLASS] [--side PIXELS] [--seed N] OUT         writes OUT/CLASS/0000.jpg ...
  *
- * For demonstrations and tests that have no photos at hand. Each picture is a function of (seed, class, number).
+ * For demonstrations and tests that have no photos at hand. Each picture is a function of (seed, side, class, number).
  */
 #include "base/philox.h"
 #include "image/jpeg.h"
@@ -11,18 +11,20 @@
 #include "io/whole.h"
 
 #include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    SIDE_LEAST = 96,
-    SIDE_SPREAD = 65,
-    QUALITY = 88,
-    IMAGES_DEFAULT = 120,
-    IMAGES_MAX = 10000,
-    NOISE = 40
+enum { SIDE_LEAST = 96, SIDE_SPREAD = 65, SIDE_MAX = 1024, QUALITY = 88, NOISE = 40 };
+enum { COUNT_DEFAULT = 120, COUNT_MAX = 10000 };
+
+struct request {
+    uint64_t count; /* pictures of a class */
+    uint64_t side;  /* pixels; 0: each another, from SIDE_LEAST on */
+    uint64_t seed;
 };
 
 /* A shape around the origin, about 1 in radius. */
@@ -78,10 +80,12 @@ struct picture {
     double x, y, scale, cosine, sine; /* centre and size in pixels, rotation */
 };
 
-static struct picture choose_picture(uint64_t seed, uint64_t class, uint64_t number)
+static struct picture choose_picture(const struct request *request, uint64_t class, uint64_t number)
 {
-    struct philox_block a = philox(seed, class, number * 4), b = philox(seed, class, number * 4 + 1);
-    struct picture p = {.side = SIDE_LEAST + a.word[0] % SIDE_SPREAD};
+    struct philox_block a = philox(request->seed, class, number * 2);
+    struct philox_block b = philox(request->seed, class, number * 2 + 1);
+    struct picture p = {.side =
+                            request->side ? (uint32_t)request->side : SIDE_LEAST + a.word[0] % SIDE_SPREAD};
     for (int i = 0; i < 3; i++) {
         p.paper[i] = (uint8_t)(a.word[1] >> 8 * i);
         p.ink[i] = (uint8_t)(a.word[2] >> 8 * i);
@@ -114,16 +118,15 @@ static void draw(const struct picture *p, const struct shape *shape, uint64_t se
         }
 }
 
-static int write_picture(struct io *io, const char *folder, size_t class, uint64_t seed, uint64_t number,
-                         uint8_t *rgb, struct str *jpeg, struct err *err)
+static int write_picture(struct io *io, const char *folder, size_t class, const struct request *request,
+                         uint64_t number, uint8_t *rgb, struct str *jpeg, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
-    struct picture picture = choose_picture(seed, class, number);
-    draw(&picture, &shapes[class], seed, number, rgb);
+    struct picture picture = choose_picture(request, class, number);
+    draw(&picture, &shapes[class], request->seed, number, rgb);
     str_clear(jpeg);
     int status = jpeg_encode(rgb, picture.side, picture.side, (size_t)picture.side * 3, QUALITY, jpeg, err);
-    int used = snprintf(path, sizeof path, "%s/%s/%04llu.jpg", folder, shapes[class].name,
-                        (unsigned long long)number);
+    int used = snprintf(path, sizeof path, "%s/%s/%04" PRIu64 ".jpg", folder, shapes[class].name, number);
     if (!status && (used < 0 || (size_t)used >= sizeof path))
         status = err_set(err, -ENAMETOOLONG, "the folder's path is too long");
     if (!status)
@@ -131,9 +134,8 @@ static int write_picture(struct io *io, const char *folder, size_t class, uint64
     return status;
 }
 
-static int render(struct io *io, const char *folder, uint64_t images, uint64_t seed, struct err *err)
+static int render(struct io *io, const char *folder, const struct request *request, struct err *err)
 {
-    enum { SIDE_MAX = SIDE_LEAST + SIDE_SPREAD };
     struct str jpeg = {0};
     uint8_t *rgb = malloc((size_t)SIDE_MAX * SIDE_MAX * 3);
     int status = rgb ? 0 : err_set(err, -ENOMEM, "out of memory for a picture");
@@ -142,34 +144,62 @@ static int render(struct io *io, const char *folder, uint64_t images, uint64_t s
         status = io_join_path(folder, shapes[class].name, path, err);
         if (!status)
             status = io->ops->make_folder(io, path, err);
-        for (uint64_t number = 0; number < images && !status; number++)
-            status = write_picture(io, folder, class, seed, number, rgb, &jpeg, err);
+        for (uint64_t number = 0; number < request->count && !status; number++)
+            status = write_picture(io, folder, class, request, number, rgb, &jpeg, err);
     }
     str_deinit(&jpeg);
     free(rgb);
     return status;
 }
 
+/* True where text is a number of 0..most. */
+static bool parse_number(const char *text, uint64_t most, uint64_t *ret)
+{
+    char *end;
+    errno = 0;
+    *ret = strtoull(text, &end, 10);
+    return !errno && end != text && !*end && text[0] != '-' && *ret <= most;
+}
+
+static bool parse_request(int argc, char **argv, struct request *request)
+{
+    static const struct option options[] = {
+        {"count", required_argument, NULL, 'c'},
+        {"side", required_argument, NULL, 's'},
+        {"seed", required_argument, NULL, 'k'},
+        {0},
+    };
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        bool fine = option == 'c'   ? parse_number(optarg, COUNT_MAX, &request->count)
+                    : option == 's' ? parse_number(optarg, SIDE_MAX, &request->side)
+                    : option == 'k' ? parse_number(optarg, UINT64_MAX, &request->seed)
+                                    : false;
+        if (!fine)
+            return false;
+    }
+    return optind + 1 == argc && (request->side == 0 || request->side >= 8);
+}
+
 int main(int argc, char **argv)
 {
     struct err err = {0};
     struct io *io = NULL;
-    unsigned long long images = argc > 2 ? strtoull(argv[2], NULL, 10) : IMAGES_DEFAULT;
-    unsigned long long seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 0;
-    if (argc < 2 || argc > 4 || images < 1 || images > IMAGES_MAX) {
-        fprintf(stderr, "usage: render-shapes OUT [IMAGES_PER_CLASS (1..%d) [SEED]]\n", IMAGES_MAX);
+    struct request request = {.count = COUNT_DEFAULT};
+    if (!parse_request(argc, argv, &request)) {
+        fputs("usage: render-shapes [--count IMAGES_PER_CLASS] [--side PIXELS] [--seed N] OUT\n", stderr);
         return 2;
     }
-    int status = io_open(argv[1], NULL, &io, &err);
+    const char *folder = argv[optind];
+    int status = io_open(folder, NULL, &io, &err);
     if (!status)
-        status = render(io, argv[1], images, seed, &err);
+        status = render(io, folder, &request, &err);
     io_close(io);
     if (status) {
         char line[ERR_LINE_BYTES_MAX];
         fprintf(stderr, "render-shapes: %s\n", err_format(&err, line, sizeof line));
         return 1;
     }
-    printf("%llu pictures of %zu classes in %s\n", images * (sizeof shapes / sizeof shapes[0]),
-           sizeof shapes / sizeof shapes[0], argv[1]);
+    size_t classes = sizeof shapes / sizeof shapes[0];
+    printf("%" PRIu64 " pictures of %zu classes in %s\n", request.count * classes, classes, folder);
     return 0;
 }
