@@ -15,7 +15,8 @@
  * and -EAGAIN), writes are whole or failed.
  *
  * Durability of a set, as numbered invariants that the crash sweep tests:
- *   1. begin: makes a private place `.tmp-*` beside the final name and makes its existence durable.
+ *   1. begin: makes a private place `.tmp-*` beside the final name and makes its existence durable (a single
+ *      file is its own place and comes with set_create).
  *   2. set_create fails where the name is taken in the set (O_EXCL); set_seal returns only when the bytes are durable
  *      and the file's size is final. A failed fsync is never tried again: the set is lost.
  *   3. publish: everything sealed is durable before the final name appears; the name appears at once (rename without
@@ -128,16 +129,18 @@ struct io_ops {
     /* Another rank joins the set of the first, which told it the place; checks that it is visible here. */
     int (*set_join)(struct io *io, const struct io_set_options *options, const char *place,
                     struct io_set **ret_set, struct err *err);
-    const char *(*set_place)(
-        const struct io_set *set); /* what to tell the other ranks; lives as long as the set */
-    /* A new file of the set, for IO_WRITE requests and, until it is sealed, for IO_READ ones. bytes_expected reserves
-     * space (0: unknown). The set owns the file. */
+    /* What to tell the other ranks; lives as long as the set. */
+    const char *(*set_place)(const struct io_set *set);
+    /* A new file of the set, for IO_WRITE requests and, until it is sealed, for IO_READ ones. name: plain names joined
+     * by "/"; folders are made. bytes_expected reserves space (0: unknown). The set owns the file. */
     int (*set_create)(struct io_set *set, const char *name, uint64_t bytes_expected,
                       struct io_file **ret_file, struct err *err);
-    int (*set_seal)(struct io_set *set, struct io_file *file, uint64_t final_bytes,
-                    struct err *err);                        /* closes it */
-    int (*set_publish)(struct io_set *set, struct err *err); /* frees the set, also where it fails */
-    void (*set_abort)(struct io_set *set); /* removes what was written and frees the set; NULL is fine */
+    /* Closes the file, whatever it returns. */
+    int (*set_seal)(struct io_set *set, struct io_file *file, uint64_t final_bytes, struct err *err);
+    /* Frees the set, also where it fails; then what was written is removed. -EINVAL with files unsealed or lost. */
+    int (*set_publish)(struct io_set *set, struct err *err);
+    /* Removes what was written and frees the set; NULL is fine. By a rank that joined it is set_leave. */
+    void (*set_abort)(struct io_set *set);
     /* For ranks that joined: free the set without publishing or removing anything. */
     void (*set_leave)(struct io_set *set);
     /* Removes temporaries in the folder that are not of owner_id (NULL: all). Returns how many, or -errno. */
