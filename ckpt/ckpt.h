@@ -1,0 +1,155 @@
+/*
+ * ckpt — a state of named arrays, saved while the owner goes on computing, and loaded into any layout.
+ *
+ * Saving:
+ *     ckpt_saver_open(&options, tensors, tensors_count, &saver, err);   // owns the directory, sweeps leftovers
+ *     for (step = ...) {
+ *         forward, backward
+ *         for each group g: ckpt_saver_before_update(saver, g);         // copies what is not yet flushed; mostly nothing
+ *             update the arrays of g
+ *         if (step is due) ckpt_saver_save(saver, step, state_json, err);   // returns at once
+ *     }
+ *     ckpt_saver_wait(saver, err);
+ *     ckpt_saver_close(saver);
+ *
+ * The snapshot is **copy before update**: arrays change only between before_update and the end of the update, so the writer
+ * thread takes their bytes from where they lie, and a group is copied to staging only if the writer has not reached it
+ * when its update comes. Staging is bounded; beyond it before_update waits. A save that falls due while one is under way
+ * waits for that one first. ckpt_saver_save returns the error of the save before it, if that failed.
+ *
+ * Commit: as docs/checkpoint.md's protocol; a step folder that is listed is whole. A failure on any rank fails the save on
+ * all, and leaves the checkpoints before it as they are.
+ *
+ * Loading:
+ *     ckpt_find(io, "runs/a/ckpt", path, &step, err);             // the newest whole one
+ *     ckpt_reader_open(io, path, &reader, err);                   // reads the manifest
+ *     ckpt_reader_load(reader, tensors, tensors_count, err);      // any boxes; only the bytes needed, verified
+ *     ckpt_reader_close(reader);
+ *
+ * Names starting with "optimizer." are of the section `optimizer`, all others of `model`.
+ *
+ * Threads: a saver's calls come from one thread (its own writer thread works beside it); readers are single-threaded.
+ */
+#ifndef MILLRACE_CKPT_CKPT_H
+#define MILLRACE_CKPT_CKPT_H
+
+#include "base/dtype.h"
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "comm/comm.h"
+#include "device/device.h"
+#include "io/io.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct json_t;
+
+#define CKPT_OPTIMIZER_PREFIX "optimizer."
+
+/* One array, as this rank holds it: the box start..start+extent of the global array, row-major, without gaps. */
+struct ckpt_tensor {
+    const char *name; /* borrowed as long as the saver or call that was given it */
+    enum dtype dtype;
+    uint32_t rank;                  /* dimensions, 0 for a scalar */
+    uint64_t shape[DTYPE_RANK_MAX]; /* global */
+    uint64_t start[DTYPE_RANK_MAX], extent[DTYPE_RANK_MAX];
+    bool replicated; /* all ranks hold the same whole array: stored once, its rows spread over the ranks */
+    uint32_t group;  /* which update changes it: 0..groups-1 */
+    void *data;      /* on the saver's device */
+};
+
+struct ckpt_keep {
+    uint32_t last; /* newest N stay; 0: all */
+};
+
+/* Immutable after open; texts are copied. */
+struct ckpt_saver_options {
+    const char *folder; /* holds step-00001000/, ... ; made if absent */
+    struct io *io;
+    struct comm *comm;     /* NULL: one rank. The saver splits its own from it */
+    struct device *device; /* NULL: host memory */
+    uint32_t groups_count;
+    uint64_t staging_bytes; /* 0: 64 MiB; at least 4 MiB: memory for writing and for copies before updates */
+    struct ckpt_keep keep;
+    const char *run_id; /* names the owner of temporaries */
+    const char *numerics_id;
+    const struct log *log;
+};
+
+struct ckpt_saver;
+
+/* Takes the folder's lock (-EBUSY names the owner), removes what dead owners left, plans the files, allocates all memory. */
+int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_tensor *tensors,
+                    uint64_t tensors_count, struct ckpt_saver **ret_saver, struct err *err);
+/* Waits for a save under way; its error is lost (ask ckpt_saver_wait before). NULL is fine. */
+void ckpt_saver_close(struct ckpt_saver *saver);
+
+/* Begins a save of the arrays as they are now. state_json: an object, copied. Blocks only for a save still under way. If the
+ * previous save failed, its error is returned and the new one is begun all the same. */
+int ckpt_saver_save(struct ckpt_saver *saver, uint64_t step, const char *state_json, struct err *err);
+/* Must be called before arrays of the group change. Cheap when no save is under way. */
+void ckpt_saver_before_update(struct ckpt_saver *saver, uint32_t group);
+/* Blocks until the save under way is durable or has failed; its status, once. 0 where there was none. */
+int ckpt_saver_wait(struct ckpt_saver *saver, struct err *err);
+bool ckpt_saver_busy(struct ckpt_saver *saver);
+
+struct ckpt_saver_stats {
+    uint64_t saves_count, failures_count;
+    uint64_t written_bytes;
+    uint64_t blocked_ns;   /* the caller, in save, before_update and wait together */
+    uint64_t copied_bytes; /* staged before an update */
+    uint64_t last_save_ns; /* from ckpt_saver_save to durable */
+    uint64_t last_step;    /* of the newest durable save of this saver, UINT64_MAX: none */
+};
+struct ckpt_saver_stats ckpt_saver_stats(struct ckpt_saver *saver);
+
+/* A whole checkpoint in a folder of steps. */
+struct ckpt_entry {
+    uint64_t step;
+    const char *path;
+    uint64_t size_bytes; /* all files */
+    uint64_t wall_ns;
+    struct json_t *state;
+};
+/* Each whole checkpoint of a folder by rising step; one whose manifest can't be read is named through log and left out. The
+ * callback's first non-zero result ends the walk. -ENOENT where the folder is absent. */
+int ckpt_list(struct io *io, const char *folder, int (*entry)(void *context, const struct ckpt_entry *entry),
+              void *context, const struct log *log, struct err *err);
+/* path_or_folder: a step folder, or a folder of steps, whose newest whole one is meant. Path of IO_PATH_BYTES_MAX. -ENOENT where
+ * there is none. */
+int ckpt_find(struct io *io, const char *path_or_folder, char *path, uint64_t *ret_step, struct err *err);
+
+struct ckpt_reader;
+int ckpt_reader_open(struct io *io, const char *step_path, struct ckpt_reader **ret_reader, struct err *err);
+void ckpt_reader_close(struct ckpt_reader *reader); /* NULL is fine */
+uint64_t ckpt_reader_step(const struct ckpt_reader *reader);
+const char *ckpt_reader_numerics_id(const struct ckpt_reader *reader);
+const struct json_t *ckpt_reader_state(const struct ckpt_reader *reader); /* borrowed from the reader */
+const struct manifest *ckpt_reader_manifest(const struct ckpt_reader *reader);
+/* Fills the boxes asked for: same name, dtype and global shape as saved. Reads only what is needed, by rising offset, and
+ * verifies every block that it touches. -ENOENT names a missing tensor, -EBADMSG a block whose CRC differs, with tensor, file and
+ * offset. Host memory, or the device's through staging. */
+int ckpt_reader_load(struct ckpt_reader *reader, const struct ckpt_tensor *wanted, uint64_t wanted_count,
+                     struct device *device, struct err *err);
+
+/* xxh3-128 over tensors sorted by name: for each name length u32, name, dtype name length u32, dtype name, rank u32, dimensions
+ * u64, bytes. loader: over the entries of state.loader sorted by key: key length u32, key, compact JSON length u32, JSON. Nothing of
+ * step, time, path, files, ranks or layout. path: a step, a folder of steps, or a safetensors file (then only the sections that
+ * it has). */
+enum ckpt_section { CKPT_MODEL, CKPT_OPTIMIZER, CKPT_LOADER, CKPT_SECTION_COUNT };
+const char *ckpt_section_name(enum ckpt_section section);
+struct ckpt_hashes {
+    bool present[CKPT_SECTION_COUNT];
+    struct hash128 hash[CKPT_SECTION_COUNT];
+};
+int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes, struct err *err);
+
+/* Every block of every file of a checkpoint against the manifest, headers against the chunks. bad is called with what differs (tensor,
+ * offset); returns how many, or -errno where it could not be read at all. */
+int ckpt_verify(struct io *io, const char *step_path, void (*bad)(void *context, const struct err *detail),
+                void *context, struct err *err);
+
+#endif

@@ -1,0 +1,196 @@
+/*
+ * commit — see commit.h.
+ */
+#include "ckpt/commit.h"
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "ckpt/folder.h"
+#include "ckpt/json_format.h"
+#include "io/whole.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int commit_init(struct commit *commit, struct err *err)
+{
+    commit->places = calloc((size_t)commit->comm->ranks, sizeof *commit->places);
+    return commit->places ? 0 : err_set(err, -ENOMEM, "out of memory for %d ranks", commit->comm->ranks);
+}
+
+void commit_deinit(struct commit *commit)
+{
+    free(commit->places);
+    str_deinit(&commit->manifest_text);
+    commit->places = NULL;
+}
+
+/* Step 1 on the first rank. */
+static int begin_first(struct commit *commit, struct err *err)
+{
+    struct io *io = commit->io;
+    struct io_stat info;
+    commit->exists = io->ops->stat(io, commit->path, &info, NULL) == 0;
+    struct io_set_options options = {.path = commit->path,
+                                     .replace = commit->exists,
+                                     .owner_id = commit->run_id,
+                                     .attempt = commit->attempt};
+    int status = io->ops->set_begin(io, &options, &commit->set, err);
+    if (status)
+        return status;
+    const char *place = io->ops->set_place(commit->set);
+    if (strlen(place) >= sizeof commit->places[0].text)
+        return err_set(err, -ENAMETOOLONG, "the name of a temporary place is too long: %.100s...", place);
+    strcpy(commit->places[commit->comm->rank].text, place);
+    return 0;
+}
+
+static int begin_other(struct commit *commit, struct err *err)
+{
+    const struct commit_place *first = &commit->places[0];
+    if (first->status)
+        return err_set(err, -EREMOTEIO, "the first rank could not begin the save");
+    struct io_set_options options = {
+        .path = commit->path, .owner_id = commit->run_id, .attempt = commit->attempt};
+    return commit->io->ops->set_join(commit->io, &options, first->text, &commit->set, err);
+}
+
+int commit_begin(struct commit *commit, uint64_t step, uint64_t file_bytes, struct io_file **ret_file,
+                 struct err *err)
+{
+    struct io *io = commit->io;
+    struct comm *comm = commit->comm;
+    struct commit_place *own = &commit->places[comm->rank];
+    char name[ROSTER_NAME_BYTES_MAX];
+    commit->step = step;
+    commit->attempt++;
+    *own = (struct commit_place){0};
+    int status = folder_step_path(commit->folder, step, commit->path, err);
+    if (!status && comm->rank == 0)
+        status = begin_first(commit, err);
+    own->status = status;
+    struct commit_place told = *own;
+    struct comm_options options = roster_comm_options("beginning a checkpoint");
+    struct comm_work work;
+    struct err detail = {0};
+    int gathered = comm->ops->all_gather(comm, &told, commit->places, sizeof told, &options, &work, &detail);
+    if (!gathered)
+        gathered = comm_wait(comm, &work, &detail);
+    if (!status && gathered) {
+        status = gathered;
+        if (err)
+            *err = detail;
+    }
+    if (!status && comm->rank != 0)
+        status = begin_other(commit, err);
+    if (!status)
+        status = io->ops->set_create(commit->set, roster_file_name(comm->rank, name),
+                                     bytes_round_up(file_bytes, IO_ALIGN_BYTES), &commit->file, err);
+    if (!status)
+        *ret_file = commit->file;
+    return status;
+}
+
+/* Whether both manifests say the same of files, tensors and state: then the steps are the same, byte for byte. */
+static bool is_same_step(const struct manifest *a, const struct manifest *b, const char *b_state,
+                         const struct str *b_tensors)
+{
+    struct str state = {0}, parsed_state = {0}, tensors = {0};
+    struct json_t *root = NULL;
+    bool same = a->files_count == b->files_count && strcmp(a->numerics_id, b->numerics_id) == 0;
+    for (uint64_t i = 0; i < b->files_count && same; i++) {
+        const struct manifest_file *x = &a->files[i], *y = &b->files[i];
+        same = strcmp(x->name, y->name) == 0 && x->size_bytes == y->size_bytes &&
+               memcmp(x->block_crc32c, y->block_crc32c, x->blocks_count * sizeof *x->block_crc32c) == 0;
+    }
+    if (!same || json_parse(b_state, strlen(b_state), "state", 0, &root, NULL))
+        return false;
+    manifest_encode_tensors(a, &tensors);
+    same = json_format(a->state, &state) == 0 && json_format(root, &parsed_state) == 0 &&
+           str_status(&tensors) == 0 && strcmp(str_text(&state), str_text(&parsed_state)) == 0 &&
+           strcmp(str_text(&tensors), str_text(b_tensors)) == 0;
+    json_free(root);
+    str_deinit(&state);
+    str_deinit(&parsed_state);
+    str_deinit(&tensors);
+    return same;
+}
+
+static bool is_saved_already(struct commit *commit, const char *state_json)
+{
+    struct manifest found;
+    if (!commit->exists || folder_read_step(commit->io, commit->path, &found, NULL, NULL))
+        return false;
+    bool same = is_same_step(&found, &commit->roster->manifest, state_json, &commit->roster->tensors_text);
+    manifest_deinit(&found);
+    return same;
+}
+
+static int write_manifest(struct commit *commit, const char *state_json, struct err *err)
+{
+    struct io *io = commit->io;
+    struct manifest *manifest = &commit->roster->manifest;
+    struct io_file *file;
+    char path[IO_PATH_BYTES_MAX];
+    manifest->step = commit->step;
+    manifest->wall_ns = clock_wall_ns();
+    manifest->numerics_id = commit->numerics_id;
+    str_clear(&commit->manifest_text);
+    int status = io_join_path(commit->path, MANIFEST_NAME, path, err);
+    if (!status)
+        status =
+            manifest_encode(manifest, state_json, &commit->roster->tensors_text, &commit->manifest_text, err);
+    size_t bytes = commit->manifest_text.bytes;
+    if (!status)
+        status = io->ops->set_create(commit->set, MANIFEST_NAME, bytes, &file, err);
+    if (!status)
+        status = io_write_exact(commit->queue, io, file, path, 0, commit->manifest_text.data, bytes, err);
+    return status ? status : io->ops->set_seal(commit->set, file, bytes, err);
+}
+
+/* Step 4 on the first rank: what all ranks have made durable appears. The set is gone afterwards, unless an error left it. */
+static int publish(struct commit *commit, const char *state_json, struct err *err)
+{
+    struct io *io = commit->io;
+    commit->roster->manifest.numerics_id = commit->numerics_id;
+    if (is_saved_already(commit, state_json)) {
+        log_line(commit->log, LOG_INFO, "%s is there already with the same content, and stays", commit->path);
+        return 0; /* the set is aborted */
+    }
+    int status = write_manifest(commit, state_json, err);
+    if (status)
+        return status;
+    status = io->ops->set_publish(commit->set, err);
+    commit->set = NULL;
+    return status;
+}
+
+static void leave(struct commit *commit)
+{
+    if (commit->comm->rank == 0)
+        commit->io->ops->set_abort(commit->set);
+    else if (commit->set)
+        commit->io->ops->set_leave(commit->set);
+    commit->set = NULL;
+    commit->file = NULL;
+}
+
+int commit_finish(struct commit *commit, int status, const struct commit_request *request, struct err *err)
+{
+    struct comm *comm = commit->comm;
+    if (!status)
+        status = commit->io->ops->set_seal(commit->set, commit->file, request->file_bytes, err);
+    struct comm_options options = roster_comm_options("agreeing on a checkpoint");
+    status = comm_agree(comm, status, &options, err);
+    if (!status)
+        status = roster_gather(commit->roster, request->block_crc32c, comm, err);
+    if (!status && comm->rank == 0)
+        status = publish(commit, request->state_json, err);
+    options = roster_comm_options("publishing a checkpoint");
+    status = comm_agree(comm, status, &options, err);
+    leave(commit);
+    if (!status && comm->rank == 0)
+        folder_retain(commit->io, commit->folder, commit->keep_last, commit->step, commit->log);
+    return status;
+}

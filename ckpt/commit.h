@@ -1,0 +1,62 @@
+/*
+ * commit — a step folder that appears whole on all ranks' word, or not at all. docs/checkpoint.md has the protocol.
+ *
+ *     commit_begin(commit, step, file_bytes, &file, err);      // a private place; this rank's file in it
+ *     ... write file ...
+ *     commit_finish(commit, status, &request, err);            // seal, agree, gather, manifest, publish, agree
+ *
+ * Both are collective: every rank calls both, whatever failed on it; begin's status goes to finish.
+ *
+ * Threads: the writer's.
+ */
+#ifndef MILLRACE_CKPT_COMMIT_H
+#define MILLRACE_CKPT_COMMIT_H
+
+#include "base/err.h"
+#include "base/log.h"
+#include "ckpt/roster.h"
+#include "comm/comm.h"
+#include "io/io.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What the first rank tells about the place. */
+struct commit_place {
+    int64_t status;
+    char text[IO_PATH_BYTES_MAX];
+};
+
+struct commit {
+    struct io *io; /* these are set by the owner, borrowed, and immutable */
+    struct io_queue *queue;
+    struct comm *comm;
+    struct roster *roster;
+    const char *folder, *run_id, *numerics_id;
+    const struct log *log;
+    uint32_t keep_last;
+
+    struct commit_place *places; /* [ranks] */
+    struct str manifest_text;
+    char path[IO_PATH_BYTES_MAX];
+    uint64_t step, attempt;
+    struct io_set *set;
+    struct io_file *file; /* this rank's, until it is sealed */
+    bool exists;          /* a folder of that step was there at begin */
+};
+
+struct commit_request {
+    uint64_t file_bytes;
+    const uint32_t *block_crc32c; /* of this rank's file */
+    const char *state_json;
+};
+
+int commit_init(struct commit *commit, struct err *err);
+void commit_deinit(struct commit *commit);
+int commit_begin(struct commit *commit, uint64_t step, uint64_t file_bytes, struct io_file **ret_file,
+                 struct err *err);
+/* status: of this rank so far, whose detail is in err. The same verdict on all ranks; -EREMOTEIO where only others failed. Also
+ * removes what retention no longer keeps. */
+int commit_finish(struct commit *commit, int status, const struct commit_request *request, struct err *err);
+
+#endif

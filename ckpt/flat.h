@@ -1,0 +1,29 @@
+/*
+ * flat — the bytes of whole tensors, one after another in global row-major order, whatever chunks they lie in.
+ *
+ * The stream is cut into ranges that fit the caller's buffer; a range of a tensor is a few boxes, which the reader loads. Constant
+ * memory.
+ */
+#ifndef MILLRACE_CKPT_FLAT_H
+#define MILLRACE_CKPT_FLAT_H
+
+#include "ckpt/ckpt.h"
+#include "ckpt/manifest.h"
+
+enum { FLAT_BOXES_MAX = 4096 }; /* loaded at a time */
+
+struct flat {
+    struct ckpt_reader *reader;
+    const struct manifest_tensor *const *tensors; /* borrowed */
+    uint64_t tensors_count;
+    uint64_t index, done_elements; /* the next element is that of tensors[index] */
+    struct ckpt_tensor *wanted;    /* [FLAT_BOXES_MAX] */
+};
+
+int flat_init(struct flat *flat, struct ckpt_reader *reader, const struct manifest_tensor *const *tensors,
+              uint64_t tensors_count, struct err *err);
+void flat_deinit(struct flat *flat);
+/* The next bytes of the stream, verified; 0 at its end. bytes_max: 8 at least. Elements are not cut. */
+int flat_read(struct flat *flat, void *buffer, size_t bytes_max, size_t *ret_bytes, struct err *err);
+
+#endif

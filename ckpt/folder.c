@@ -1,0 +1,267 @@
+/*
+ * folder — see folder.h; also ckpt_list and ckpt_find.
+ */
+#include "ckpt/folder.h"
+
+#include "base/str.h"
+#include "ckpt/ckpt.h"
+#include "io/whole.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEP_DIGITS_MAX = 19 };
+
+const char *folder_step_name(uint64_t step, char name[FOLDER_STEP_NAME_BYTES])
+{
+    snprintf(name, FOLDER_STEP_NAME_BYTES, "step-%08" PRIu64, step);
+    return name;
+}
+
+bool folder_parse_step(const char *name, uint64_t *ret_step)
+{
+    char again[FOLDER_STEP_NAME_BYTES];
+    size_t digits = strncmp(name, "step-", 5) == 0 ? strspn(name + 5, "0123456789") : 0;
+    if (digits == 0 || digits > STEP_DIGITS_MAX || name[5 + digits] != '\0')
+        return false;
+    uint64_t step = strtoull(name + 5, NULL, 10);
+    if (strcmp(folder_step_name(step, again), name) != 0)
+        return false;
+    *ret_step = step;
+    return true;
+}
+
+int folder_step_path(const char *folder, uint64_t step, char *path, struct err *err)
+{
+    char name[FOLDER_STEP_NAME_BYTES];
+    return io_join_path(folder, folder_step_name(step, name), path, err);
+}
+
+int folder_check_file(struct io *io, const char *step_path, const struct manifest_file *file, struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX];
+    struct io_stat info;
+    int status = io_join_path(step_path, file->name, path, err);
+    if (!status)
+        status = io->ops->stat(io, path, &info, err);
+    if (status)
+        return status;
+    if (info.kind == IO_ENTRY_FILE && info.size_bytes == file->size_bytes)
+        return 0;
+    err_set(err, -EBADMSG, "a file of the checkpoint has another size than its manifest says");
+    err_at(err, path, ERR_NO_OFFSET);
+    err_expected(err, "%" PRIu64 " bytes", file->size_bytes);
+    err_found(err, "%" PRIu64, info.size_bytes);
+    err_advise(err, "the checkpoint is damaged: use another one");
+    return -EBADMSG;
+}
+
+int folder_read_manifest(struct io *io, const char *step_path, struct manifest *ret_manifest,
+                         uint64_t *ret_bytes, struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX], *text = NULL;
+    size_t bytes = 0;
+    int status = io_join_path(step_path, MANIFEST_NAME, path, err);
+    if (!status)
+        status = io_read_file(io, path, MANIFEST_BYTES_MAX, &text, &bytes, err);
+    if (!status)
+        status = manifest_parse(text, bytes, path, ret_manifest, err);
+    if (!status)
+        *ret_bytes = bytes;
+    free(text);
+    return status;
+}
+
+int folder_read_step(struct io *io, const char *step_path, struct manifest *ret_manifest,
+                     uint64_t *ret_size_bytes, struct err *err)
+{
+    struct manifest manifest;
+    uint64_t size_bytes = 0;
+    int status = folder_read_manifest(io, step_path, &manifest, &size_bytes, err);
+    if (status)
+        return status;
+    for (uint64_t i = 0; i < manifest.files_count && !status; i++) {
+        size_bytes += manifest.files[i].size_bytes;
+        status = folder_check_file(io, step_path, &manifest.files[i], err);
+    }
+    if (status) {
+        manifest_deinit(&manifest);
+        return status;
+    }
+    *ret_manifest = manifest;
+    if (ret_size_bytes)
+        *ret_size_bytes = size_bytes;
+    return 0;
+}
+
+static int collect_step(void *context, const struct io_entry *entry)
+{
+    struct str *steps = context;
+    uint64_t step;
+    if (entry->kind == IO_ENTRY_FOLDER && folder_parse_step(entry->name, &step))
+        str_add(steps, &step, sizeof step);
+    return str_status(steps);
+}
+
+static int compare_steps(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+int folder_steps(struct io *io, const char *folder, uint64_t **ret_steps, size_t *ret_count, struct err *err)
+{
+    struct str steps = {0};
+    int status = str_reserve(&steps, sizeof(uint64_t)); /* so that none is no NULL */
+    if (!status)
+        status = io->ops->list(io, folder, collect_step, &steps, err);
+    if (str_status(&steps))
+        err_set(err, status = -ENOMEM, "out of memory to list a folder of steps");
+    if (status) {
+        str_deinit(&steps);
+        return status;
+    }
+    *ret_count = steps.bytes / sizeof(uint64_t);
+    qsort(steps.data, *ret_count, sizeof(uint64_t), compare_steps);
+    *ret_steps = (uint64_t *)(void *)steps.data;
+    return 0;
+}
+
+static void name_broken(const struct log *log, enum log_level level, const char *what, const struct err *err)
+{
+    char line[ERR_LINE_BYTES_MAX];
+    log_line(log, level, "%s: %s", what, err_format(err, line, sizeof line));
+}
+
+static bool is_whole(struct io *io, const char *folder, uint64_t step, const struct log *log)
+{
+    struct manifest manifest;
+    struct err detail = {0};
+    char path[IO_PATH_BYTES_MAX];
+    int status = folder_step_path(folder, step, path, &detail);
+    if (!status)
+        status = folder_read_step(io, path, &manifest, NULL, &detail);
+    if (status)
+        name_broken(log, LOG_WARN, "a step that is not whole is neither counted nor removed", &detail);
+    else
+        manifest_deinit(&manifest);
+    return status == 0;
+}
+
+void folder_retain(struct io *io, const char *folder, uint32_t last, uint64_t saved, const struct log *log)
+{
+    uint64_t *steps;
+    size_t count;
+    struct err detail = {0};
+    char path[IO_PATH_BYTES_MAX];
+    if (last == 0)
+        return;
+    if (folder_steps(io, folder, &steps, &count, &detail)) {
+        name_broken(log, LOG_WARN, "old checkpoints could not be looked for", &detail);
+        return;
+    }
+    uint32_t kept = 1;                 /* the saved one */
+    for (size_t i = count; i-- > 0;) { /* those to be removed move to the front */
+        bool stays = steps[i] == saved || !is_whole(io, folder, steps[i], log) || (kept < last && ++kept);
+        steps[i] = stays ? UINT64_MAX : steps[i];
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (steps[i] == UINT64_MAX)
+            continue;
+        int status = folder_step_path(folder, steps[i], path, &detail);
+        if (!status)
+            status = io->ops->remove(io, path, &detail);
+        if (status)
+            name_broken(log, LOG_WARN, "an old checkpoint could not be removed", &detail);
+    }
+    free(steps);
+}
+
+int ckpt_list(struct io *io, const char *folder, int (*entry)(void *context, const struct ckpt_entry *entry),
+              void *context, const struct log *log, struct err *err)
+{
+    uint64_t *steps;
+    size_t count;
+    char path[IO_PATH_BYTES_MAX];
+    int status = folder_steps(io, folder, &steps, &count, err);
+    if (status)
+        return status;
+    for (size_t i = 0; i < count && !status; i++) {
+        struct manifest manifest;
+        struct ckpt_entry found = {.step = steps[i], .path = path};
+        struct err detail = {0};
+        status = folder_step_path(folder, steps[i], path, err);
+        if (status)
+            break;
+        if (folder_read_step(io, path, &manifest, &found.size_bytes, &detail)) {
+            name_broken(log, LOG_WARN, "not listed, since it is not whole", &detail);
+            continue;
+        }
+        found.wall_ns = manifest.wall_ns;
+        found.state = manifest.state;
+        status = entry(context, &found);
+        manifest_deinit(&manifest);
+    }
+    free(steps);
+    return status;
+}
+
+/* Whether path is itself a step. */
+static bool has_manifest(struct io *io, const char *path)
+{
+    char name[IO_PATH_BYTES_MAX];
+    struct io_stat info;
+    return io_join_path(path, MANIFEST_NAME, name, NULL) == 0 && io->ops->stat(io, name, &info, NULL) == 0;
+}
+
+static int find_newest(struct io *io, const char *folder, char *path, uint64_t *ret_step, struct err *err)
+{
+    uint64_t *steps;
+    size_t count;
+    char candidate[IO_PATH_BYTES_MAX];
+    struct manifest manifest;
+    struct err detail = {0};
+    int status = folder_steps(io, folder, &steps, &count, err);
+    if (status)
+        return status;
+    bool found = false;
+    for (size_t i = count; i-- > 0 && !found;) {
+        found = folder_step_path(folder, steps[i], candidate, &detail) == 0 &&
+                folder_read_step(io, candidate, &manifest, NULL, &detail) == 0;
+        if (found && ret_step)
+            *ret_step = steps[i];
+    }
+    free(steps);
+    if (found) {
+        manifest_deinit(&manifest);
+        strcpy(path, candidate);
+        return 0;
+    }
+    if (count > 0 && err) {
+        *err = detail; /* why the oldest of them isn't; the others are as bad */
+        err->code = -ENOENT;
+        return -ENOENT;
+    }
+    err_set(err, -ENOENT, "no whole checkpoint");
+    err_at(err, folder, ERR_NO_OFFSET);
+    err_expected(err, "a folder step-00000000 with " MANIFEST_NAME);
+    return -ENOENT;
+}
+
+int ckpt_find(struct io *io, const char *path_or_folder, char *path, uint64_t *ret_step, struct err *err)
+{
+    struct manifest manifest;
+    if (!has_manifest(io, path_or_folder))
+        return find_newest(io, path_or_folder, path, ret_step, err);
+    int status = folder_read_step(io, path_or_folder, &manifest, NULL, err);
+    if (status)
+        return status;
+    strcpy(path, path_or_folder); /* short enough: a longer name was joined to it */
+    if (ret_step)
+        *ret_step = manifest.step;
+    manifest_deinit(&manifest);
+    return 0;
+}

@@ -1,0 +1,17 @@
+/*
+ * hash — what ckpt.h's section hashes are made of.
+ */
+#ifndef MILLRACE_CKPT_HASH_H
+#define MILLRACE_CKPT_HASH_H
+
+#include "base/hash.h"
+#include "ckpt/reader.h"
+
+#include <stdbool.h>
+
+/* The hash over the reader's tensors that `selected` names, as ckpt_hash defines it for a section. Blocks; constant memory. */
+int hash_tensors(struct ckpt_reader *reader, bool (*selected)(const void *context, const char *name),
+                 const void *context, uint64_t *ret_count, struct hash128 *ret_hash, struct err *err);
+bool hash_is_optimizer(const char *name);
+
+#endif

@@ -1,0 +1,103 @@
+/*
+ * image_writer — see image_writer.h.
+ */
+#include "ckpt/image_writer.h"
+
+#include "base/bytes.h"
+#include "base/crc.h"
+#include "ckpt/manifest.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int image_writer_init(struct image_writer *image, struct snapshot *snapshot, struct io *io, struct err *err)
+{
+    *image = (struct image_writer){.snapshot = snapshot, .io = io};
+    image->requests = calloc(snapshot->buffers_count, sizeof *image->requests);
+    image->block_crc32c = calloc(snapshot->layout->blocks_count, sizeof *image->block_crc32c);
+    int status = 0;
+    if (!image->requests || !image->block_crc32c)
+        status = err_set(err, -ENOMEM, "out of memory for block checksums");
+    if (!status)
+        status = io->ops->queue_open(io, snapshot->buffers_count, &image->queue, err);
+    if (status)
+        image_writer_deinit(image);
+    return status;
+}
+
+void image_writer_deinit(struct image_writer *image)
+{
+    if (image->queue)
+        image->io->ops->queue_close(image->queue);
+    free(image->requests);
+    free(image->block_crc32c);
+    *image = (struct image_writer){0};
+}
+
+static int submit(struct image_writer *image, struct io_file *file, unsigned buffer, uint64_t block,
+                  struct err *err)
+{
+    uint64_t bytes = manifest_block_bytes(image->snapshot->layout->file_bytes, block);
+    struct io_request *request = &image->requests[buffer];
+    *request = (struct io_request){.kind = IO_WRITE,
+                                   .file = file,
+                                   .offset = block * CKPT_BLOCK_BYTES,
+                                   .data = snapshot_buffer(image->snapshot, buffer),
+                                   .bytes = bytes_round_up(bytes, IO_ALIGN_BYTES)};
+    image->block_crc32c[block] = crc32c(0, request->data, bytes);
+    int taken = image->io->ops->submit(image->queue, &request, 1);
+    assert(taken != 0); /* the queue is as deep as there are buffers */
+    return taken < 0 ? err_errno(err, taken, "a write could not be submitted") : 0;
+}
+
+/* Waits for one write at least and gives the buffers back. The first failure of all is kept in *status. */
+static void reap(struct image_writer *image, const char *path, unsigned *in_flight, int *status,
+                 struct err *err)
+{
+    struct io_request *done[IMAGE_WRITES_MAX];
+    int count = image->io->ops->reap(image->queue, done, IMAGE_WRITES_MAX, 1, IO_FOREVER);
+    for (int i = 0; i < count; i++) {
+        ssize_t result = done[i]->result;
+        if (result >= 0 && (size_t)result != done[i]->bytes)
+            result = -EIO;
+        if (result < 0 && !*status) {
+            *status = err_errno(err, (int)result, "could not write the checkpoint");
+            err_at(err, path, (int64_t)done[i]->offset);
+        }
+        snapshot_release(image->snapshot, (unsigned)(done[i] - image->requests));
+        --*in_flight;
+    }
+    if (count < 0 && !*status)
+        *status = err_errno(err, count, "could not wait for writes");
+}
+
+int image_writer_run(struct image_writer *image, struct io_file *file, const char *path, struct err *err)
+{
+    struct snapshot *snapshot = image->snapshot;
+    unsigned in_flight = 0, limit = snapshot->buffers_count / 2; /* the caller gets the other half */
+    int status = 0;
+    if (limit > IMAGE_WRITES_MAX)
+        limit = IMAGE_WRITES_MAX;
+    for (;;) {
+        unsigned buffer;
+        uint64_t block;
+        if (!status)
+            status = snapshot_status(snapshot, err); /* a copy from the device failed */
+        enum snapshot_next next =
+            status ? SNAPSHOT_ALL : snapshot_take(snapshot, in_flight < limit, &buffer, &block);
+        if (next == SNAPSHOT_GOT) {
+            status = submit(image, file, buffer, block, err);
+            in_flight += status == 0;
+        } else if (in_flight > 0) {
+            reap(image, path, &in_flight, &status, err);
+        } else if (next == SNAPSHOT_ALL) {
+            return status;
+        } else {
+            snapshot_wait(snapshot);
+        }
+        if (status)
+            snapshot_fail(snapshot, status, err);
+    }
+}

@@ -1,0 +1,30 @@
+/*
+ * image_writer — the snapshot's blocks into a file: checksums, and writes of 4 KiB multiples of which several are under way.
+ *
+ * Threads: the writer's.
+ */
+#ifndef MILLRACE_CKPT_IMAGE_WRITER_H
+#define MILLRACE_CKPT_IMAGE_WRITER_H
+
+#include "base/err.h"
+#include "ckpt/snapshot.h"
+#include "io/io.h"
+
+enum { IMAGE_WRITES_MAX = 8 }; /* of pending blocks under way at a time; staged ones come on top */
+
+/* What a writer keeps from save to save. */
+struct image_writer {
+    struct snapshot *snapshot;
+    struct io *io;
+    struct io_queue *queue;
+    struct io_request *requests; /* [buffers_count] */
+    uint32_t *block_crc32c;      /* [blocks_count] */
+};
+
+/* Opens a queue for the thread that calls image_writer_run. */
+int image_writer_init(struct image_writer *image, struct snapshot *snapshot, struct io *io, struct err *err);
+void image_writer_deinit(struct image_writer *image);
+/* Writes all blocks and fills block_crc32c. Blocks. On failure everything submitted has ended, and the caller's waiting too. */
+int image_writer_run(struct image_writer *image, struct io_file *file, const char *path, struct err *err);
+
+#endif

@@ -1,0 +1,108 @@
+/*
+ * json_format — see json_format.h.
+ */
+#include "ckpt/json_format.h"
+
+#include "base/json_writer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct collect {
+    struct json_member *members;
+    size_t count;
+};
+
+static int collect_member(void *context, const char *key, struct json_t *value)
+{
+    struct collect *collect = context;
+    collect->members[collect->count++] = (struct json_member){key, value};
+    return 0;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    return strcmp(((const struct json_member *)a)->key, ((const struct json_member *)b)->key);
+}
+
+int json_members(struct json_t *object, struct json_member **ret_members, size_t *ret_count)
+{
+    struct collect collect = {.members = calloc(json_count(object) + 1, sizeof *collect.members)};
+    if (!collect.members)
+        return -ENOMEM;
+    json_each(object, collect_member, &collect);
+    qsort(collect.members, collect.count, sizeof *collect.members, compare_keys);
+    *ret_members = collect.members;
+    *ret_count = collect.count;
+    return 0;
+}
+
+static int write_node(struct json_writer *writer, const char *key, struct json_t *node);
+
+static int write_object(struct json_writer *writer, const char *key, struct json_t *node)
+{
+    struct json_member *members;
+    size_t count;
+    int status = json_members(node, &members, &count);
+    if (status)
+        return status;
+    json_begin_object(writer, key);
+    for (size_t i = 0; i < count && !status; i++)
+        status = write_node(writer, members[i].key, members[i].value);
+    json_end_object(writer);
+    free(members);
+    return status;
+}
+
+static int write_array(struct json_writer *writer, const char *key, struct json_t *node)
+{
+    int status = 0;
+    json_begin_array(writer, key);
+    for (size_t i = 0; i < json_count(node) && !status; i++)
+        status = write_node(writer, NULL, json_at(node, i));
+    json_end_array(writer);
+    return status;
+}
+
+/* Depth is bounded by json_parse. */
+static int write_node(struct json_writer *writer, const char *key, struct json_t *node)
+{
+    int64_t integer = 0;
+    double real = 0;
+    bool flag = false;
+    const char *text = "";
+    switch (json_kind(node)) {
+    case JSON_KIND_OBJECT:
+        return write_object(writer, key, node);
+    case JSON_KIND_ARRAY:
+        return write_array(writer, key, node);
+    case JSON_KIND_NULL:
+        json_write_null(writer, key);
+        return 0;
+    case JSON_KIND_BOOL:
+        json_bool(node, &flag);
+        json_write_bool(writer, key, flag);
+        return 0;
+    case JSON_KIND_INT:
+        json_i64(node, &integer);
+        json_write_i64(writer, key, integer);
+        return 0;
+    case JSON_KIND_REAL:
+        json_f64(node, &real);
+        json_write_f64(writer, key, real);
+        return 0;
+    case JSON_KIND_STRING:
+        json_text(node, &text);
+        json_write_string(writer, key, text);
+        return 0;
+    }
+    return 0;
+}
+
+int json_format(struct json_t *node, struct str *out)
+{
+    struct json_writer writer = {.out = out};
+    int status = write_node(&writer, NULL, node);
+    return status ? status : str_status(out);
+}

@@ -1,0 +1,138 @@
+/*
+ * reader — see reader.h and ckpt.h. Loading is in load.c.
+ */
+#include "ckpt/reader.h"
+
+#include "ckpt/folder.h"
+#include "ckpt/safetensors.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Takes the manifest, also where it fails. */
+static int open_with(struct io *io, const char *path, bool is_file, struct manifest *manifest,
+                     struct ckpt_reader **ret_reader, struct err *err)
+{
+    struct ckpt_reader *reader = calloc(1, sizeof *reader);
+    if (!reader) {
+        manifest_deinit(manifest);
+        return err_set(err, -ENOMEM, "out of memory to read a checkpoint");
+    }
+    reader->io = io;
+    reader->manifest = *manifest;
+    strcpy(reader->path, path); /* files were opened below it */
+    struct blocks_options options = {
+        .io = io, .path = reader->path, .is_file = is_file, .manifest = &reader->manifest};
+    int status = blocks_open(&options, &reader->blocks, err);
+    if (status)
+        ckpt_reader_close(reader);
+    else
+        *ret_reader = reader;
+    return status;
+}
+
+int ckpt_reader_open(struct io *io, const char *step_path, struct ckpt_reader **ret_reader, struct err *err)
+{
+    struct manifest manifest;
+    int status = folder_read_step(io, step_path, &manifest, NULL, err);
+    return status ? status : open_with(io, step_path, false, &manifest, ret_reader, err);
+}
+
+void ckpt_reader_close(struct ckpt_reader *reader)
+{
+    if (!reader)
+        return;
+    blocks_close(reader->blocks);
+    manifest_deinit(&reader->manifest);
+    free(reader);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const struct manifest_tensor *)a)->name, ((const struct manifest_tensor *)b)->name);
+}
+
+/* Takes the header's document, whose names the manifest borrows. */
+static int describe_file(struct safetensors *file, const char *path, struct manifest *ret_manifest,
+                         struct err *err)
+{
+    struct manifest manifest = {.ranks = 1, .numerics_id = "", .root = file->root};
+    file->root = NULL;
+    manifest.files = calloc(1, sizeof *manifest.files);
+    manifest.tensors = calloc(file->count + 1, sizeof *manifest.tensors);
+    manifest.chunks = calloc(file->count + 1, sizeof *manifest.chunks);
+    int status = 0;
+    if (!manifest.files || !manifest.tensors || !manifest.chunks) {
+        manifest_deinit(&manifest);
+        return err_set(err, -ENOMEM, "out of memory for %llu tensors", (unsigned long long)file->count);
+    }
+    manifest.files[0] = (struct manifest_file){
+        .name = "", .size_bytes = file->file_bytes, .blocks_count = manifest_blocks_count(file->file_bytes)};
+    manifest.files_count = 1;
+    for (uint64_t i = 0; i < file->count; i++) {
+        const struct safetensors_entry *entry = &file->entries[i];
+        struct manifest_tensor *tensor = &manifest.tensors[i];
+        *tensor = (struct manifest_tensor){.name = entry->name,
+                                           .dtype = entry->dtype,
+                                           .rank = entry->rank,
+                                           .chunks_count = 1,
+                                           .chunks = &manifest.chunks[i]};
+        memcpy(tensor->shape, entry->shape, sizeof tensor->shape);
+        memcpy(tensor->chunks->extent, entry->shape, sizeof tensor->chunks->extent);
+        tensor->chunks->offset_bytes = entry->offset_bytes;
+    }
+    manifest.tensors_count = file->count;
+    qsort(manifest.tensors, manifest.tensors_count, sizeof *manifest.tensors, compare_names);
+    status = manifest_check_tensors(&manifest, path, err);
+    if (status)
+        manifest_deinit(&manifest);
+    else
+        *ret_manifest = manifest;
+    return status;
+}
+
+static int open_file(struct io *io, const char *path, struct ckpt_reader **ret_reader, struct err *err)
+{
+    struct safetensors file;
+    struct manifest manifest;
+    int status = safetensors_read(io, path, &file, err);
+    if (status)
+        return status;
+    status = describe_file(&file, path, &manifest, err);
+    safetensors_deinit(&file);
+    return status ? status : open_with(io, path, true, &manifest, ret_reader, err);
+}
+
+int reader_open_any(struct io *io, const char *path, struct ckpt_reader **ret_reader, struct err *err)
+{
+    struct io_stat info;
+    char step[IO_PATH_BYTES_MAX];
+    int status = io->ops->stat(io, path, &info, err);
+    if (status)
+        return status;
+    if (info.kind == IO_ENTRY_FILE)
+        return open_file(io, path, ret_reader, err);
+    status = ckpt_find(io, path, step, NULL, err);
+    return status ? status : ckpt_reader_open(io, step, ret_reader, err);
+}
+
+uint64_t ckpt_reader_step(const struct ckpt_reader *reader)
+{
+    return reader->manifest.step;
+}
+
+const char *ckpt_reader_numerics_id(const struct ckpt_reader *reader)
+{
+    return reader->manifest.numerics_id;
+}
+
+const struct json_t *ckpt_reader_state(const struct ckpt_reader *reader)
+{
+    return reader->manifest.state;
+}
+
+const struct manifest *ckpt_reader_manifest(const struct ckpt_reader *reader)
+{
+    return &reader->manifest;
+}

@@ -1,0 +1,22 @@
+/*
+ * reader — what ckpt.h's readers are made of; also a plain safetensors file read as if it were a step.
+ */
+#ifndef MILLRACE_CKPT_READER_H
+#define MILLRACE_CKPT_READER_H
+
+#include "ckpt/blocks.h"
+#include "ckpt/ckpt.h"
+#include "ckpt/manifest.h"
+
+struct ckpt_reader {
+    struct io *io;
+    char path[IO_PATH_BYTES_MAX];
+    struct manifest manifest;
+    struct blocks *blocks;
+};
+
+/* A step, or a folder of steps, or one safetensors file: then nothing can be verified but its header, step is 0 and the state
+ * empty. */
+int reader_open_any(struct io *io, const char *path, struct ckpt_reader **ret_reader, struct err *err);
+
+#endif

@@ -1,0 +1,251 @@
+/*
+ * roster — see roster.h.
+ *
+ * What a rank tells, in memory only: u64 bytes of all of it, u64 file_bytes, u64 chunks, then for each chunk its record and its
+ * name with a NUL, padded to 8 bytes.
+ */
+#include "ckpt/roster.h"
+
+#include "base/bytes.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct told_head {
+    uint64_t bytes, file_bytes, chunks_count;
+};
+
+struct told_chunk {
+    uint64_t name_bytes, dtype, rank;
+    uint64_t shape[DTYPE_RANK_MAX], start[DTYPE_RANK_MAX], extent[DTYPE_RANK_MAX];
+    uint64_t offset_bytes;
+};
+
+/* A chunk of the whole run, to be sorted by name. */
+struct listed {
+    const char *name;
+    const struct told_chunk *chunk;
+    uint32_t file;
+};
+
+const char *roster_file_name(int rank, char name[ROSTER_NAME_BYTES_MAX])
+{
+    snprintf(name, ROSTER_NAME_BYTES_MAX, "rank-%05d.safetensors", rank);
+    return name;
+}
+
+struct comm_options roster_comm_options(const char *what)
+{
+    return (struct comm_options){.deadline_ns = clock_now_ns() + ROSTER_DEADLINE_NS, .what = what};
+}
+
+static int all_gather(struct comm *comm, const void *send, void *receive, size_t bytes, struct err *err)
+{
+    struct comm_options options = roster_comm_options("gathering what the ranks save");
+    struct comm_work work;
+    int status = comm->ops->all_gather(comm, send, receive, bytes, &options, &work, err);
+    return status ? status : comm_wait(comm, &work, err);
+}
+
+static int tell(const struct layout *layout, struct str *out)
+{
+    struct told_head head = {.file_bytes = layout->file_bytes, .chunks_count = layout->chunks_count};
+    str_add(out, &head, sizeof head);
+    for (uint64_t i = 0; i < layout->chunks_count; i++) {
+        const struct layout_chunk *chunk = &layout->chunks[i];
+        const struct ckpt_tensor *tensor = chunk->tensor;
+        size_t name_bytes = strlen(tensor->name) + 1;
+        struct told_chunk told = {bytes_round_up(name_bytes, 8), tensor->dtype, tensor->rank};
+        for (uint32_t d = 0; d < tensor->rank; d++) {
+            told.shape[d] = tensor->shape[d];
+            told.start[d] = chunk->box.start[d];
+            told.extent[d] = chunk->box.extent[d];
+        }
+        told.offset_bytes = chunk->offset_bytes;
+        str_add(out, &told, sizeof told);
+        str_add(out, tensor->name, name_bytes);
+        str_add_fill(out, '\0', told.name_bytes - name_bytes);
+    }
+    if (str_status(out))
+        return str_status(out);
+    bytes_put_u64(out->data, out->bytes);
+    return 0;
+}
+
+/* Everybody's telling, each in bytes_max bytes. */
+static int exchange(struct roster *roster, const struct layout *layout, struct comm *comm,
+                    size_t *ret_bytes_max, struct err *err)
+{
+    struct str own = {0};
+    uint64_t *sizes = calloc((size_t)comm->ranks, sizeof *sizes);
+    int status = sizes ? tell(layout, &own) : -ENOMEM;
+    if (status)
+        err_set(err, status, "out of memory to plan a checkpoint");
+    struct comm_options options = roster_comm_options("planning the checkpoint");
+    status = comm_agree(comm, status, &options, err);
+    uint64_t own_bytes = own.bytes, bytes_max = 0;
+    if (!status)
+        status = all_gather(comm, &own_bytes, sizes, sizeof *sizes, err);
+    if (status)
+        goto out;
+    for (int r = 0; r < comm->ranks; r++)
+        bytes_max = sizes[r] > bytes_max ? sizes[r] : bytes_max;
+    roster->told = malloc((size_t)bytes_max * (size_t)comm->ranks);
+    str_add_fill(&own, '\0', (size_t)(bytes_max - own_bytes));
+    status = str_status(&own);
+    if (!roster->told || status)
+        status = err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %d ranks", comm->ranks);
+    status = comm_agree(comm, status, &options, err);
+    if (!status)
+        status = all_gather(comm, own.data, roster->told, (size_t)bytes_max, err);
+    *ret_bytes_max = (size_t)bytes_max;
+out:
+    str_deinit(&own);
+    free(sizes);
+    return status;
+}
+
+static int compare_listed(const void *a, const void *b)
+{
+    return strcmp(((const struct listed *)a)->name, ((const struct listed *)b)->name);
+}
+
+static bool is_same_array(const struct manifest_tensor *tensor, const struct told_chunk *chunk)
+{
+    return tensor->dtype == (enum dtype)chunk->dtype && tensor->rank == chunk->rank &&
+           memcmp(tensor->shape, chunk->shape, sizeof tensor->shape) == 0;
+}
+
+/* Tensors and chunks from the list, which is sorted by name. */
+static int fill_tensors(struct manifest *manifest, const struct listed *listed, uint64_t count,
+                        struct err *err)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        const struct told_chunk *told = listed[i].chunk;
+        struct manifest_chunk *chunk = &manifest->chunks[i];
+        struct manifest_tensor *tensor = manifest->tensors + manifest->tensors_count;
+        if (i > 0 && strcmp(listed[i - 1].name, listed[i].name) == 0) {
+            tensor--;
+            if (!is_same_array(tensor, told))
+                return err_set(err, -EINVAL, "checkpoint: ranks disagree on dtype or shape of \"%.100s\"",
+                               tensor->name);
+        } else {
+            *tensor = (struct manifest_tensor){.name = listed[i].name,
+                                               .dtype = (enum dtype)told->dtype,
+                                               .rank = (uint32_t)told->rank,
+                                               .chunks = chunk};
+            memcpy(tensor->shape, told->shape, sizeof tensor->shape);
+            manifest->tensors_count++;
+        }
+        tensor->chunks_count++;
+        *chunk = (struct manifest_chunk){.file = listed[i].file, .offset_bytes = told->offset_bytes};
+        memcpy(chunk->start, told->start, sizeof chunk->start);
+        memcpy(chunk->extent, told->extent, sizeof chunk->extent);
+    }
+    return 0;
+}
+
+static int alloc_all(struct roster *roster, uint64_t chunks_count, int ranks, struct listed **ret_listed,
+                     struct err *err)
+{
+    struct manifest *manifest = &roster->manifest;
+    size_t count = (size_t)chunks_count + 1, files = (size_t)ranks;
+    manifest->tensors = calloc(count, sizeof *manifest->tensors);
+    manifest->chunks = calloc(count, sizeof *manifest->chunks);
+    manifest->files = calloc(files, sizeof *manifest->files);
+    roster->file_names = calloc(files, sizeof *roster->file_names);
+    roster->gathered = calloc(files * (size_t)roster->blocks_max, sizeof *roster->gathered);
+    *ret_listed = calloc(count, sizeof **ret_listed);
+    if (manifest->tensors && manifest->chunks && manifest->files && roster->file_names && roster->gathered &&
+        *ret_listed)
+        return 0;
+    return err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %" PRIu64 " chunks", chunks_count);
+}
+
+static void list_rank(struct roster *roster, int rank, const char *told, struct listed *listed)
+{
+    struct told_head head;
+    memcpy(&head, told, sizeof head);
+    struct manifest_file *file = &roster->manifest.files[rank];
+    *file = (struct manifest_file){.name = roster_file_name(rank, roster->file_names[rank]),
+                                   .size_bytes = head.file_bytes,
+                                   .blocks_count = manifest_blocks_count(head.file_bytes),
+                                   .block_crc32c = roster->gathered + (uint64_t)rank * roster->blocks_max};
+    told += sizeof head;
+    for (uint64_t i = 0; i < head.chunks_count; i++) {
+        const struct told_chunk *chunk = (const void *)told; /* aligned: all parts are multiples of 8 */
+        listed[i] = (struct listed){told + sizeof *chunk, chunk, (uint32_t)rank};
+        told += sizeof *chunk + chunk->name_bytes;
+    }
+}
+
+static int assemble(struct roster *roster, size_t bytes_max, int ranks, struct err *err)
+{
+    struct listed *listed = NULL;
+    uint64_t chunks_count = 0;
+    for (int r = 0; r < ranks; r++) {
+        struct told_head head;
+        memcpy(&head, roster->told + (size_t)r * bytes_max, sizeof head);
+        uint64_t blocks = manifest_blocks_count(head.file_bytes);
+        chunks_count += head.chunks_count;
+        roster->blocks_max = blocks > roster->blocks_max ? blocks : roster->blocks_max;
+    }
+    int status = alloc_all(roster, chunks_count, ranks, &listed, err);
+    if (status)
+        goto out;
+    struct listed *next = listed;
+    for (int r = 0; r < ranks; r++) {
+        const char *told = roster->told + (size_t)r * bytes_max;
+        list_rank(roster, r, told, next);
+        next += ((const struct told_head *)(const void *)told)->chunks_count;
+    }
+    qsort(listed, chunks_count, sizeof *listed, compare_listed);
+    roster->manifest.files_count = (uint64_t)ranks;
+    roster->manifest.ranks = (uint32_t)ranks;
+    status = fill_tensors(&roster->manifest, listed, chunks_count, err);
+    if (!status && manifest_check_tensors(&roster->manifest, "the ranks' arrays", err))
+        status = -EINVAL;
+    if (status)
+        goto out;
+    manifest_encode_tensors(&roster->manifest, &roster->tensors_text);
+    status = str_status(&roster->tensors_text);
+    if (status)
+        err_set(err, status, "out of memory for a manifest of %" PRIu64 " chunks", chunks_count);
+out:
+    free(listed);
+    return status;
+}
+
+int roster_init(struct roster *roster, const struct layout *layout, struct comm *comm, struct err *err)
+{
+    *roster = (struct roster){0};
+    size_t bytes_max = 0;
+    int status = exchange(roster, layout, comm, &bytes_max, err);
+    if (!status) { /* all compute the same from the same */
+        struct comm_options options = roster_comm_options("planning the checkpoint");
+        status = comm_agree(comm, assemble(roster, bytes_max, comm->ranks, err), &options, err);
+    }
+    if (status)
+        roster_deinit(roster);
+    return status;
+}
+
+void roster_deinit(struct roster *roster)
+{
+    manifest_deinit(&roster->manifest);
+    str_deinit(&roster->tensors_text);
+    free(roster->file_names);
+    free(roster->told);
+    free(roster->gathered);
+    *roster = (struct roster){0};
+}
+
+int roster_gather(struct roster *roster, const uint32_t *block_crc32c, struct comm *comm, struct err *err)
+{
+    return all_gather(comm, block_crc32c, roster->gathered, (size_t)roster->blocks_max * sizeof *block_crc32c,
+                      err);
+}

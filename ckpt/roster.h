@@ -1,0 +1,39 @@
+/*
+ * roster — what all ranks store, put together into one plan of the manifest.
+ *
+ * Layouts do not change during a run, so this is done once: every rank tells what it stores, and all learn it. A save then only
+ * gathers the blocks' checksums.
+ */
+#ifndef MILLRACE_CKPT_ROSTER_H
+#define MILLRACE_CKPT_ROSTER_H
+
+#include "base/err.h"
+#include "base/str.h"
+#include "ckpt/layout.h"
+#include "ckpt/manifest.h"
+#include "comm/comm.h"
+
+enum { ROSTER_NAME_BYTES_MAX = 32 };
+
+#define ROSTER_DEADLINE_NS (UINT64_C(1800) * 1000000000) /* a rank that is later than this is given up */
+
+/* manifest has all but the step's own: step, time, state, checksums. */
+struct roster {
+    struct manifest manifest;
+    struct str tensors_text; /* manifest_encode_tensors */
+    char (*file_names)[ROSTER_NAME_BYTES_MAX];
+    char *told;          /* what the ranks told: holds the names */
+    uint64_t blocks_max; /* of any rank's file */
+    uint32_t *gathered;  /* [ranks][blocks_max] checksums */
+};
+
+/* "rank-00003.safetensors" */
+const char *roster_file_name(int rank, char name[ROSTER_NAME_BYTES_MAX]);
+/* Collective, blocks. -EINVAL on all ranks where arrays overlap, leave something out, or disagree. */
+int roster_init(struct roster *roster, const struct layout *layout, struct comm *comm, struct err *err);
+void roster_deinit(struct roster *roster);
+/* This rank's checksums [its blocks] to everybody's: afterwards manifest.files[] point to them. Collective, blocks. */
+int roster_gather(struct roster *roster, const uint32_t *block_crc32c, struct comm *comm, struct err *err);
+struct comm_options roster_comm_options(const char *what);
+
+#endif

@@ -1,0 +1,345 @@
+/*
+ * saver — ckpt.h's saving half: the caller's side and the writer thread.
+ *
+ * The caller hands a save over by `due` and goes on; the writer thread begins the set, writes the image, commits, and clears
+ * `due`. What lies between is snapshot's (bytes), image's (writing) and commit's (the folder).
+ *
+ * Locks: saver->mutex and snapshot->mutex are never held together.
+ */
+#include "base/clock.h"
+#include "base/json.h"
+#include "ckpt/ckpt.h"
+#include "ckpt/commit.h"
+#include "ckpt/image_writer.h"
+#include "ckpt/layout.h"
+#include "ckpt/roster.h"
+#include "ckpt/snapshot.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    STAGING_DEFAULT_BYTES = 64 << 20,
+    BUFFERS_MAX = IO_QUEUE_DEPTH_MAX,
+};
+
+struct ckpt_saver {
+    struct io *io;        /* immutable after open, as all down to commit; borrowed where options lent them */
+    struct comm *comm;    /* own */
+    struct io_lock *lock; /* of the first rank */
+    char *folder, *run_id, *numerics_id;
+    struct log log;
+    bool has_log;
+    struct layout layout;
+    struct roster roster;
+    struct snapshot snapshot;
+    struct image_writer image; /* the writer's while a save is due */
+    struct commit commit;
+    pthread_t thread;
+    bool has_thread;
+
+    uint64_t blocked_ns; /* the caller's */
+
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool due, quit; /* guarded by mutex, as all below */
+    uint64_t step, begun_ns;
+    struct str state_json; /* the writer's while due */
+    int status;            /* of the last save, until it is told */
+    struct err detail;
+    struct ckpt_saver_stats stats;
+};
+
+static const struct log *log_of(const struct ckpt_saver *saver)
+{
+    return saver->has_log ? &saver->log : NULL;
+}
+
+/* One save, on the writer thread. */
+static int run_save(struct ckpt_saver *saver, struct err *err)
+{
+    struct io_file *file = NULL;
+    struct commit_request request = {.file_bytes = saver->layout.file_bytes,
+                                     .block_crc32c = saver->image.block_crc32c,
+                                     .state_json = str_text(&saver->state_json)};
+    int status = commit_begin(&saver->commit, saver->step, request.file_bytes, &file, err);
+    if (!status)
+        status = image_writer_run(&saver->image, file, saver->commit.path, err);
+    else
+        snapshot_fail(&saver->snapshot, status, err);
+    snapshot_end(&saver->snapshot);
+    return commit_finish(&saver->commit, status, &request, err);
+}
+
+static void record(struct ckpt_saver *saver, int status, const struct err *detail)
+{
+    struct ckpt_saver_stats *stats = &saver->stats;
+    saver->status = status;
+    saver->detail = *detail;
+    stats->last_save_ns = clock_now_ns() - saver->begun_ns;
+    stats->saves_count += status == 0;
+    stats->failures_count += status != 0;
+    if (status == 0) {
+        stats->written_bytes += saver->layout.file_bytes;
+        stats->last_step = saver->step;
+    }
+}
+
+static void *write_saves(void *context)
+{
+    struct ckpt_saver *saver = context;
+    pthread_mutex_lock(&saver->mutex);
+    for (;;) {
+        while (!saver->due && !saver->quit)
+            pthread_cond_wait(&saver->changed, &saver->mutex);
+        if (!saver->due)
+            break;
+        pthread_mutex_unlock(&saver->mutex);
+        struct err detail = {0};
+        char line[ERR_LINE_BYTES_MAX];
+        int status = run_save(saver, &detail);
+        if (status)
+            log_line(log_of(saver), LOG_ERROR, "the checkpoint of step %llu was not saved: %s",
+                     (unsigned long long)saver->step, err_format(&detail, line, sizeof line));
+        pthread_mutex_lock(&saver->mutex);
+        record(saver, status, &detail);
+        saver->due = false;
+        pthread_cond_broadcast(&saver->changed);
+    }
+    pthread_mutex_unlock(&saver->mutex);
+    return NULL;
+}
+
+/* The first rank makes the folder its own; what is temporary in it is then a dead owner's. */
+static int own_folder(struct ckpt_saver *saver, struct err *err)
+{
+    struct io *io = saver->io;
+    int status = io->ops->make_folder(io, saver->folder, err);
+    if (!status)
+        status = io->ops->lock_acquire(io, saver->folder, &saver->lock, err);
+    if (status)
+        return status;
+    status = io->ops->sweep(io, saver->folder, NULL, err);
+    if (status > 0)
+        log_line(log_of(saver), LOG_INFO, "%s: swept %d unfinished outputs of a run that died", saver->folder,
+                 status);
+    return status < 0 ? status : 0;
+}
+
+static int copy_options(struct ckpt_saver *saver, const struct ckpt_saver_options *options, struct err *err)
+{
+    saver->io = options->io;
+    saver->folder = strdup(options->folder);
+    saver->run_id = strdup(options->run_id ? options->run_id : "0");
+    saver->numerics_id = strdup(options->numerics_id ? options->numerics_id : "");
+    if (options->log) {
+        saver->log = *options->log;
+        saver->has_log = true;
+    }
+    if (!saver->folder || !saver->run_id || !saver->numerics_id)
+        return err_set(err, -ENOMEM, "out of memory for a saver");
+    if (options->comm)
+        return options->comm->ops->split(options->comm, 0, options->comm->rank, &saver->comm, err);
+    return comm_self_open(&saver->comm, err);
+}
+
+static int agree(struct ckpt_saver *saver, int status, struct err *err)
+{
+    struct comm_options options = roster_comm_options("opening the checkpoint folder");
+    return comm_agree(saver->comm, status, &options, err);
+}
+
+static int plan(struct ckpt_saver *saver, const struct ckpt_saver_options *options,
+                const struct ckpt_tensor *tensors, uint64_t tensors_count, struct err *err)
+{
+    struct layout_options layout = {.tensors = tensors,
+                                    .tensors_count = tensors_count,
+                                    .groups_count = options->groups_count,
+                                    .rank = saver->comm->rank,
+                                    .ranks = saver->comm->ranks};
+    int status = agree(saver, layout_init(&saver->layout, &layout, err), err);
+    return status ? status : roster_init(&saver->roster, &saver->layout, saver->comm, err);
+}
+
+static int prepare(struct ckpt_saver *saver, const struct ckpt_saver_options *options, struct err *err)
+{
+    uint64_t staging = options->staging_bytes ? options->staging_bytes : STAGING_DEFAULT_BYTES;
+    uint64_t buffers = staging / CKPT_BLOCK_BYTES;
+    if (buffers < SNAPSHOT_BUFFERS_MIN)
+        return err_set(err, -EINVAL, "checkpoint: staging needs %d MiB at least", SNAPSHOT_BUFFERS_MIN);
+    if (buffers > saver->layout.blocks_count + SNAPSHOT_BUFFERS_MIN) /* more would never be used */
+        buffers = saver->layout.blocks_count + SNAPSHOT_BUFFERS_MIN;
+    if (buffers > BUFFERS_MAX)
+        buffers = BUFFERS_MAX;
+    int status = snapshot_init(&saver->snapshot, &saver->layout, options->device, (unsigned)buffers, err);
+    if (!status)
+        status = image_writer_init(&saver->image, &saver->snapshot, saver->io, err);
+    if (status)
+        return status;
+    saver->commit = (struct commit){.io = saver->io,
+                                    .queue = saver->image.queue,
+                                    .comm = saver->comm,
+                                    .roster = &saver->roster,
+                                    .folder = saver->folder,
+                                    .run_id = saver->run_id,
+                                    .numerics_id = saver->numerics_id,
+                                    .log = log_of(saver),
+                                    .keep_last = options->keep.last};
+    return commit_init(&saver->commit, err);
+}
+
+int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_tensor *tensors,
+                    uint64_t tensors_count, struct ckpt_saver **ret_saver, struct err *err)
+{
+    struct ckpt_saver *saver = calloc(1, sizeof *saver);
+    if (!saver)
+        return err_set(err, -ENOMEM, "out of memory for a saver");
+    pthread_mutex_init(&saver->mutex, NULL);
+    pthread_cond_init(&saver->changed, NULL);
+    saver->stats.last_step = UINT64_MAX;
+    int status = copy_options(saver, options, err);
+    if (status)
+        goto out;
+    status = agree(saver, saver->comm->rank == 0 ? own_folder(saver, err) : 0, err);
+    if (!status)
+        status = plan(saver, options, tensors, tensors_count, err);
+    if (status)
+        goto out;
+    status = agree(saver, prepare(saver, options, err), err);
+    if (status)
+        goto out;
+    int error = pthread_create(&saver->thread, NULL, write_saves, saver);
+    saver->has_thread = error == 0;
+    if (error)
+        status = err_errno(err, -error, "no thread for writing checkpoints");
+    status = agree(saver, status, err);
+    if (!status)
+        *ret_saver = saver;
+out:
+    if (status)
+        ckpt_saver_close(saver);
+    return status;
+}
+
+void ckpt_saver_close(struct ckpt_saver *saver)
+{
+    if (!saver)
+        return;
+    if (saver->has_thread) {
+        pthread_mutex_lock(&saver->mutex);
+        saver->quit = true;
+        pthread_cond_broadcast(&saver->changed);
+        pthread_mutex_unlock(&saver->mutex);
+        pthread_join(saver->thread, NULL); /* after the save under way */
+    }
+    commit_deinit(&saver->commit);
+    if (saver->image.snapshot)
+        image_writer_deinit(&saver->image);
+    if (saver->snapshot.layout)
+        snapshot_deinit(&saver->snapshot);
+    roster_deinit(&saver->roster);
+    layout_deinit(&saver->layout);
+    if (saver->lock)
+        saver->io->ops->lock_release(saver->lock);
+    comm_close(saver->comm);
+    str_deinit(&saver->state_json);
+    free(saver->folder);
+    free(saver->run_id);
+    free(saver->numerics_id);
+    pthread_cond_destroy(&saver->changed);
+    pthread_mutex_destroy(&saver->mutex);
+    free(saver);
+}
+
+/* The status of the last save, told once. The mutex is held. */
+static int take_status(struct ckpt_saver *saver, struct err *err)
+{
+    int status = saver->status;
+    if (status && err)
+        *err = saver->detail;
+    saver->status = 0;
+    return status;
+}
+
+static void await_idle(struct ckpt_saver *saver)
+{
+    while (saver->due)
+        pthread_cond_wait(&saver->changed, &saver->mutex);
+}
+
+static int check_state(const char *state_json, struct err *err)
+{
+    struct json_t *root;
+    int status = json_parse(state_json, strlen(state_json), "the state to be saved", 0, &root, err);
+    if (status)
+        return status;
+    if (json_kind(root) != JSON_KIND_OBJECT)
+        status = err_set(err, -EINVAL, "the state to be saved is no JSON object");
+    json_free(root);
+    return status;
+}
+
+int ckpt_saver_save(struct ckpt_saver *saver, uint64_t step, const char *state_json, struct err *err)
+{
+    uint64_t begun_ns = clock_now_ns();
+    int status =
+        step <= INT64_MAX ? check_state(state_json, err) : err_set(err, -EINVAL, "a step beyond 2^63");
+    if (status)
+        return status;
+    pthread_mutex_lock(&saver->mutex);
+    await_idle(saver);
+    str_clear(&saver->state_json);
+    str_add_text(&saver->state_json, state_json);
+    if (str_status(&saver->state_json)) {
+        status = err_set(err, -ENOMEM, "out of memory for a state of %zu bytes", strlen(state_json));
+    } else {
+        status = take_status(saver, err);
+        saver->step = step;
+        saver->begun_ns = begun_ns;
+        snapshot_begin(&saver->snapshot);
+        saver->due = true;
+        pthread_cond_broadcast(&saver->changed);
+    }
+    pthread_mutex_unlock(&saver->mutex);
+    saver->blocked_ns += clock_now_ns() - begun_ns;
+    return status;
+}
+
+void ckpt_saver_before_update(struct ckpt_saver *saver, uint32_t group)
+{
+    uint64_t begun_ns = clock_now_ns();
+    snapshot_before_update(&saver->snapshot, group);
+    saver->blocked_ns += clock_now_ns() - begun_ns;
+}
+
+int ckpt_saver_wait(struct ckpt_saver *saver, struct err *err)
+{
+    uint64_t begun_ns = clock_now_ns();
+    pthread_mutex_lock(&saver->mutex);
+    await_idle(saver);
+    int status = take_status(saver, err);
+    pthread_mutex_unlock(&saver->mutex);
+    saver->blocked_ns += clock_now_ns() - begun_ns;
+    return status;
+}
+
+bool ckpt_saver_busy(struct ckpt_saver *saver)
+{
+    pthread_mutex_lock(&saver->mutex);
+    bool due = saver->due;
+    pthread_mutex_unlock(&saver->mutex);
+    return due;
+}
+
+struct ckpt_saver_stats ckpt_saver_stats(struct ckpt_saver *saver)
+{
+    pthread_mutex_lock(&saver->mutex);
+    struct ckpt_saver_stats stats = saver->stats;
+    pthread_mutex_unlock(&saver->mutex);
+    stats.blocked_ns = saver->blocked_ns;
+    stats.copied_bytes = snapshot_copied_bytes(&saver->snapshot);
+    return stats;
+}

@@ -1,0 +1,92 @@
+/*
+ * snapshot — the bytes of a file image as they were when the save began, while their owner goes on changing them.
+ *
+ * Copy before update: arrays change only after snapshot_before_update(group), so the writer takes blocks from where they lie, and
+ * what it has not reached when a group's update comes is copied to staging by the caller. The states of a block:
+ *
+ *     PENDING --writer--> TAKING ----------------------> TAKEN      (in a buffer of the writer)
+ *     PENDING --caller--> COPYING --> STAGED --writer--> TAKEN      (in a buffer that waits for the writer)
+ *
+ * Invariants
+ *   1. Bytes of a group change only while every block that holds some of them is STAGED or TAKEN: before_update returns no
+ *      sooner. A block that several groups share is copied whole by the first of them; the others' bytes are still
+ *      those of the save, since their own before_update would have copied the block.
+ *   2. A buffer has one holder at a time: the free list, the caller who copies, the queue of staged ones, or the writer.
+ *   3. Nobody waits for ever. The caller leaves the last free buffer to the writer. When the caller waits for a buffer, at
+ *      most one is free, it copies none itself, so all others are staged or written; the writer takes staged ones before pending
+ *      ones, needs nothing more for writing them, and gives each back when it is written. When the writer waits, it writes
+ *      nothing and nothing is staged, so the caller is copying, which waits for nobody. A failed save ends the waiting.
+ *
+ * Threads: begin and before_update from the caller, the rest from the writer; all state below the mutex is guarded by it.
+ */
+#ifndef MILLRACE_CKPT_SNAPSHOT_H
+#define MILLRACE_CKPT_SNAPSHOT_H
+
+#include "base/err.h"
+#include "ckpt/layout.h"
+#include "device/device.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SNAPSHOT_BUFFERS_MIN = 4, SNAPSHOT_RESERVE = 1 /* buffers that the caller leaves to the writer */ };
+
+/* One thread's way to copy from the device. */
+struct snapshot_copier {
+    struct device_stream *stream;
+    struct device_event *event;
+};
+
+struct snapshot {
+    const struct layout *layout; /* these four immutable after init */
+    struct device *device;       /* NULL: host memory */
+    char *staging;               /* buffers_count of CKPT_BLOCK_BYTES */
+    unsigned buffers_count;
+    struct snapshot_copier copiers[2]; /* the caller's, the writer's */
+
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    uint8_t *state;     /* [blocks_count] */
+    uint64_t *block_of; /* [buffers_count] */
+    unsigned *free_list, free_count;
+    unsigned *staged, staged_first, staged_count; /* a ring */
+    uint64_t next_pending;                        /* no block before it is PENDING */
+    uint64_t left_count;                          /* blocks that the writer has not taken */
+    uint64_t uncaptured_count;                    /* blocks that are neither STAGED nor TAKEN */
+    unsigned copying_count;
+    bool active; /* between begin and end */
+    int status;  /* of the save: not 0: the caller need not copy any more */
+    struct err detail;
+    uint64_t copied_bytes; /* by the caller, of all saves */
+};
+
+/* Allocates all there is. -ENOMEM. */
+int snapshot_init(struct snapshot *snapshot, const struct layout *layout, struct device *device,
+                  unsigned buffers_count, struct err *err);
+void snapshot_deinit(struct snapshot *snapshot);
+
+/* The caller: the image is what the arrays hold now. Nothing is under way. */
+void snapshot_begin(struct snapshot *snapshot);
+void snapshot_before_update(struct snapshot *snapshot, uint32_t group);
+uint64_t snapshot_copied_bytes(struct snapshot *snapshot);
+
+enum snapshot_next {
+    SNAPSHOT_GOT,   /* a block lies in the buffer, which the writer now holds */
+    SNAPSHOT_LATER, /* nothing now: no buffer, or the caller is copying, or pending ones were not wanted */
+    SNAPSHOT_ALL,   /* the writer has had every block */
+};
+/* The writer: the next block to write, staged ones first; pending ones only where take_pending. Blocks only to copy. A copy that
+ * fails ends as snapshot_fail. */
+enum snapshot_next snapshot_take(struct snapshot *snapshot, bool take_pending, unsigned *ret_buffer,
+                                 uint64_t *ret_block);
+char *snapshot_buffer(const struct snapshot *snapshot, unsigned buffer);
+void snapshot_release(struct snapshot *snapshot, unsigned buffer);
+void snapshot_wait(struct snapshot *snapshot); /* until the caller has copied a block */
+void snapshot_fail(struct snapshot *snapshot, int status,
+                   const struct err *detail); /* the first failure counts */
+int snapshot_status(struct snapshot *snapshot, struct err *err);
+/* The writer holds no buffer any more. Waits for a copy by the caller. */
+void snapshot_end(struct snapshot *snapshot);
+
+#endif

@@ -1,0 +1,376 @@
+/*
+ * Saving and loading without trouble: what was saved comes back, and Python reads it too.
+ */
+#include "base/clock.h"
+#include "base/json.h"
+#include "ckpt/manifest.h"
+#include "tests/ckpt/fixture.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct io *io;
+static char folder[TEST_PATH_BYTES_MAX];
+
+static int set_up(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    test_make_folder(folder);
+    assert_ok(io_open(folder, NULL, &io, &err), &err);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    io_close(io);
+    test_remove_folder(folder);
+    return 0;
+}
+
+static void odd_shapes_and_all_dtypes_come_back(void **state)
+{
+    (void)state;
+    struct arrays arrays = arrays_odd();
+    char path[FIXTURE_PATH_BYTES];
+    arrays_fill(&arrays, 1);
+    fixture_save_step(io, folder, &arrays, 1000, path);
+    assert_true(fixture_step_equals(io, path, &arrays));
+    ((char *)arrays.tensors[4].data)[12345] ^= 1;
+    assert_false(fixture_step_equals(io, path, &arrays)); /* the comparison can fail */
+    arrays_free(&arrays);
+}
+
+static void state_step_and_numerics_come_back(void **state)
+{
+    (void)state;
+    struct arrays arrays = arrays_odd();
+    char path[FIXTURE_PATH_BYTES];
+    struct err err = {0};
+    struct ckpt_reader *reader;
+    uint64_t seed = 0;
+    fixture_save_step(io, folder, &arrays, 123456789012, path);
+    assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
+    assert_int_equal(ckpt_reader_step(reader), 123456789012);
+    assert_string_equal(ckpt_reader_numerics_id(reader), "any");
+    assert_ok(json_get_u64(json_get(ckpt_reader_state(reader), "loader"), "seed", &seed, path, &err), &err);
+    assert_int_equal(seed, 7);
+    ckpt_reader_close(reader);
+    arrays_free(&arrays);
+}
+
+static void nothing_to_save_is_a_checkpoint_too(void **state)
+{
+    (void)state;
+    struct arrays arrays = arrays_make(NULL, 0);
+    char path[FIXTURE_PATH_BYTES];
+    fixture_save_step(io, folder, &arrays, 0, path);
+    assert_true(fixture_step_equals(io, path, &arrays));
+    arrays_free(&arrays);
+}
+
+static void data_begins_at_a_page_and_files_end_with_the_data(void **state)
+{
+    (void)state;
+    struct arrays arrays = arrays_odd();
+    char path[FIXTURE_PATH_BYTES], file[2 * FIXTURE_PATH_BYTES];
+    struct stat info;
+    struct err err = {0};
+    struct ckpt_reader *reader;
+    uint64_t end = 0, first = UINT64_MAX;
+    fixture_save_step(io, folder, &arrays, 1, path);
+    snprintf(file, sizeof file, "%s/rank-00000.safetensors", path);
+    assert_int_equal(stat(file, &info), 0);
+    assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
+    const struct manifest *manifest = ckpt_reader_manifest(reader);
+    assert_int_equal(manifest->tensors_count, arrays.count);
+    for (uint64_t i = 0; i < arrays.count; i++) {
+        const struct manifest_tensor *tensor = manifest_find(manifest, arrays.tensors[i].name);
+        assert_non_null(tensor);
+        assert_int_equal(tensor->chunks_count, 1);
+        uint64_t begin = tensor->chunks[0].offset_bytes, bytes = array_bytes(&arrays.tensors[i]);
+        first = begin < first ? begin : first;
+        end = begin + bytes > end ? begin + bytes : end;
+    }
+    assert_int_equal(first % 4096, 0);
+    assert_int_equal(end, info.st_size);
+    ckpt_reader_close(reader);
+    arrays_free(&arrays);
+}
+
+static void python_reads_the_rank_file_and_checks_the_manifest(void **state)
+{
+    (void)state;
+    const char *python = test_need_python("json");
+    struct arrays arrays = arrays_odd();
+    char path[FIXTURE_PATH_BYTES], raw[2 * FIXTURE_PATH_BYTES];
+    arrays_fill(&arrays, 5);
+    fixture_save_step(io, folder, &arrays, 1, path);
+    for (uint64_t i = 0; i < arrays.count; i++) { /* what must be in it, array by array */
+        snprintf(raw, sizeof raw, "%s/%llu.raw", folder, (unsigned long long)i);
+        test_write_file(raw, arrays.tensors[i].data, array_bytes(&arrays.tensors[i]));
+    }
+    snprintf(raw, sizeof raw, "%s/names", folder);
+    FILE *names = fopen(raw, "w");
+    for (uint64_t i = 0; i < arrays.count; i++)
+        fprintf(names, "%s\n", arrays.tensors[i].name);
+    fclose(names);
+    assert_int_equal(
+        test_run("'%s' %s/tests/ckpt/read_step.py '%s' '%s'", python, TEST_SOURCE_DIR, path, folder), 0);
+    arrays_free(&arrays);
+}
+
+static void safetensors_library_reads_the_rank_file(void **state)
+{
+    (void)state;
+    const char *python = test_need_python("safetensors.numpy");
+    static const struct array_spec specs[] = {{"a", DTYPE_F32, "3x5", 0}, {"b", DTYPE_I64, "-", 0}};
+    struct arrays arrays = arrays_make(specs, 2);
+    char path[FIXTURE_PATH_BYTES];
+    for (int i = 0; i < 15; i++)
+        ((float *)arrays.tensors[0].data)[i] = (float)i / 4;
+    *(int64_t *)arrays.tensors[1].data = -77;
+    fixture_save_step(io, folder, &arrays, 1, path);
+    assert_int_equal(test_run("'%s' -c 'from safetensors.numpy import load_file; import numpy as n; "
+                              "d = load_file(\"%s/rank-00000.safetensors\"); "
+                              "assert (d[\"a\"] == n.arange(15, dtype=n.float32).reshape(3, 5) / 4).all(); "
+                              "assert d[\"b\"] == -77 and len(d) == 2'",
+                              python, path),
+                     0);
+    arrays_free(&arrays);
+}
+
+static void many_small_tensors_are_quick(void **state)
+{
+    (void)state;
+    uint64_t count = test_is_sanitized() ? 2000 : 20000;
+    struct array_spec *specs = calloc(count, sizeof *specs);
+    char(*names)[32] = calloc(count, sizeof *names), path[FIXTURE_PATH_BYTES];
+    for (uint64_t i = 0; i < count; i++) {
+        snprintf(names[i], sizeof names[i], "layer.%llu.weight", (unsigned long long)i);
+        specs[i] = (struct array_spec){names[i], DTYPE_F32, "256", (uint32_t)(i % 100)};
+    }
+    struct arrays arrays = arrays_make(specs, count);
+    arrays_fill(&arrays, 3);
+    uint64_t t0 = clock_now_ns();
+    struct ckpt_saver *saver = fixture_open(io, folder, &arrays);
+    uint64_t t1 = clock_now_ns();
+    fixture_save(saver, 1);
+    uint64_t t2 = clock_now_ns();
+    ckpt_saver_close(saver);
+    snprintf(path, sizeof path, "%s/step-00000001", folder);
+    uint64_t t3 = clock_now_ns();
+    assert_true(fixture_step_equals(io, path, &arrays));
+    uint64_t t4 = clock_now_ns();
+    print_message("%llu tensors of 1 KiB: open %.0f ms, save %.0f ms, load (with the comparison) %.0f ms\n",
+                  (unsigned long long)count, (double)(t1 - t0) / 1e6, (double)(t2 - t1) / 1e6,
+                  (double)(t4 - t3) / 1e6);
+    arrays_free(&arrays);
+    free(names);
+    free(specs);
+}
+
+static void hash_is_of_names_shapes_and_bytes_only(void **state)
+{
+    (void)state;
+    struct arrays arrays = arrays_odd();
+    char a[FIXTURE_PATH_BYTES], b[FIXTURE_PATH_BYTES];
+    struct ckpt_hashes x, y;
+    struct err err = {0};
+    arrays_fill(&arrays, 9);
+    fixture_save_step(io, folder, &arrays, 1, a);
+    for (uint64_t i = 0; i < arrays.count / 2; i++) { /* another order and other groups, another step */
+        struct ckpt_tensor t = arrays.tensors[i];
+        arrays.tensors[i] = arrays.tensors[arrays.count - 1 - i];
+        arrays.tensors[arrays.count - 1 - i] = t;
+    }
+    fixture_save_step(io, folder, &arrays, 2, b);
+    assert_ok(ckpt_hash(io, a, &x, &err), &err);
+    assert_ok(ckpt_hash(io, b, &y, &err), &err);
+    assert_true(x.present[CKPT_MODEL] && x.present[CKPT_OPTIMIZER] && x.present[CKPT_LOADER]);
+    assert_memory_equal(x.hash, y.hash, sizeof x.hash);
+    for (uint64_t i = 0; i < arrays.count; i++)
+        if (strcmp(arrays.tensors[i].name, "optimizer.step") == 0)
+            ((char *)arrays.tensors[i].data)[0] ^= 1;
+    fixture_save_step(io, folder, &arrays, 3, b);
+    assert_ok(ckpt_hash(io, folder, &y, &err), &err); /* the newest in the folder */
+    assert_memory_equal(&x.hash[CKPT_MODEL], &y.hash[CKPT_MODEL], sizeof x.hash[0]);
+    assert_memory_not_equal(&x.hash[CKPT_OPTIMIZER], &y.hash[CKPT_OPTIMIZER], sizeof x.hash[0]);
+    arrays_free(&arrays);
+}
+
+static void hash_of_the_rank_file_equals_the_steps(void **state)
+{
+    (void)state;
+    struct arrays arrays = arrays_odd();
+    char path[FIXTURE_PATH_BYTES], file[2 * FIXTURE_PATH_BYTES];
+    struct ckpt_hashes x, y;
+    struct err err = {0};
+    arrays_fill(&arrays, 9);
+    fixture_save_step(io, folder, &arrays, 1, path);
+    snprintf(file, sizeof file, "%s/rank-00000.safetensors", path);
+    assert_ok(ckpt_hash(io, path, &x, &err), &err);
+    assert_ok(ckpt_hash(io, file, &y, &err), &err);
+    assert_false(y.present[CKPT_LOADER]);
+    assert_memory_equal(&x.hash[CKPT_MODEL], &y.hash[CKPT_MODEL], 2 * sizeof x.hash[0]);
+    arrays_free(&arrays);
+}
+
+static void hash_is_what_the_documents_say(void **state)
+{
+    (void)state;
+    const char *python = test_need_python("ctypes");
+    struct arrays arrays = arrays_odd();
+    char path[FIXTURE_PATH_BYTES], text[256], hex[HASH128_HEX_BYTES];
+    struct ckpt_hashes hashes;
+    struct err err = {0};
+    arrays_fill(&arrays, 11);
+    fixture_save_step(io, folder, &arrays, 1, path);
+    assert_ok(ckpt_hash(io, path, &hashes, &err), &err);
+    assert_int_equal(test_run_output(text, sizeof text, "'%s' %s/tests/ckpt/hash_step.py '%s'", python,
+                                     TEST_SOURCE_DIR, path),
+                     0);
+    char *at = text;
+    for (int i = 0; i < CKPT_SECTION_COUNT; i++) {
+        assert_memory_equal(at, hash128_format(hashes.hash[i], hex), 32);
+        at += 33;
+    }
+    arrays_free(&arrays);
+}
+
+static void missing_and_different_tensors_are_named(void **state)
+{
+    (void)state;
+    static const struct array_spec saved[] = {{"a", DTYPE_F32, "3x5", 0}, {"b", DTYPE_F32, "4", 0}};
+    struct arrays arrays = arrays_make(saved, 2);
+    char path[FIXTURE_PATH_BYTES];
+    struct ckpt_reader *reader;
+    struct err err = {0};
+    fixture_save_step(io, folder, &arrays, 1, path);
+    assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
+    static const struct array_spec missing = {"c", DTYPE_F32, "3x5", 0};
+    struct arrays wanted = arrays_make(&missing, 1);
+    assert_int_equal(ckpt_reader_load(reader, wanted.tensors, 1, NULL, &err), -ENOENT);
+    assert_non_null(strstr(err.what, "\"c\""));
+    arrays_free(&wanted);
+    static const struct array_spec shape = {"a", DTYPE_F32, "5x3", 0};
+    wanted = arrays_make(&shape, 1);
+    assert_int_equal(ckpt_reader_load(reader, wanted.tensors, 1, NULL, &err), -EINVAL);
+    assert_non_null(strstr(err.what, "\"a\""));
+    assert_string_equal(err.expected, "F32 [5, 3]");
+    assert_string_equal(err.found, "F32 [3, 5]");
+    arrays_free(&wanted);
+    static const struct array_spec dtype = {"a", DTYPE_I32, "3x5", 0};
+    wanted = arrays_make(&dtype, 1);
+    assert_int_equal(ckpt_reader_load(reader, wanted.tensors, 1, NULL, &err), -EINVAL);
+    assert_string_equal(err.expected, "I32 [3, 5]");
+    arrays_free(&wanted);
+    ckpt_reader_close(reader);
+    arrays_free(&arrays);
+}
+
+static void impossible_arrays_are_refused_at_open(void **state)
+{
+    (void)state;
+    static const struct array_spec twice[] = {{"a", DTYPE_F32, "3", 0}, {"a", DTYPE_I32, "3", 0}};
+    static const struct array_spec bytes[] = {{"\xff\xfe", DTYPE_F32, "3", 0}};
+    static const struct array_spec meta[] = {{"__metadata__", DTYPE_F32, "3", 0}};
+    struct {
+        const struct array_spec *specs;
+        uint64_t count;
+    } cases[] = {{twice, 2}, {bytes, 1}, {meta, 1}};
+    for (int i = 0; i < 3; i++) {
+        struct arrays arrays = arrays_make(cases[i].specs, cases[i].count);
+        struct ckpt_saver_options options = {.folder = folder, .io = io, .groups_count = 1};
+        struct ckpt_saver *saver = NULL;
+        struct err err = {0};
+        assert_int_equal(ckpt_saver_open(&options, arrays.tensors, arrays.count, &saver, &err), -EINVAL);
+        arrays.tensors[0].start[0] = 1;
+        assert_int_equal(ckpt_saver_open(&options, arrays.tensors, 1, &saver, &err), -EINVAL);
+        arrays_free(&arrays);
+    }
+}
+
+static void parts_that_leave_elements_out_are_refused_at_open(void **state)
+{
+    (void)state;
+    static const struct array_spec spec = {"a", DTYPE_F32, "4x3", 0};
+    struct arrays arrays = arrays_make(&spec, 1);
+    struct ckpt_saver_options options = {.folder = folder, .io = io, .groups_count = 1};
+    struct ckpt_saver *saver = NULL;
+    struct err err = {0};
+    arrays.tensors[0].replicated = false;
+    arrays.tensors[0].extent[0] = 3; /* one rank, but not all rows */
+    assert_int_equal(ckpt_saver_open(&options, arrays.tensors, 1, &saver, &err), -EINVAL);
+    assert_non_null(strstr(err.what, "\"a\""));
+    arrays_free(&arrays);
+}
+
+static void steps_beyond_eight_digits_are_listed_in_order(void **state)
+{
+    (void)state;
+    static const struct array_spec spec = {"a", DTYPE_F32, "4", 0};
+    struct arrays arrays = arrays_make(&spec, 1);
+    struct ckpt_saver *saver = fixture_open(io, folder, &arrays);
+    uint64_t newest = 0, step;
+    char path[FIXTURE_PATH_BYTES];
+    struct err err = {0};
+    fixture_save(saver, 100000000);
+    fixture_save(saver, 99999999);
+    ckpt_saver_close(saver);
+    assert_int_equal(fixture_list(io, folder, &newest), 2);
+    assert_int_equal(newest, 100000000);
+    assert_ok(ckpt_find(io, folder, path, &step, &err), &err);
+    assert_int_equal(step, 100000000);
+    arrays_free(&arrays);
+}
+
+static void a_state_that_is_no_object_is_refused(void **state)
+{
+    (void)state;
+    struct arrays arrays = arrays_make(NULL, 0);
+    struct ckpt_saver *saver = fixture_open(io, folder, &arrays);
+    struct err err = {0};
+    assert_true(ckpt_saver_save(saver, 1, "[1]", &err) < 0);
+    assert_true(ckpt_saver_save(saver, 1, "{", &err) < 0);
+    ckpt_saver_close(saver);
+    assert_int_equal(fixture_list(io, folder, NULL), 0);
+}
+
+static void nothing_to_find_is_said(void **state)
+{
+    (void)state;
+    char path[FIXTURE_PATH_BYTES];
+    struct err err = {0};
+    assert_int_equal(ckpt_find(io, folder, path, NULL, &err), -ENOENT);
+    snprintf(path, sizeof path, "%s/absent", folder);
+    assert_int_equal(ckpt_find(io, path, path, NULL, &err), -ENOENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(odd_shapes_and_all_dtypes_come_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(state_step_and_numerics_come_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nothing_to_save_is_a_checkpoint_too, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(data_begins_at_a_page_and_files_end_with_the_data, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(python_reads_the_rank_file_and_checks_the_manifest, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(safetensors_library_reads_the_rank_file, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(many_small_tensors_are_quick, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(hash_is_of_names_shapes_and_bytes_only, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(hash_of_the_rank_file_equals_the_steps, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(hash_is_what_the_documents_say, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(missing_and_different_tensors_are_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(impossible_arrays_are_refused_at_open, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(parts_that_leave_elements_out_are_refused_at_open, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(steps_beyond_eight_digits_are_listed_in_order, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_state_that_is_no_object_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nothing_to_find_is_said, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
