@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""The models once more, in torch and float64, from their papers: losses and gradients of the cases in a folder.
+
+    model.py FOLDER
+
+FOLDER/N/case.json tells the configuration and where each tensor lies in FOLDER/N/weights.f64. Beside it this leaves
+gradients.f64 (the same layout) and losses.f64; of a block (input x.f64, the gradient of its output r.f64) out.f64 and
+d_x.f64 instead of losses.
+"""
+import json
+import math
+import os
+import sys
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+MEAN, DEVIATION = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+
+
+class Tensors:
+    def __init__(self, folder, case):
+        self.flat = np.fromfile(os.path.join(folder, "weights.f64"))
+        self.places = {p["name"]: p for p in case["params"]}
+        self.named = {}
+        for name, p in self.places.items():
+            end = p["offset"] + math.prod(p["shape"])
+            array = self.flat[p["offset"]:end].reshape(p["shape"]).copy()
+            self.named[name] = torch.tensor(array, requires_grad=True)
+
+    def __call__(self, name):
+        return self.named.get(name)
+
+    def gradients(self):
+        flat = np.zeros_like(self.flat)
+        for name, p in self.places.items():
+            grad = self.named[name].grad
+            if grad is not None:
+                flat[p["offset"]:p["offset"] + grad.numel()] = grad.numpy().ravel()
+        return flat
+
+
+def norm(x, w, name, c):
+    if c["norm"] == "layer":
+        return F.layer_norm(x, x.shape[-1:], w(name + ".weight"), w(name + ".bias"), c["epsilon"])
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + c["epsilon"]) * w(name + ".weight")
+
+
+def linear(x, w, name):
+    return F.linear(x, w(name + ".weight"), w(name + ".bias"))
+
+
+def rotate(x, base):  # x: [items, heads, tokens, dim]
+    dim, tokens = x.shape[-1], x.shape[-2]
+    frequency = base ** (-torch.arange(0, dim, 2) / dim)
+    angle = torch.arange(tokens)[:, None] * frequency[None]
+    cos, sin = torch.cat([angle.cos()] * 2, -1), torch.cat([angle.sin()] * 2, -1)
+    half = torch.cat([-x[..., dim // 2:], x[..., :dim // 2]], -1)
+    return x * cos + half * sin
+
+
+def attention(x, w, name, c):
+    items, tokens, width = x.shape
+    dim = width // c["heads"]
+
+    def heads(which, count):
+        return linear(x, w, f"{name}.{which}").view(items, tokens, count, dim).transpose(1, 2)
+
+    q, k, v = heads("q", c["heads"]), heads("k", c["kv_heads"]), heads("v", c["kv_heads"])
+    if c["rope"]:
+        q, k = rotate(q, c["rope_base"]), rotate(k, c["rope_base"])
+    k, v = (t.repeat_interleave(c["heads"] // c["kv_heads"], 1) for t in (k, v))
+    scores = q @ k.transpose(-1, -2) / math.sqrt(dim)
+    if c["causal"]:
+        scores = scores.masked_fill(torch.ones(tokens, tokens).triu(1).bool(), -math.inf)
+    mixed = (scores.softmax(-1) @ v).transpose(1, 2).reshape(items, tokens, width)
+    return linear(mixed, w, name + ".proj")
+
+
+def mlp(x, w, name, c):
+    if c["swiglu"]:
+        hidden = F.silu(linear(x, w, name + ".gate")) * linear(x, w, name + ".up")
+    else:
+        hidden = F.gelu(linear(x, w, name + ".fc"), approximate="tanh")
+    return linear(hidden, w, name + ".proj")
+
+
+def block(x, w, name, c):
+    x = x + attention(norm(x, w, name + ".norm1", c), w, name + ".attn", c)
+    return x + mlp(norm(x, w, name + ".norm2", c), w, name + ".mlp", c)
+
+
+def vit(folder, w, c):
+    side, patch, edge = c["side"], c["patch"], c["side"] // c["patch"]
+    images = np.fromfile(os.path.join(folder, "images.u8"), np.uint8).reshape(-1, side, side, 3)
+    labels = torch.from_numpy(np.fromfile(os.path.join(folder, "labels.i32"), np.int32)).long()
+    mean, deviation = (np.array(a, np.float32).astype(np.float64) for a in (MEAN, DEVIATION))
+    x = torch.from_numpy((images / 255.0 - mean) / deviation).permute(0, 3, 1, 2)
+    # torch's own convolution instead of cutting patches
+    kernel = w("embed.patch.weight").view(-1, patch, patch, 3).permute(0, 3, 1, 2)
+    x = F.conv2d(x, kernel, w("embed.patch.bias"), stride=patch).flatten(2).transpose(1, 2)
+    assert x.shape[1] == edge * edge
+    x = x + w("embed.positions.weight")
+    for i in range(c["layers"]):
+        x = block(x, w, f"blocks.{i}", c)
+    logits = linear(norm(x, w, "norm", c).mean(1), w, "head")
+    return F.cross_entropy(logits, labels, reduction="none", ignore_index=-1)
+
+
+def gpt2(folder, w, c):
+    tokens = torch.from_numpy(np.fromfile(os.path.join(folder, "tokens.i32"), np.int32)).long()
+    tokens = tokens.view(-1, c["block"] + 1)
+    x = F.embedding(tokens[:, :-1], w("embed.tokens.weight")) + w("embed.positions.weight")
+    for i in range(c["layers"]):
+        x = block(x, w, f"blocks.{i}", c)
+    logits = F.linear(norm(x, w, "norm", c), w("embed.tokens.weight"))
+    return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), reduction="none", ignore_index=-1)
+
+
+def run(folder):
+    with open(os.path.join(folder, "case.json")) as file:
+        c = json.load(file)
+    w = Tensors(folder, c)
+
+    def leave(name, array):
+        np.ascontiguousarray(array, np.float64).tofile(os.path.join(folder, name + ".f64"))
+
+    if c["kind"] == "block":
+        x, r = (torch.from_numpy(np.fromfile(os.path.join(folder, n + ".f64"))).view(c["items"], -1, c["width"])
+                for n in ("x", "r"))
+        x.requires_grad_()
+        out = block(x, w, "blocks.1", c)
+        (out * r).sum().backward()
+        leave("out", out.detach().numpy())
+        leave("d_x", x.grad.numpy())
+    else:
+        losses = {"vit": vit, "gpt2": gpt2}[c["kind"]](folder, w, c)
+        losses.sum().backward()
+        leave("losses", losses.detach().numpy())
+    leave("gradients", w.gradients())
+
+
+def main():
+    torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(1)
+    for name in sorted(os.listdir(sys.argv[1])):
+        run(os.path.join(sys.argv[1], name))
+
+
+main()

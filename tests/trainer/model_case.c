@@ -1,0 +1,155 @@
+/*
+ * model_case — see model_case.h.
+ */
+#include "tests/trainer/model_case.h"
+
+#include "base/philox.h"
+#include "tests/support/test.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct model_config case_vit = {.type = MODEL_VIT,
+                                      .layers = 2,
+                                      .heads = 2,
+                                      .width = 12,
+                                      .mlp_ratio = 2,
+                                      .patch = 4,
+                                      .side = 12,
+                                      .classes = 5};
+const struct model_config case_gpt2 = {
+    .type = MODEL_GPT2, .layers = 2, .heads = 3, .width = 12, .mlp_ratio = 4, .block = 7, .vocabulary = 11};
+
+void ops_for_test(enum dtype dtype, unsigned threads, struct device **ret_device, struct ops **ret_ops)
+{
+    struct err err;
+    assert_ok(device_open("cpu", ret_device, &err), &err);
+    assert_ok(ops_cpu_open(*ret_device, dtype, threads, ret_ops, &err), &err);
+}
+
+double case_random(uint64_t seed, uint64_t i)
+{
+    struct philox_block random = philox(seed, 77, i);
+    double radius = sqrt(-2.0 * log((random.word[0] + 1.0) * 0x1p-32));
+    return radius * cos(2.0 * M_PI * (random.word[1] * 0x1p-32));
+}
+
+void case_put(enum dtype dtype, void *memory, uint64_t element, double value)
+{
+    if (dtype == DTYPE_F64)
+        ((double *)memory)[element] = value;
+    else
+        ((float *)memory)[element] = (float)value;
+}
+
+double case_get(enum dtype dtype, const void *memory, uint64_t element)
+{
+    return dtype == DTYPE_F64 ? ((const double *)memory)[element] : (double)((const float *)memory)[element];
+}
+
+static void *allocate(size_t bytes)
+{
+    void *memory = NULL;
+    assert_int_equal(posix_memalign(&memory, 4096, bytes ? bytes : 1), 0);
+    memset(memory, 0, bytes);
+    return memory;
+}
+
+static void add_noise(struct model_case *c)
+{
+    const struct params *params = model_params(c->model);
+    enum dtype dtype = c->ops->compute;
+    for (uint64_t p = 0; p < params->count; p++) {
+        const struct param *param = &params->list[p];
+        for (uint64_t i = param->offset; i < param->offset + param->count; i++)
+            case_put(dtype, c->weights, i, (float)(case_get(dtype, c->weights, i) + 0.2 * case_random(5, i)));
+    }
+}
+
+void case_open(struct model_case *c, const struct model_config *config, uint64_t items, enum dtype dtype,
+               unsigned threads)
+{
+    struct err err;
+    *c = (struct model_case){.config = *config, .items = items, .whole = {0, config->layers, true, true}};
+    ops_for_test(dtype, threads, &c->device, &c->ops);
+    assert_ok(model_open(config, c->ops, items, &c->model, &err), &err);
+    uint64_t elements = model_params(c->model)->elements;
+    c->rows = model_rows(c->model);
+    c->weights = allocate(elements * ops_compute_bytes(c->ops));
+    c->gradients = allocate(elements * ops_master_bytes(c->ops));
+    c->activation_bytes = model_activation_bytes(c->model, &c->whole);
+    c->activations = allocate(c->activation_bytes);
+    c->losses = allocate(c->rows * sizeof *c->losses);
+    c->correct = allocate(c->rows);
+    c->images = allocate(items * config->side * config->side * 3);
+    c->labels = allocate(items * sizeof *c->labels);
+    c->tokens = allocate(items * (config->block + 1) * sizeof *c->tokens);
+    params_init_values(model_params(c->model), 3, dtype, c->weights);
+    add_noise(c);
+    case_data(c, 0);
+}
+
+void case_close(struct model_case *c)
+{
+    model_close(c->model);
+    ops_close(c->ops);
+    device_close(c->device);
+    free(c->weights);
+    free(c->gradients);
+    free(c->activations);
+    free(c->losses);
+    free(c->correct);
+    free(c->images);
+    free(c->labels);
+    free(c->tokens);
+}
+
+void case_data(struct model_case *c, uint64_t micro)
+{
+    const struct model_config *config = &c->config;
+    uint64_t pixels = c->items * config->side * config->side * 3, tokens = c->items * (config->block + 1);
+    for (uint64_t i = 0; i < pixels; i++)
+        c->images[i] = (uint8_t)philox(micro, 1, i).word[0];
+    for (uint64_t i = 0; config->classes && i < c->items; i++)
+        c->labels[i] = (int32_t)(philox(micro, 2, i).word[0] % config->classes);
+    for (uint64_t i = 0; config->vocabulary && i < tokens; i++)
+        c->tokens[i] = (int32_t)(philox(micro, 3, i).word[0] % config->vocabulary);
+}
+
+struct model_input case_input(const struct model_case *c)
+{
+    return (struct model_input){.images = c->images, .labels = c->labels, .tokens = c->tokens};
+}
+
+void case_forward(struct model_case *c, bool want_gradient)
+{
+    const struct model_input input = case_input(c);
+    const struct model_result result = {c->losses, c->correct};
+    memset(c->activations, 0xff, c->activation_bytes);
+    model_forward(c->model, &c->whole, c->weights, c->activations, &input, NULL, NULL, &result,
+                  want_gradient);
+}
+
+void case_backward(struct model_case *c, void *gradients)
+{
+    const struct params *params = model_params(c->model);
+    size_t bytes = ops_master_bytes(c->ops);
+    const struct model_input input = case_input(c);
+    memset(gradients, 0, params->elements * bytes);
+    for (uint64_t p = 0; p < params->count; p++)
+        memset((char *)gradients + params->list[p].offset * bytes, 0xff, params->list[p].count * bytes);
+    model_backward(c->model, &c->whole, c->weights, c->activations, &input, gradients, NULL, NULL, NULL,
+                   NULL);
+    struct err err;
+    assert_ok(c->ops->table->sync(c->ops, &err), &err);
+}
+
+double case_loss(struct model_case *c)
+{
+    double sum = 0;
+    case_forward(c, false);
+    for (uint64_t i = 0; i < c->rows; i++)
+        sum += c->losses[i];
+    return sum;
+}

@@ -1,0 +1,47 @@
+/*
+ * model_case — what the tests of models share: small configurations, a micro-batch of random data, memory of its own.
+ */
+#ifndef MILLRACE_TESTS_TRAINER_MODEL_CASE_H
+#define MILLRACE_TESTS_TRAINER_MODEL_CASE_H
+
+#include "trainer/model.h"
+
+/* A device and ops of its own, a model, and the memory of one micro-batch. */
+struct model_case {
+    struct device *device;
+    struct ops *ops;
+    struct model *model;
+    struct model_config config;
+    uint64_t items, rows;
+    struct model_stage whole;
+    void *weights, *gradients, *activations;
+    uint64_t activation_bytes;
+    double *losses;
+    uint8_t *correct;
+    uint8_t *images;
+    int32_t *labels, *tokens;
+};
+
+extern const struct model_config case_vit, case_gpt2; /* small: seconds of central differences */
+
+void ops_for_test(enum dtype dtype, unsigned threads, struct device **ret_device, struct ops **ret_ops);
+
+/* A normal number that is a function of its arguments. */
+double case_random(uint64_t seed, uint64_t i);
+void case_put(enum dtype dtype, void *memory, uint64_t element, double value);
+double case_get(enum dtype dtype, const void *memory, uint64_t element);
+
+/* Weights: initial values plus noise, so that no bias is 0 and no norm 1. Data of micro-batch 0. */
+void case_open(struct model_case *c, const struct model_config *config, uint64_t items, enum dtype dtype,
+               unsigned threads);
+void case_close(struct model_case *c);
+void case_data(struct model_case *c, uint64_t micro); /* other random data */
+struct model_input case_input(const struct model_case *c);
+
+/* Activations and gradients are filled with NaN before, where nothing may be read before it is written; padding of gradients is
+ * then zeroed again. */
+void case_forward(struct model_case *c, bool want_gradient);
+void case_backward(struct model_case *c, void *gradients);
+double case_loss(struct model_case *c); /* the sum of losses of a forward pass */
+
+#endif

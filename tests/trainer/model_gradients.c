@@ -1,0 +1,143 @@
+/*
+ * model_gradients — tests: what the backward passes compute is the slope of the loss, by central differences in F64.
+ *
+ * Five points, error O(h^4): (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12 h.
+ */
+#include "tests/support/test.h"
+#include "tests/trainer/block_case.h"
+#include "tests/trainer/model_case.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const double STEP = 2e-3, TOLERANCE = 1e-6;
+enum { SAMPLES = 6, ALL_BELOW = 16 }; /* elements of a tensor that are tried; all of a tiny one */
+
+struct slope {
+    double (*loss)(void *context);
+    void *context;
+    double floor; /* slopes below it count as this large: they are rounding where the true one is 0 */
+    double worst;
+};
+
+static double slope_by_differences(const struct slope *slope, double *variable)
+{
+    double value = *variable, f[4];
+    static const double at[4] = {1, -1, 2, -2};
+    for (int i = 0; i < 4; i++) {
+        *variable = value + at[i] * STEP;
+        f[i] = slope->loss(slope->context);
+    }
+    *variable = value;
+    return (8 * (f[0] - f[1]) - (f[2] - f[3])) / (12 * STEP);
+}
+
+static void check_tensor(struct slope *slope, const char *name, double *values, const double *gradients,
+                         uint64_t count)
+{
+    uint64_t tried = count < ALL_BELOW ? count : SAMPLES;
+    for (uint64_t n = 0; n < tried; n++) {
+        uint64_t i =
+            count < ALL_BELOW ? n : (n * (count - 1)) / (SAMPLES - 1); /* first and last among them */
+        double expected = slope_by_differences(slope, &values[i]);
+        double scale = fmax(fmax(fabs(expected), fabs(gradients[i])), slope->floor);
+        double error = fabs(expected - gradients[i]) / scale;
+        if (!(error < TOLERANCE))
+            fail_msg("%s[%zu]: the slope is %.12g, the backward pass says %.12g", name, (size_t)i, expected,
+                     gradients[i]);
+        slope->worst = fmax(slope->worst, error);
+    }
+}
+
+static double root_mean_square(const double *values, uint64_t count)
+{
+    double sum = 0;
+    for (uint64_t i = 0; i < count; i++)
+        sum += values[i] * values[i];
+    return sqrt(sum / (double)count);
+}
+
+static double loss_of_block(void *context)
+{
+    return block_case_loss(context);
+}
+
+static void check_block(struct ops *ops, unsigned variant, bool bias)
+{
+    struct block_case c;
+    const struct block_config config = block_variant(variant, bias);
+    block_case_open(&c, ops, &config);
+    block_case_loss(&c);
+    block_case_backward(&c);
+    const struct param_group *group = &c.params.groups[1];
+    struct slope slope = {loss_of_block, &c, 1e-3 * root_mean_square(c.d, c.stream), 0};
+    for (uint64_t p = group->first; p < group->first + group->count; p++) {
+        const struct param *param = &c.params.list[p];
+        check_tensor(&slope, param->name, c.weights + param->offset, c.gradients + param->offset,
+                     param->count);
+    }
+    double *d = malloc(c.stream * sizeof *d);
+    assert_non_null(d);
+    for (uint64_t i = 0; i < c.stream; i++)
+        d[i] = c.d[i];
+    check_tensor(&slope, "x", c.x, d, c.stream);
+    free(d);
+    block_case_close(&c);
+}
+
+static void each_variant_of_the_block_has_the_right_slopes(void **state)
+{
+    (void)state;
+    struct device *device;
+    struct ops *ops;
+    ops_for_test(DTYPE_F64, 1, &device, &ops);
+    for (unsigned variant = 0; variant < BLOCK_VARIANTS; variant++) {
+        check_block(ops, variant, true);
+        check_block(ops, variant, false);
+    }
+    ops_close(ops);
+    device_close(device);
+}
+
+static double loss_of_model(void *context)
+{
+    return case_loss(context);
+}
+
+static void check_model(const struct model_config *config)
+{
+    struct model_case c;
+    case_open(&c, config, 3, DTYPE_F64, 1);
+    case_forward(&c, true);
+    case_backward(&c, c.gradients);
+    const struct params *params = model_params(c.model);
+    double *weights = c.weights, *gradients = c.gradients;
+    struct slope slope = {loss_of_model, &c, 1e-3 * root_mean_square(gradients, params->elements), 0};
+    for (uint64_t p = 0; p < params->count; p++) {
+        const struct param *param = &params->list[p];
+        check_tensor(&slope, param->name, weights + param->offset, gradients + param->offset, param->count);
+    }
+    case_close(&c);
+}
+
+static void a_vit_has_the_right_slopes(void **state)
+{
+    (void)state;
+    check_model(&case_vit);
+}
+
+static void a_gpt2_has_the_right_slopes(void **state)
+{
+    (void)state;
+    check_model(&case_gpt2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_variant_of_the_block_has_the_right_slopes),
+        cmocka_unit_test(a_vit_has_the_right_slopes),
+        cmocka_unit_test(a_gpt2_has_the_right_slopes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

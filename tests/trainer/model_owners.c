@@ -1,0 +1,178 @@
+/*
+ * model_owners — tests, the proof: whoever owns which micro-batches, the gradients are the same bits.
+ *
+ * Owners have separate devices, ops with crews of different sizes, models, activations and buffers. The whole is merged in micro-batch order: raw leaves,
+ * or each owner's aligned subtree. A sum in plain order must differ, else this would prove nothing.
+ */
+#include "tests/support/test.h"
+#include "tests/trainer/model_case.h"
+#include "trainer/tree.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MICROS_MAX = 12, ITEMS = 3 };
+
+enum merge { MERGE_LEAVES, MERGE_SUBTREES };
+
+static const struct model_config proof_vit = {.type = MODEL_VIT,
+                                              .layers = 2,
+                                              .heads = 4,
+                                              .width = 32,
+                                              .mlp_ratio = 4,
+                                              .patch = 8,
+                                              .side = 32,
+                                              .classes = 10};
+static const struct model_config proof_gpt2 = {
+    .type = MODEL_GPT2, .layers = 2, .heads = 4, .width = 32, .mlp_ratio = 4, .block = 33, .vocabulary = 65};
+
+struct owner {
+    struct model_case c;
+    struct tree tree;
+};
+
+static uint64_t bytes_of(const struct model_case *c)
+{
+    return model_params(c->model)->elements * ops_master_bytes(c->ops);
+}
+
+static void owner_leaf(struct owner *owner, uint64_t micro, void *target)
+{
+    case_data(&owner->c, micro);
+    case_forward(&owner->c, true);
+    case_backward(&owner->c, target);
+}
+
+/* Pushes into `merged` what the owner of [first, end) has. */
+static void owner_give(struct owner *owner, uint64_t first, uint64_t end, enum merge merge,
+                       struct tree *merged)
+{
+    uint64_t bytes = bytes_of(&owner->c);
+    tree_reset(&owner->tree);
+    for (uint64_t micro = first; micro < end; micro++) {
+        owner_leaf(owner, micro, tree_leaf(&owner->tree));
+        if (merge == MERGE_SUBTREES) {
+            tree_push(&owner->tree);
+        } else {
+            memcpy(tree_leaf(merged), tree_leaf(&owner->tree), bytes);
+            tree_push(merged);
+        }
+    }
+    if (merge == MERGE_SUBTREES) {
+        memcpy(tree_leaf(merged), tree_finish(&owner->tree), bytes);
+        tree_push_subtree(merged, end - first);
+    }
+}
+
+static void open_owner(struct owner *owner, const struct model_config *config, unsigned threads)
+{
+    struct err err;
+    case_open(&owner->c, config, ITEMS, DTYPE_F32, threads);
+    assert_ok(tree_init(&owner->tree, owner->c.ops, model_params(owner->c.model)->elements, MICROS_MAX, &err),
+              &err);
+}
+
+static void close_owner(struct owner *owner)
+{
+    tree_deinit(&owner->tree);
+    case_close(&owner->c);
+}
+
+/* The gradients of micros micro-batches by so many owners; malloc'd. */
+static void *sum_by_owners(const struct model_config *config, uint64_t micros, uint64_t owners,
+                           enum merge merge)
+{
+    struct owner *all = calloc(owners, sizeof *all);
+    assert_non_null(all);
+    for (uint64_t r = 0; r < owners; r++)
+        open_owner(&all[r], config, 1 + (unsigned)r % 3);
+    struct tree merged;
+    struct err err;
+    assert_ok(tree_init(&merged, all[0].c.ops, model_params(all[0].c.model)->elements, micros, &err), &err);
+    for (uint64_t r = 0; r < owners; r++)
+        owner_give(&all[r], r * micros / owners, (r + 1) * micros / owners, merge, &merged);
+    uint64_t bytes = bytes_of(&all[0].c);
+    void *sum = malloc(bytes);
+    assert_non_null(sum);
+    memcpy(sum, tree_finish(&merged), bytes);
+    tree_deinit(&merged);
+    for (uint64_t r = 0; r < owners; r++)
+        close_owner(&all[r]);
+    free(all);
+    return sum;
+}
+
+/* What everybody does: add each micro-batch to what there is. */
+static void *running_sum(const struct model_config *config, uint64_t micros)
+{
+    struct owner owner;
+    open_owner(&owner, config, 1);
+    uint64_t elements = model_params(owner.c.model)->elements, bytes = bytes_of(&owner.c);
+    void *sum = malloc(bytes);
+    assert_non_null(sum);
+    owner_leaf(&owner, 0, sum);
+    for (uint64_t micro = 1; micro < micros; micro++) {
+        owner_leaf(&owner, micro, owner.c.gradients);
+        owner.c.ops->table->tree_add(owner.c.ops, sum, owner.c.gradients, elements);
+    }
+    close_owner(&owner);
+    return sum;
+}
+
+static uint64_t elements_of(const struct model_config *config)
+{
+    struct owner owner;
+    open_owner(&owner, config, 1);
+    uint64_t elements = model_params(owner.c.model)->elements;
+    close_owner(&owner);
+    return elements;
+}
+
+static void check_owners(const struct model_config *config)
+{
+    static const struct {
+        uint64_t micros, owners;
+        enum merge merge;
+    } cases[] = {{8, 8, MERGE_LEAVES},   {8, 2, MERGE_SUBTREES},  {8, 4, MERGE_SUBTREES},
+                 {8, 8, MERGE_SUBTREES}, {8, 3, MERGE_LEAVES},    {12, 3, MERGE_LEAVES},
+                 {12, 6, MERGE_LEAVES},  {12, 3, MERGE_SUBTREES}, {12, 6, MERGE_SUBTREES}};
+    uint64_t elements = elements_of(config);
+    float *one8 = sum_by_owners(config, 8, 1, MERGE_LEAVES),
+          *one12 = sum_by_owners(config, 12, 1, MERGE_LEAVES);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        void *sum = sum_by_owners(config, cases[i].micros, cases[i].owners, cases[i].merge);
+        assert_memory_equal(sum, cases[i].micros == 8 ? one8 : one12, elements * sizeof(float));
+        free(sum);
+    }
+    float *naive = running_sum(config, 8);
+    uint64_t differing = 0;
+    for (uint64_t i = 0; i < elements; i++)
+        differing += naive[i] != one8[i];
+    print_message("          a running sum differs in %.1f %% of the elements\n",
+                  100.0 * (double)differing / (double)elements);
+    assert_true(differing > elements / 100);
+    free(naive);
+    free(one8);
+    free(one12);
+}
+
+static void any_owners_of_a_vits_micro_batches_give_the_same_bits_and_a_running_sum_does_not(void **state)
+{
+    (void)state;
+    check_owners(&proof_vit);
+}
+
+static void any_owners_of_a_gpt2s_micro_batches_give_the_same_bits_and_a_running_sum_does_not(void **state)
+{
+    (void)state;
+    check_owners(&proof_gpt2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_owners_of_a_vits_micro_batches_give_the_same_bits_and_a_running_sum_does_not),
+        cmocka_unit_test(any_owners_of_a_gpt2s_micro_batches_give_the_same_bits_and_a_running_sum_does_not),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,356 @@
+/*
+ * model_stages — tests: stages, masked targets, padded items, F32 beside F64, and what a model says about itself.
+ */
+#include "tests/support/test.h"
+#include "tests/trainer/model_case.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ITEMS = 3, GROUPS_MAX = 8 };
+
+/* --- stages --- */
+
+struct calls {
+    uint64_t groups[GROUPS_MAX], count;
+    const void *gradients;
+};
+
+static void note_group(void *context, uint64_t group)
+{
+    struct calls *calls = context;
+    assert_true(calls->count < GROUPS_MAX);
+    calls->groups[calls->count++] = group;
+}
+
+struct stage_memory {
+    struct model_stage stage;
+    void *activations;
+    float *gradients;
+    struct calls calls;
+};
+
+static void open_stage(struct stage_memory *m, const struct model_case *c, struct model_stage stage)
+{
+    *m = (struct stage_memory){.stage = stage};
+    uint64_t bytes = model_activation_bytes(c->model, &stage), elements = model_params(c->model)->elements;
+    assert_true(bytes < c->activation_bytes);
+    m->activations = malloc(bytes);
+    m->gradients = malloc(elements * sizeof *m->gradients);
+    assert_non_null(m->activations);
+    assert_non_null(m->gradients);
+    memset(m->activations, 0xff, bytes);
+    memset(m->gradients, 0xff, elements * sizeof *m->gradients);
+}
+
+static void close_stage(struct stage_memory *m)
+{
+    free(m->activations);
+    free(m->gradients);
+}
+
+/* Compares the parameters of the stage's groups, and nothing else may have been written but a tied one's part. */
+static void assert_stage_gradients(const struct model_case *c, const struct stage_memory *m)
+{
+    const struct params *params = model_params(c->model);
+    uint64_t first, count;
+    model_stage_groups(c->model, &m->stage, &first, &count);
+    for (uint64_t p = 0; p < params->count; p++) {
+        const struct param *param = &params->list[p];
+        const float *got = m->gradients + param->offset;
+        if (param->group >= first && param->group < first + count)
+            assert_memory_equal(got, (float *)c->gradients + param->offset, param->count * sizeof *got);
+        else if ((int64_t)p != model_tied_param(c->model))
+            assert_true(isnan(got[0]) && isnan(got[param->count - 1]));
+    }
+    assert_int_equal(m->calls.count, count);
+    for (uint64_t i = 0; i < count; i++)
+        assert_int_equal(m->calls.groups[i], first + count - 1 - i);
+}
+
+static void hand_over_tied(const struct model_case *c, const struct stage_memory *head,
+                           struct stage_memory *embed)
+{
+    int64_t tied = model_tied_param(c->model);
+    if (tied < 0)
+        return;
+    const struct param *param = &model_params(c->model)->list[tied];
+    memcpy(embed->gradients + param->offset, head->gradients + param->offset, param->count * sizeof(float));
+}
+
+static void check_stages(const struct model_config *config, uint32_t cut)
+{
+    struct model_case c;
+    struct stage_memory a, b;
+    case_open(&c, config, ITEMS, DTYPE_F32, 1);
+    case_forward(&c, true);
+    case_backward(&c, c.gradients);
+    double *losses = malloc(c.rows * sizeof *losses);
+    uint64_t hidden_bytes = model_hidden_elements(c.model) * sizeof(float);
+    void *hidden = malloc(hidden_bytes), *d_hidden = malloc(hidden_bytes);
+    memcpy(losses, c.losses, c.rows * sizeof *losses);
+    memset(c.losses, 0xff, c.rows * sizeof *losses);
+
+    open_stage(&a, &c, (struct model_stage){0, cut, true, false});
+    open_stage(&b, &c, (struct model_stage){cut, config->layers - cut, false, true});
+    const struct model_input input = case_input(&c);
+    const struct model_result result = {c.losses, c.correct};
+    model_forward(c.model, &a.stage, c.weights, a.activations, &input, NULL, hidden, NULL, true);
+    model_forward(c.model, &b.stage, c.weights, b.activations, &input, hidden, NULL, &result, true);
+    memset(hidden, 0xff, hidden_bytes); /* it is free once the next stage has run */
+    assert_memory_equal(losses, c.losses, c.rows * sizeof *losses);
+    model_backward(c.model, &b.stage, c.weights, b.activations, &input, b.gradients, NULL, d_hidden,
+                   note_group, &b.calls);
+    hand_over_tied(&c, &b, &a);
+    model_backward(c.model, &a.stage, c.weights, a.activations, &input, a.gradients, d_hidden, NULL,
+                   note_group, &a.calls);
+    assert_stage_gradients(&c, &a);
+    assert_stage_gradients(&c, &b);
+    close_stage(&a);
+    close_stage(&b);
+    free(losses);
+    free(hidden);
+    free(d_hidden);
+    case_close(&c);
+}
+
+static void two_stages_give_the_bits_of_one(void **state)
+{
+    (void)state;
+    check_stages(&case_vit, 1);
+    check_stages(&case_gpt2, 1);
+    check_stages(&case_gpt2, 2); /* the second has the head alone */
+}
+
+static void a_second_run_and_another_crew_give_the_same_bits(void **state)
+{
+    (void)state;
+    const struct model_config *configs[] = {&case_vit, &case_gpt2};
+    for (int i = 0; i < 2; i++) {
+        struct model_case a, b;
+        case_open(&a, configs[i], ITEMS, DTYPE_F32, 1);
+        case_open(&b, configs[i], ITEMS, DTYPE_F32, 3);
+        uint64_t bytes = model_params(a.model)->elements * sizeof(float);
+        case_forward(&a, true);
+        case_backward(&a, a.gradients);
+        for (int run = 0; run < 2; run++) {
+            case_forward(&b, true);
+            case_backward(&b, b.gradients);
+            assert_memory_equal(a.gradients, b.gradients, bytes);
+            assert_memory_equal(a.losses, b.losses, a.rows * sizeof *a.losses);
+            assert_memory_equal(a.correct, b.correct, a.rows);
+        }
+        case_close(&a);
+        case_close(&b);
+    }
+}
+
+/* --- masks --- */
+
+static void where_all_targets_are_masked_all_gradients_are_zero(void **state)
+{
+    (void)state;
+    const struct model_config *configs[] = {&case_vit, &case_gpt2};
+    for (int i = 0; i < 2; i++) {
+        struct model_case c;
+        case_open(&c, configs[i], ITEMS, DTYPE_F32, 1);
+        memset(c.labels, 0xff, ITEMS * sizeof *c.labels);
+        memset(c.tokens, 0xff, ITEMS * (c.config.block + 1) * sizeof *c.tokens);
+        case_forward(&c, true);
+        case_backward(&c, c.gradients);
+        for (uint64_t e = 0; e < model_params(c.model)->elements; e++)
+            assert_true(((float *)c.gradients)[e] == 0);
+        for (uint64_t r = 0; r < c.rows; r++)
+            assert_true(c.losses[r] == 0 && c.correct[r] == 0);
+        case_close(&c);
+    }
+}
+
+static void a_padded_item_of_any_content_changes_no_bit(void **state)
+{
+    (void)state;
+    struct model_case c;
+    case_open(&c, &case_vit, ITEMS, DTYPE_F32, 1);
+    uint64_t elements = model_params(c.model)->elements, picture = 3 * case_vit.side * case_vit.side;
+    float *first = malloc(elements * sizeof *first);
+    c.labels[1] = -1;
+    case_forward(&c, true);
+    case_backward(&c, first);
+    memset(c.images + picture, 0, picture);
+    case_forward(&c, true);
+    case_backward(&c, c.gradients);
+    assert_memory_equal(first, c.gradients, elements * sizeof *first);
+    assert_true(c.losses[1] == 0 && c.losses[0] > 0);
+    free(first);
+    case_close(&c);
+}
+
+static void check_padding(const struct model_config *config)
+{
+    struct model_case few, many;
+    case_open(&few, config, ITEMS - 1, DTYPE_F64, 1);
+    case_open(&many, config, ITEMS, DTYPE_F64, 1);
+    /* the same data for the items both have, an absent one after them */
+    many.labels[ITEMS - 1] = -1;
+    memset(many.tokens + (ITEMS - 1) * (config->block + 1), 0xff, (config->block + 1) * sizeof *many.tokens);
+    assert_memory_equal(few.images, many.images, (ITEMS - 1) * config->side * config->side * 3);
+    case_forward(&few, true);
+    case_backward(&few, few.gradients);
+    case_forward(&many, true);
+    case_backward(&many, many.gradients);
+    const double *a = few.gradients, *b = many.gradients;
+    for (uint64_t i = 0; i < model_params(few.model)->elements; i++)
+        assert_true(fabs(a[i] - b[i]) <= 1e-11 * (1 + fabs(a[i])));
+    assert_memory_equal(few.losses, many.losses, few.rows * sizeof *few.losses);
+    case_close(&few);
+    case_close(&many);
+}
+
+static void a_padded_item_counts_as_absent(void **state)
+{
+    (void)state;
+    check_padding(&case_vit);
+    check_padding(&case_gpt2);
+}
+
+static void a_masked_target_takes_nothing_from_the_others(void **state)
+{
+    (void)state;
+    struct model_case c;
+    case_open(&c, &case_gpt2, ITEMS, DTYPE_F64, 1);
+    double *losses = malloc(c.rows * sizeof *losses);
+    uint32_t block = case_gpt2.block;
+    case_forward(&c, true);
+    memcpy(losses, c.losses, c.rows * sizeof *losses);
+    c.tokens[block] = -1; /* the last target of the first item, which is no input */
+    case_forward(&c, true);
+    assert_true(c.losses[block - 1] == 0);
+    losses[block - 1] = 0;
+    assert_memory_equal(losses, c.losses, c.rows * sizeof *losses);
+    free(losses);
+    case_close(&c);
+}
+
+/* --- precision --- */
+
+static void f32_is_f64_but_for_rounding(void **state)
+{
+    (void)state;
+    const struct model_config *configs[] = {&case_vit, &case_gpt2};
+    for (int i = 0; i < 2; i++) {
+        struct model_case single, twice;
+        case_open(&single, configs[i], ITEMS, DTYPE_F32, 1);
+        case_open(&twice, configs[i], ITEMS, DTYPE_F64, 1);
+        const struct params *params = model_params(twice.model);
+        for (uint64_t e = 0; e < params->elements; e++)
+            ((double *)twice.weights)[e] = ((float *)single.weights)[e];
+        case_forward(&single, true);
+        case_backward(&single, single.gradients);
+        case_forward(&twice, true);
+        case_backward(&twice, twice.gradients);
+        for (uint64_t r = 0; r < single.rows; r++)
+            assert_true(fabs(single.losses[r] - twice.losses[r]) < 1e-5 * (1 + twice.losses[r]));
+        double error = 0, norm = 0;
+        for (uint64_t e = 0; e < params->elements; e++) {
+            double a = ((float *)single.gradients)[e], b = ((double *)twice.gradients)[e];
+            error += (a - b) * (a - b);
+            norm += b * b;
+        }
+        assert_true(sqrt(error / norm) < 2e-6);
+        assert_true(error > 0);
+        case_close(&single);
+        case_close(&twice);
+    }
+}
+
+/* --- what a model says about itself --- */
+
+static void the_numbers_of_gpt2_124m_are_those_everybody_knows(void **state)
+{
+    (void)state;
+    struct device *device;
+    struct ops *ops;
+    struct model *model;
+    struct err err;
+    ops_for_test(DTYPE_F32, 1, &device, &ops);
+    const struct model_config config = {.type = MODEL_GPT2,
+                                        .layers = 12,
+                                        .heads = 12,
+                                        .width = 768,
+                                        .mlp_ratio = 4,
+                                        .block = 1024,
+                                        .vocabulary = 50257};
+    assert_ok(model_open(&config, ops, 1, &model, &err), &err);
+    const struct params *params = model_params(model);
+    uint64_t count = 0, decayed = 0;
+    for (uint64_t p = 0; p < params->count; p++) {
+        count += params->list[p].count;
+        decayed += params->list[p].decay ? params->list[p].count : 0;
+        assert_int_equal(params->list[p].decay, params->list[p].rank == 2);
+    }
+    assert_int_equal(count, 124439808);
+    assert_int_equal(decayed, 124318464); /* nanoGPT prints 124,354,560 with its padded vocabulary of 50304 */
+    assert_int_equal(params->groups_count, 14);
+    assert_string_equal(params->groups[0].name, "embed");
+    assert_string_equal(params->groups[3].name, "blocks.2");
+    assert_string_equal(params->groups[13].name, "head");
+    /* 6 flops a parameter that multiplies and token, and causal attention */
+    double matrices = 12.0 * 12 * 768 * 768 + 50257.0 * 768, attention = 12.0 * 12 * 768 * 1025 / 2;
+    assert_true(fabs(model_flops(model) / 1024 / (6 * matrices + attention) - 1) < 1e-12);
+    assert_int_equal(model_rows(model), 1024);
+    model_close(model);
+    struct device_mem_info info;
+    device->ops->mem_info(device, &info);
+    assert_int_equal(info.used_bytes[MEM_DEVICE], 0);
+    ops_close(ops);
+    device_close(device);
+}
+
+static void a_configuration_that_contradicts_itself_is_refused(void **state)
+{
+    (void)state;
+    struct device *device;
+    struct ops *ops;
+    struct model *model;
+    struct err err;
+    ops_for_test(DTYPE_F32, 1, &device, &ops);
+    struct model_config bad[9];
+    for (size_t i = 0; i < 9; i++)
+        bad[i] = i < 5 ? case_vit : case_gpt2;
+    bad[0].heads = 5;
+    bad[1].patch = 5;
+    bad[2].classes = 0;
+    bad[3].layers = 0;
+    bad[4].side = 0;
+    bad[5].block = 0;
+    bad[6].vocabulary = 0;
+    bad[7].width = 1 << 30;
+    bad[8].mlp_ratio = 0;
+    for (size_t i = 0; i < 9; i++) {
+        assert_int_equal(model_open(&bad[i], ops, ITEMS, &model, &err), -EINVAL);
+        assert_true(err.what[0] && err.expected[0] && err.found[0]);
+        assert_int_equal(model_open(&bad[i], ops, ITEMS, &model, NULL), -EINVAL);
+    }
+    assert_int_equal(model_open(&case_vit, ops, 0, &model, &err), -EINVAL);
+    assert_int_equal(model_open(&case_vit, ops, UINT64_C(1) << 60, &model, &err), -EINVAL);
+    ops_close(ops);
+    device_close(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_stages_give_the_bits_of_one),
+        cmocka_unit_test(a_second_run_and_another_crew_give_the_same_bits),
+        cmocka_unit_test(where_all_targets_are_masked_all_gradients_are_zero),
+        cmocka_unit_test(a_padded_item_of_any_content_changes_no_bit),
+        cmocka_unit_test(a_padded_item_counts_as_absent),
+        cmocka_unit_test(a_masked_target_takes_nothing_from_the_others),
+        cmocka_unit_test(f32_is_f64_but_for_rounding),
+        cmocka_unit_test(the_numbers_of_gpt2_124m_are_those_everybody_knows),
+        cmocka_unit_test(a_configuration_that_contradicts_itself_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

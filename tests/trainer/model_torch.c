@@ -1,0 +1,221 @@
+/*
+ * model_torch — tests: losses and gradients are torch's, in F64 (tests/oracle/model.py computes the models once more).
+ */
+#include "base/json_writer.h"
+#include "tests/support/test.h"
+#include "tests/trainer/block_case.h"
+#include "tests/trainer/model_case.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const double TOLERANCE = 1e-10; /* of the largest element of an array */
+
+static void write_case_file(const char *folder, const char *name, const void *data, size_t bytes)
+{
+    char path[TEST_PATH_BYTES_MAX + 64];
+    mkdir(folder, 0777);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    test_write_file(path, data, bytes);
+}
+
+static void describe_block(struct json_writer *w, const struct block_config *config)
+{
+    json_write_u64(w, "width", config->width);
+    json_write_u64(w, "heads", config->heads);
+    json_write_u64(w, "kv_heads", config->kv_heads);
+    json_write_string(w, "norm", config->norm == NORM_RMS ? "rms" : "layer");
+    json_write_f64(w, "epsilon", config->epsilon);
+    json_write_bool(w, "rope", config->rope);
+    json_write_f64(w, "rope_base", config->rope_base);
+    json_write_bool(w, "swiglu", config->swiglu);
+    json_write_bool(w, "causal", config->causal);
+}
+
+/* Parameters of the groups from first_group on. */
+static void describe_params(struct json_writer *w, const struct params *params, uint64_t first_group)
+{
+    json_begin_array(w, "params");
+    for (uint64_t p = 0; p < params->count; p++) {
+        const struct param *param = &params->list[p];
+        if (param->group < first_group)
+            continue;
+        json_begin_object(w, NULL);
+        json_write_string(w, "name", param->name);
+        json_write_u64(w, "offset", param->offset);
+        json_begin_array(w, "shape");
+        for (uint32_t i = 0; i < param->rank; i++)
+            json_write_u64(w, NULL, param->shape[i]);
+        json_end_array(w);
+        json_end_object(w);
+    }
+    json_end_array(w);
+}
+
+static void finish_case(struct str *text, struct json_writer *w, const char *folder)
+{
+    json_end_object(w);
+    write_case_file(folder, "case.json", text->data, text->bytes);
+    str_deinit(text);
+}
+
+static void compare(const char *folder, const char *name, const double *got, uint64_t count)
+{
+    char path[TEST_PATH_BYTES_MAX + 64];
+    size_t bytes;
+    snprintf(path, sizeof path, "%s/%s.f64", folder, name);
+    double *expected = (double *)test_read_file(path, &bytes);
+    assert_int_equal(bytes, count * sizeof *expected);
+    double largest = 0, error = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        largest = fmax(largest, fabs(expected[i]));
+        error = isnan(got[i]) ? INFINITY : fmax(error, fabs(expected[i] - got[i]));
+    }
+    if (!(error <= TOLERANCE * largest) || largest == 0)
+        fail_msg("%s: differs from torch by %g of %g", path, error, largest);
+    free(expected);
+}
+
+/* Each tensor by its own largest element, so that a small one's error can't hide; zero ones by the largest of all. */
+static void compare_gradients(const char *folder, const struct params *params, uint64_t first_group,
+                              const double *got)
+{
+    char path[TEST_PATH_BYTES_MAX + 64];
+    size_t bytes;
+    snprintf(path, sizeof path, "%s/gradients.f64", folder);
+    double *expected = (double *)test_read_file(path, &bytes);
+    assert_int_equal(bytes, params->elements * sizeof *expected);
+    double largest_of_all = 0;
+    for (uint64_t i = 0; i < params->elements; i++)
+        largest_of_all = fmax(largest_of_all, fabs(expected[i]));
+    for (uint64_t p = 0; p < params->count; p++) {
+        const struct param *param = &params->list[p];
+        double largest = 1e-4 * largest_of_all, error = 0;
+        for (uint64_t i = param->offset; param->group >= first_group && i < param->offset + param->count;
+             i++) {
+            largest = fmax(largest, fabs(expected[i]));
+            error = isnan(got[i]) ? INFINITY : fmax(error, fabs(expected[i] - got[i]));
+        }
+        if (!(error <= TOLERANCE * largest))
+            fail_msg("%s: %s differs from torch by %g of %g", path, param->name, error, largest);
+    }
+    free(expected);
+}
+
+static void write_model_case(const struct model_case *c, const struct block_config *block, const char *folder)
+{
+    const struct model_config *config = &c->config;
+    const struct params *params = model_params(c->model);
+    struct str text = {0};
+    struct json_writer w = {.out = &text};
+    json_begin_object(&w, NULL);
+    json_write_string(&w, "kind", config->type == MODEL_VIT ? "vit" : "gpt2");
+    json_write_u64(&w, "layers", config->layers);
+    json_write_u64(&w, "side", config->side);
+    json_write_u64(&w, "patch", config->patch);
+    json_write_u64(&w, "block", config->block);
+    describe_block(&w, block);
+    describe_params(&w, params, 0);
+    finish_case(&text, &w, folder);
+    write_case_file(folder, "weights.f64", c->weights, params->elements * sizeof(double));
+    write_case_file(folder, "images.u8", c->images, c->items * config->side * config->side * 3);
+    write_case_file(folder, "labels.i32", c->labels, c->items * sizeof *c->labels);
+    write_case_file(folder, "tokens.i32", c->tokens, c->items * (config->block + 1) * sizeof *c->tokens);
+}
+
+static void check_model(const struct model_config *config, double epsilon)
+{
+    const char *python = test_need_python("torch");
+    char parent[TEST_PATH_BYTES_MAX], folder[TEST_PATH_BYTES_MAX + 16];
+    const struct block_config block = {.width = config->width,
+                                       .heads = config->heads,
+                                       .kv_heads = config->heads,
+                                       .epsilon = epsilon,
+                                       .causal = config->type == MODEL_GPT2};
+    struct model_case c;
+    test_make_folder(parent);
+    snprintf(folder, sizeof folder, "%s/0", parent);
+    case_open(&c, config, 4, DTYPE_F64, 1);
+    c.labels[1] = -1;
+    if (config->block)
+        c.tokens[2 * config->block + 1] = -1; /* the last target of the second item */
+    write_model_case(&c, &block, folder);
+    assert_int_equal(test_run("'%s' %s/tests/oracle/model.py '%s'", python, TEST_SOURCE_DIR, parent), 0);
+    case_forward(&c, true);
+    case_backward(&c, c.gradients);
+    compare(folder, "losses", c.losses, c.rows);
+    compare_gradients(folder, model_params(c.model), 0, c.gradients);
+    case_close(&c);
+    test_remove_folder(parent);
+}
+
+static void a_vit_computes_what_torch_computes(void **state)
+{
+    (void)state;
+    check_model(&case_vit, 1e-6);
+}
+
+static void a_gpt2_computes_what_torch_computes(void **state)
+{
+    (void)state;
+    check_model(&case_gpt2, 1e-5);
+}
+
+static void write_block_case(const struct block_case *c, const char *folder)
+{
+    struct str text = {0};
+    struct json_writer w = {.out = &text};
+    json_begin_object(&w, NULL);
+    json_write_string(&w, "kind", "block");
+    json_write_u64(&w, "items", BLOCK_ITEMS);
+    describe_block(&w, &c->block.config);
+    describe_params(&w, &c->params, 1);
+    finish_case(&text, &w, folder);
+    write_case_file(folder, "weights.f64", c->weights, c->params.elements * sizeof(double));
+    write_case_file(folder, "x.f64", c->x, c->stream * sizeof(double));
+    write_case_file(folder, "r.f64", c->r, c->stream * sizeof(double));
+}
+
+static void each_variant_of_the_block_computes_what_torch_computes(void **state)
+{
+    (void)state;
+    const char *python = test_need_python("torch");
+    char parent[TEST_PATH_BYTES_MAX], folder[TEST_PATH_BYTES_MAX + 16];
+    struct device *device;
+    struct ops *ops;
+    struct block_case cases[BLOCK_VARIANTS];
+    ops_for_test(DTYPE_F64, 1, &device, &ops);
+    test_make_folder(parent);
+    for (unsigned i = 0; i < BLOCK_VARIANTS; i++) {
+        const struct block_config config = block_variant(i, i % 3 != 0);
+        block_case_open(&cases[i], ops, &config);
+        snprintf(folder, sizeof folder, "%s/%u", parent, i);
+        write_block_case(&cases[i], folder);
+    }
+    assert_int_equal(test_run("'%s' %s/tests/oracle/model.py '%s'", python, TEST_SOURCE_DIR, parent), 0);
+    for (unsigned i = 0; i < BLOCK_VARIANTS; i++) {
+        struct block_case *c = &cases[i];
+        snprintf(folder, sizeof folder, "%s/%u", parent, i);
+        block_case_loss(c);
+        block_case_backward(c);
+        compare(folder, "out", c->out, c->stream);
+        compare(folder, "d_x", c->d, c->stream);
+        compare_gradients(folder, &c->params, 1, c->gradients);
+        block_case_close(c);
+    }
+    test_remove_folder(parent);
+    ops_close(ops);
+    device_close(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_vit_computes_what_torch_computes),
+        cmocka_unit_test(a_gpt2_computes_what_torch_computes),
+        cmocka_unit_test(each_variant_of_the_block_computes_what_torch_computes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

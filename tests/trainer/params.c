@@ -1,0 +1,149 @@
+/*
+ * params — tests: where tensors lie in their arena, and their initial values.
+ */
+#include "trainer/params.h"
+
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct param *add(struct params *params, struct param_spec spec)
+{
+    struct err err;
+    uint64_t index;
+    assert_ok(params_add(params, &spec, &index, &err), &err);
+    return &params->list[index];
+}
+
+static void begin(struct params *params, const char *name)
+{
+    struct err err;
+    assert_ok(params_begin_group(params, name, &err), &err);
+}
+
+static void tensors_start_aligned_and_neighbours_touch(void **state)
+{
+    (void)state;
+    struct params params = {0};
+    begin(&params, "a");
+    assert_int_equal(add(&params, (struct param_spec){.name = "q", .rows = 3, .cols = 5})->offset, 0);
+    assert_int_equal(
+        add(&params, (struct param_spec){.name = "k", .rows = 3, .cols = 5, .neighbour = true})->offset, 15);
+    const struct param *bias = add(&params, (struct param_spec){.name = "bias", .rows = 70});
+    assert_int_equal(bias->offset, PARAMS_ALIGN);
+    assert_int_equal(bias->rank, 1);
+    assert_int_equal(bias->count, 70);
+    begin(&params, "b");
+    const struct param *last = add(&params, (struct param_spec){.name = "last", .rows = 1});
+    assert_int_equal(last->offset, 3 * PARAMS_ALIGN);
+    assert_int_equal(last->group, 1);
+    assert_int_equal(params.groups[0].first, 0);
+    assert_int_equal(params.groups[0].count, 3);
+    assert_int_equal(params.groups[0].elements, 3 * PARAMS_ALIGN);
+    assert_int_equal(params.groups[1].offset, 3 * PARAMS_ALIGN);
+    assert_int_equal(params.groups[1].elements, PARAMS_ALIGN);
+    assert_int_equal(params.elements, 4 * PARAMS_ALIGN);
+    assert_ptr_equal(params_find(&params, "bias"), &params.list[2]);
+    assert_null(params_find(&params, "none"));
+    params_deinit(&params);
+}
+
+static void a_tensor_too_large_or_a_name_too_long_is_refused(void **state)
+{
+    (void)state;
+    struct params params = {0};
+    struct err err;
+    uint64_t index;
+    char name[2 * PARAMS_NAME_BYTES_MAX];
+    begin(&params, "a");
+    struct param_spec spec = {.name = "w", .rows = UINT64_C(1) << 40, .cols = UINT64_C(1) << 40};
+    assert_int_equal(params_add(&params, &spec, &index, &err), -EINVAL);
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    spec = (struct param_spec){.name = name, .rows = 1};
+    assert_int_equal(params_add(&params, &spec, &index, &err), -EINVAL);
+    assert_int_equal(params.count, 0);
+    assert_int_equal(params.elements, 0);
+    params_deinit(&params);
+}
+
+static void initial_values_have_the_mean_and_deviation_asked_for(void **state)
+{
+    (void)state;
+    struct params params = {0};
+    begin(&params, "a");
+    const struct param_spec normal = {
+        .name = "normal", .rows = 301, .cols = 333, .init = PARAM_NORMAL, .deviation = 0.5};
+    const struct param_spec odd = {.name = "odd", .rows = 5, .init = PARAM_NORMAL, .deviation = 1};
+    add(&params, normal);
+    add(&params, (struct param_spec){.name = "ones", .rows = 3, .init = PARAM_ONES});
+    add(&params, odd);
+    double *arena = malloc(params.elements * sizeof *arena);
+    assert_non_null(arena);
+    memset(arena, 0xff, params.elements * sizeof *arena);
+    params_init_values(&params, 1, DTYPE_F64, arena);
+    uint64_t count = 301 * 333;
+    double sum = 0, squares = 0, fourths = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        sum += arena[i];
+        squares += arena[i] * arena[i];
+        fourths += pow(arena[i], 4);
+    }
+    double variance = squares / (double)count;
+    assert_true(fabs(sum / (double)count) < 5 * 0.5 / sqrt((double)count));
+    assert_true(fabs(variance - 0.25) < 0.005);
+    assert_true(fabs(fourths / (double)count / variance / variance - 3) < 0.1); /* a normal's kurtosis */
+    for (uint64_t i = count; i < params.elements; i++) {
+        bool one = i >= params.list[1].offset && i < params.list[1].offset + 3;
+        bool drawn = i >= params.list[2].offset && i < params.list[2].offset + 5;
+        assert_true(one ? arena[i] == 1 : drawn ? arena[i] != 0 && isfinite(arena[i]) : arena[i] == 0);
+    }
+    free(arena);
+    params_deinit(&params);
+}
+
+static void initial_values_depend_on_seed_and_name_but_not_on_layout(void **state)
+{
+    (void)state;
+    struct params here = {0}, there = {0};
+    const struct param_spec w = {.name = "w", .rows = 9, .cols = 7, .init = PARAM_NORMAL, .deviation = 0.02};
+    struct param_spec v = w;
+    v.name = "v";
+    begin(&here, "a");
+    add(&here, w);
+    add(&here, v);
+    begin(&there, "a");
+    add(&there, v);
+    begin(&there, "b");
+    add(&there, (struct param_spec){.name = "pad", .rows = 1});
+    add(&there, w);
+    float *a = calloc(here.elements, sizeof *a), *b = calloc(there.elements, sizeof *b);
+    assert_non_null(a);
+    assert_non_null(b);
+    params_init_values(&here, 1, DTYPE_F32, a);
+    params_init_values(&there, 1, DTYPE_F32, b);
+    uint64_t w_there = params_find(&there, "w")->offset, v_here = params_find(&here, "v")->offset;
+    assert_memory_equal(a, b + w_there, 63 * sizeof *a);
+    assert_memory_equal(a + v_here, b, 63 * sizeof *a);
+    assert_memory_not_equal(a, b, 63 * sizeof *a);
+    params_init_values(&there, 2, DTYPE_F32, b);
+    assert_memory_not_equal(a, b + w_there, 63 * sizeof *a);
+    free(a);
+    free(b);
+    params_deinit(&here);
+    params_deinit(&there);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tensors_start_aligned_and_neighbours_touch),
+        cmocka_unit_test(a_tensor_too_large_or_a_name_too_long_is_refused),
+        cmocka_unit_test(initial_values_have_the_mean_and_deviation_asked_for),
+        cmocka_unit_test(initial_values_depend_on_seed_and_name_but_not_on_layout),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,141 @@
+/*
+ * tree — tests: the stack computes T(lo, hi), in the buffers promised, from leaves and from subtrees.
+ */
+#include "trainer/tree.h"
+
+#include "tests/support/test.h"
+#include "tests/trainer/model_case.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ELEMENTS = 97, LEAVES_MAX = 33 };
+
+static float leaf_value(uint64_t leaf, uint64_t element)
+{
+    /* magnitudes apart, so that the order of additions shows */
+    return (float)(case_random(leaf, element) * (leaf % 3 ? 1.0 : 1000.0));
+}
+
+static void fill_leaf(void *target, uint64_t leaf)
+{
+    for (uint64_t i = 0; i < ELEMENTS; i++)
+        ((float *)target)[i] = leaf_value(leaf, i);
+}
+
+/* The definition, word for word. */
+static float reference(uint64_t lo, uint64_t hi, uint64_t element)
+{
+    if (hi - lo == 1)
+        return leaf_value(lo, element);
+    uint64_t power = 1;
+    while (power * 2 < hi - lo)
+        power *= 2;
+    return reference(lo, lo + power, element) + reference(lo + power, hi, element);
+}
+
+static void assert_is_tree(const void *sum, uint64_t leaves)
+{
+    float expected[ELEMENTS];
+    for (uint64_t i = 0; i < ELEMENTS; i++)
+        expected[i] = reference(0, leaves, i);
+    assert_memory_equal(sum, expected, sizeof expected);
+}
+
+struct rig {
+    struct device *device;
+    struct ops *ops;
+};
+
+static int open_rig(void **state)
+{
+    struct rig *rig = calloc(1, sizeof *rig);
+    ops_for_test(DTYPE_F32, 1, &rig->device, &rig->ops);
+    *state = rig;
+    return 0;
+}
+
+static int close_rig(void **state)
+{
+    struct rig *rig = *state;
+    ops_close(rig->ops);
+    device_close(rig->device);
+    free(rig);
+    return 0;
+}
+
+static void pushing_leaves_gives_the_recursive_definition_in_few_buffers(void **state)
+{
+    struct rig *rig = *state;
+    for (uint64_t leaves = 1; leaves <= LEAVES_MAX; leaves++) {
+        struct tree tree;
+        struct err err;
+        assert_ok(tree_init(&tree, rig->ops, ELEMENTS, leaves, &err), &err);
+        uint32_t log2 = 0;
+        while ((UINT64_C(2) << log2) <= leaves)
+            log2++;
+        assert_int_equal(tree.buffers_count, log2 + 1);
+        for (int round = 0; round < 2; round++) {
+            tree_reset(&tree);
+            for (uint64_t leaf = 0; leaf < leaves; leaf++) {
+                fill_leaf(tree_leaf(&tree), leaf);
+                tree_push(&tree);
+            }
+            assert_is_tree(tree_finish(&tree), leaves);
+        }
+        tree_deinit(&tree);
+    }
+    struct device_mem_info info;
+    rig->device->ops->mem_info(rig->device, &info);
+    assert_int_equal(info.used_bytes[MEM_DEVICE], 0);
+}
+
+static void aligned_subtrees_count_as_their_leaves(void **state)
+{
+    struct rig *rig = *state;
+    struct err err;
+    struct tree whole, part;
+    assert_ok(tree_init(&whole, rig->ops, ELEMENTS, LEAVES_MAX, &err), &err);
+    assert_ok(tree_init(&part, rig->ops, ELEMENTS, 8, &err), &err);
+    static const uint64_t cuts[][8] = {
+        {8}, {4, 4}, {2, 2, 4}, {4, 2, 1, 1}, {8, 4, 2, 1}, {8, 8, 8, 4, 4, 1}, {1, 1, 2, 4, 8}};
+    for (size_t c = 0; c < sizeof cuts / sizeof cuts[0]; c++) {
+        uint64_t leaf = 0;
+        tree_reset(&whole);
+        for (size_t i = 0; i < 8 && cuts[c][i]; i++) {
+            tree_reset(&part);
+            for (uint64_t n = 0; n < cuts[c][i]; n++) {
+                fill_leaf(tree_leaf(&part), leaf++);
+                tree_push(&part);
+            }
+            memcpy(tree_leaf(&whole), tree_finish(&part), ELEMENTS * sizeof(float));
+            tree_push_subtree(&whole, cuts[c][i]);
+        }
+        assert_is_tree(tree_finish(&whole), leaf);
+    }
+    tree_deinit(&part);
+    tree_deinit(&whole);
+}
+
+static void a_running_sum_is_not_the_tree(void **state)
+{
+    (void)state;
+    uint64_t differing = 0;
+    for (uint64_t i = 0; i < ELEMENTS; i++) {
+        float sum = leaf_value(0, i);
+        for (uint64_t leaf = 1; leaf < 8; leaf++)
+            sum += leaf_value(leaf, i);
+        differing += sum != reference(0, 8, i);
+    }
+    assert_true(differing > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pushing_leaves_gives_the_recursive_definition_in_few_buffers),
+        cmocka_unit_test(aligned_subtrees_count_as_their_leaves),
+        cmocka_unit_test(a_running_sum_is_not_the_tree),
+    };
+    return cmocka_run_group_tests(tests, open_rig, close_rig);
+}
