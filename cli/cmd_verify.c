@@ -7,7 +7,7 @@
 #include "cli/output.h"
 #include "cli/path_kind.h"
 #include "cli/verbs.h"
-#include "cli/verify_shards.h"
+#include "cli/verify_member.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,21 +15,18 @@
 
 struct verify_args {
     struct common_args common;
-    uint64_t workers;
-};
-
-#define AT(member) offsetof(struct verify_args, member)
-static const struct option rows[] = {
-    {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL, "threads; 0: one a CPU", .most = 256},
 };
 
 /* What the functions below share. */
 struct verification {
     struct io *io;
     const struct invocation *invocation;
-    struct output *output;       /* with --json: within the array "bad" */
-    struct verify_result totals; /* of datasets and shards */
+    struct output *output; /* with --json: within the array "bad" */
+    struct jpeg_decoder *decoder;
+    const struct dataset *dataset; /* whose members are looked at; NULL: a shard alone */
+    struct verify_result totals;   /* of datasets and shards */
     uint64_t checkpoints_count, tensors_count;
+    uint64_t bad_count;
     struct err *err;
 };
 
@@ -44,38 +41,56 @@ static void show_bad(void *context, const struct err *detail)
         printf("bad: %s\n", line);
 }
 
+static void show_problem(void *context, const struct verify_problem *problem)
+{
+    struct err detail = *problem->err;
+    if (problem->key[0] && !strstr(detail.what, problem->key)) {
+        char what[ERR_TEXT_BYTES_MAX];
+        memcpy(what, detail.what, sizeof what);
+        snprintf(detail.what, sizeof detail.what, "sample %.80s: %.160s", problem->key, what);
+    }
+    if (!detail.path[0])
+        err_at(&detail, problem->path, detail.offset);
+    show_bad(context, &detail);
+}
+
+static int look_at_member(void *context, const struct verify_member *member, struct err *err)
+{
+    struct verification *v = context;
+    return verify_member_content(v->decoder, v->dataset, member, err);
+}
+
 static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
 {
     struct verification *v = context;
     progress_update(v->invocation->console, bytes_done, bytes);
 }
 
-static void add_totals(struct verify_result *totals, const struct verify_result *more)
+static struct verify_options options_of(struct verification *v)
 {
-    totals->shards_count += more->shards_count;
-    totals->samples_count += more->samples_count;
-    totals->members_count += more->members_count;
-    totals->checked_bytes += more->checked_bytes;
-    totals->bad_count += more->bad_count;
+    return (struct verify_options){
+        .problem = show_problem, .member = look_at_member, .progress = show_progress, .context = v};
 }
 
-static int check_shards(struct verification *v, const char *path,
-                        int (*check)(struct io *, const char *, const struct verify_options *,
-                                     struct verify_result *, struct err *))
+static int check_dataset(void *context, const char *path)
 {
-    const struct verify_args *args = v->invocation->args;
-    struct verify_options options = {
-        .workers = (unsigned)args->workers, .bad = show_bad, .progress = show_progress, .context = v};
-    struct verify_result result;
-    int status = check(v->io, path, &options, &result, v->err);
-    if (!status)
-        add_totals(&v->totals, &result);
+    struct verification *v = context;
+    struct verify_options options = options_of(v);
+    struct dataset *dataset;
+    int status = dataset_open(v->io, path, &dataset, v->err);
+    if (status)
+        return status;
+    v->dataset = dataset;
+    status = verify_dataset(v->io, dataset, &options, &v->totals, v->err);
+    v->dataset = NULL;
+    dataset_close(dataset);
     return status;
 }
 
-static int check_one_dataset(void *context, const char *path)
+static int check_shard(struct verification *v, const char *path)
 {
-    return check_shards(context, path, verify_dataset);
+    struct verify_options options = options_of(v);
+    return verify_shard(v->io, path, NULL, &options, &v->totals, v->err);
 }
 
 static int check_checkpoint(struct verification *v, const char *path)
@@ -84,7 +99,7 @@ static int check_checkpoint(struct verification *v, const char *path)
     v->checkpoints_count++;
     if (bad < 0)
         return bad;
-    v->totals.bad_count += (uint64_t)bad;
+    v->bad_count += (uint64_t)bad;
     return 0;
 }
 
@@ -108,11 +123,11 @@ static int check_kind(struct verification *v, enum path_kind kind, const char *p
 {
     switch (kind) {
     case PATH_DATASET:
-        return check_one_dataset(v, path);
+        return check_dataset(v, path);
     case PATH_DATASETS:
-        return path_each_dataset(v->io, path, check_one_dataset, v, v->err);
+        return path_each_dataset(v->io, path, check_dataset, v, v->err);
     case PATH_SHARD:
-        return check_shards(v, path, verify_shard);
+        return check_shard(v, path);
     case PATH_CHECKPOINT:
         return check_checkpoint(v, path);
     case PATH_CHECKPOINTS:
@@ -132,59 +147,65 @@ static void write_totals(const struct verification *v, enum path_kind kind)
         json_write_u64(json, "shards_count", v->totals.shards_count);
         json_write_u64(json, "samples_count", v->totals.samples_count);
         json_write_u64(json, "members_count", v->totals.members_count);
-        json_write_u64(json, "checked_bytes", v->totals.checked_bytes);
+        json_write_u64(json, "checked_bytes", v->totals.bytes);
     } else if (kind == PATH_SAFETENSORS) {
         json_write_u64(json, "tensors_count", v->tensors_count);
         json_write_string(json, "checked", "header and sizes: the format holds no checksums");
     } else {
         json_write_u64(json, "checkpoints_count", v->checkpoints_count);
     }
-    json_write_u64(json, "bad_count", v->totals.bad_count);
+    json_write_u64(json, "bad_count", v->bad_count + v->totals.problems_count);
 }
 
 static int verdict(const struct verification *v, const char *path)
 {
-    if (v->totals.bad_count == 0)
+    uint64_t bad = v->bad_count + v->totals.problems_count;
+    if (bad == 0)
         return 0;
-    err_set(v->err, -EBADMSG, "%" PRIu64 " %s bad", v->totals.bad_count,
-            v->totals.bad_count == 1 ? "thing is" : "things are");
+    err_set(v->err, -EBADMSG, "%" PRIu64 " %s bad", bad, bad == 1 ? "thing is" : "things are");
     err_at(v->err, path, ERR_NO_OFFSET);
     err_advise(v->err, "restore the files from a copy, or make them again");
     return -EBADMSG;
 }
 
+/* The document, from its kind to its counts. */
+static int check(struct verification *v, enum path_kind kind, const char *path)
+{
+    bool as_json = v->invocation->common->json;
+    json_write_string(&v->output->json, "kind", path_kind_name(kind));
+    json_write_string(&v->output->json, "path", path);
+    if (as_json)
+        json_begin_array(&v->output->json, "bad");
+    progress_begin(v->invocation->console, "verifying", PROGRESS_BYTES);
+    int status = check_kind(v, kind, path);
+    progress_end(v->invocation->console);
+    if (as_json)
+        json_end_array(&v->output->json);
+    if (!status)
+        write_totals(v, kind);
+    return status;
+}
+
 static int run(const struct invocation *invocation, struct err *err)
 {
-    bool as_json = invocation->common->json;
     char path[IO_PATH_BYTES_MAX];
     enum path_kind kind;
     struct output output;
     struct verification v = {.invocation = invocation, .output = &output, .err = err};
+    output_begin(&output);
     int status = io_open(invocation->positional[0], NULL, &v.io, err);
     if (!status)
         status = path_kind_of(v.io, invocation->positional[0], &kind, path, err);
-    if (status) {
-        io_close(v.io);
-        return status;
-    }
-    output_begin(&output);
-    json_write_string(&output.json, "kind", path_kind_name(kind));
-    json_write_string(&output.json, "path", path);
-    if (as_json)
-        json_begin_array(&output.json, "bad");
-    progress_begin(invocation->console, "verifying", PROGRESS_BYTES);
-    status = check_kind(&v, kind, path);
-    progress_end(invocation->console);
-    if (as_json)
-        json_end_array(&output.json);
-    if (status) {
-        output_abort(&output);
-    } else {
-        write_totals(&v, kind);
-        status = output_end(&output, as_json, stdout, err);
-        if (!status)
-            status = verdict(&v, path);
-    }
+    if (!status)
+        status = jpeg_decoder_open(&v.decoder, err);
+    if (!status)
+        status = check(&v, kind, path);
+    if (!status)
+        status = output_end(&output, invocation->common->json, stdout, err);
+    if (!status)
+        status = verdict(&v, path);
+    output_abort(&output);
+    jpeg_decoder_close(v.decoder);
     io_close(v.io);
     return status;
 }
@@ -206,7 +227,6 @@ const struct verb verb_verify = {
     .details = "Names each bad sample or tensor on stdout and ends with status 1 if there are any. Of a "
                "safetensors file the "
                "header is checked: the format has no checksums.",
-    .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct verify_args),
     .run = run,
