@@ -27,28 +27,55 @@ static int failed(struct err *err, int code, const char *path, const char *what)
     return code;
 }
 
+/* The end of the last whole line within the first bytes; 0 where there is none. */
+static int find_last_line_end(int descriptor, uint64_t bytes, uint64_t *ret_bytes)
+{
+    char block[4096];
+    while (bytes > 0) {
+        size_t part = bytes % sizeof block ? bytes % sizeof block : sizeof block;
+        ssize_t n = pread(descriptor, block, part, (off_t)(bytes - part));
+        if (n != (ssize_t)part)
+            return n < 0 ? -errno : -EIO;
+        const char *newline = memrchr(block, '\n', part);
+        if (newline) {
+            *ret_bytes = bytes - part + (uint64_t)(newline - block) + 1;
+            return 0;
+        }
+        bytes -= part;
+    }
+    *ret_bytes = 0;
+    return 0;
+}
+
 int line_log_open(const char *path, uint64_t keep_bytes, struct line_log **ret_log, struct err *err)
 {
     struct line_log *log = calloc(1, sizeof *log);
     if (!log)
         return err_set(err, -ENOMEM, "out of memory for a log file");
     int status = 0;
+    uint64_t bytes = 0;
     struct stat info;
-    log->descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (log->descriptor < 0)
+    log->descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (log->descriptor < 0 || fstat(log->descriptor, &info)) {
         status = failed(err, -errno, path, "open the file for appending");
-    else if (fstat(log->descriptor, &info))
-        status = failed(err, -errno, path, "look at the file");
-    else if ((uint64_t)info.st_size > keep_bytes && ftruncate(log->descriptor, (off_t)keep_bytes))
-        status = failed(err, -errno, path, "cut the file back");
-    if (status) {
-        line_log_close(log);
-        return status;
+        goto out;
     }
-    log->bytes = (uint64_t)info.st_size < keep_bytes ? (uint64_t)info.st_size : keep_bytes;
+    bytes = (uint64_t)info.st_size < keep_bytes ? (uint64_t)info.st_size : keep_bytes;
+    status = find_last_line_end(log->descriptor, bytes, &log->bytes);
+    if (status) {
+        failed(err, status, path, "find the end of the last line");
+        goto out;
+    }
+    if ((uint64_t)info.st_size > log->bytes && ftruncate(log->descriptor, (off_t)log->bytes)) {
+        status = failed(err, -errno, path, "cut the file back");
+        goto out;
+    }
     snprintf(log->path, sizeof log->path, "%s", path);
     *ret_log = log;
-    return 0;
+    log = NULL;
+out:
+    line_log_close(log);
+    return status;
 }
 
 int line_log_add(struct line_log *log, const char *text, size_t bytes, struct err *err)
