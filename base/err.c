@@ -15,6 +15,12 @@ static void clear(struct err *err, int code)
     err->what[0] = err->path[0] = err->expected[0] = err->found[0] = err->advice[0] = '\0';
 }
 
+void err_clear(struct err *err)
+{
+    if (err)
+        clear(err, 0);
+}
+
 static int code_of(const struct err *err)
 {
     return err ? err->code : -EIO;

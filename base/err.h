@@ -52,6 +52,9 @@ int err_expected(struct err *err, const char *format, ...) __attribute__((format
 int err_found(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int err_advise(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Forgets the detail: for a failure that turned out to be no error. */
+void err_clear(struct err *err);
+
 /* Writes the one line described above into line, cut to bytes. Returns line. */
 const char *err_format(const struct err *err, char *line, size_t bytes);
 

@@ -49,6 +49,8 @@ int metrics_open(struct io *io, const char *path, uint64_t resume_step, struct m
         int status = io_read_file(io, path, METRICS_BYTES_MAX, &text, &bytes, err);
         if (status && status != -ENOENT)
             return status;
+        if (status)
+            err_clear(err); /* the run was moved without its metrics: they begin here */
         keep_bytes = status ? 0 : bytes_to_keep(text, bytes, resume_step);
         free(text);
     }

@@ -100,8 +100,10 @@ static int find_checkpoint(struct run *run, struct ckpt_reader **ret_reader, cha
     uint64_t step;
     const char *where = run->options->resume == CONFIG_RESUME_PATH ? run->options->resume_path : run->folder;
     int status = ckpt_find(run->io, where, path, &step, err);
-    if (status == -ENOENT && run->options->resume != CONFIG_RESUME_PATH)
+    if (status == -ENOENT && run->options->resume != CONFIG_RESUME_PATH) {
+        err_clear(err); /* nothing to go on from: the run begins */
         return 0;
+    }
     if (status)
         return status;
     if (run->options->resume == CONFIG_RESUME_NEVER) {
