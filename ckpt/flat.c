@@ -34,7 +34,8 @@ static uint64_t volume(const struct manifest_tensor *tensor)
     return elements;
 }
 
-int flat_read(struct flat *flat, void *buffer, size_t bytes_max, size_t *ret_bytes, struct err *err)
+/* As flat_read, but of FLAT_BOXES_MAX boxes at most. */
+static int read_boxes(struct flat *flat, void *buffer, size_t bytes_max, size_t *ret_bytes, struct err *err)
 {
     uint64_t count = 0;
     size_t used = 0;
@@ -65,4 +66,17 @@ int flat_read(struct flat *flat, void *buffer, size_t bytes_max, size_t *ret_byt
     if (!status)
         *ret_bytes = used;
     return status;
+}
+
+int flat_read(struct flat *flat, void *buffer, size_t bytes_max, size_t *ret_bytes, struct err *err)
+{
+    size_t used = 0, bytes = 0;
+    do {
+        int status = read_boxes(flat, (char *)buffer + used, bytes_max - used, &bytes, err);
+        if (status)
+            return status;
+        used += bytes;
+    } while (bytes > 0);
+    *ret_bytes = used;
+    return 0;
 }

@@ -23,7 +23,8 @@ struct flat {
 int flat_init(struct flat *flat, struct ckpt_reader *reader, const struct manifest_tensor *const *tensors,
               uint64_t tensors_count, struct err *err);
 void flat_deinit(struct flat *flat);
-/* The next bytes of the stream, verified; 0 at its end. bytes_max: 8 at least. Elements are not cut. */
+/* The next bytes of the stream, verified; 0 at its end. bytes_max: 8 at least. Elements are not cut: less than bytes_max comes
+ * only where the next does not fit, or at the end. */
 int flat_read(struct flat *flat, void *buffer, size_t bytes_max, size_t *ret_bytes, struct err *err);
 
 #endif
