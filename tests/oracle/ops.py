@@ -1,0 +1,80 @@
+"""The oracle of ops_torch.c: reads a folder of float64 arrays NAME.f64 that the ops have read and written, computes the outputs
+again with torch, and names each that differs."""
+import sys
+
+import numpy
+import torch
+import torch.nn.functional as F
+
+folder = sys.argv[1]
+failed = False
+
+
+def load(name, *shape):
+    array = torch.from_numpy(numpy.fromfile(f"{folder}/{name}.f64", dtype=numpy.float64)).reshape(*shape)
+    return array.clone()
+
+
+def compare(name, expected, tolerance=1e-11):
+    global failed
+    found = load(name, *expected.shape)
+    error = ((found - expected).abs() / (1 + expected.abs())).max().item()
+    if not error <= tolerance:
+        print(f"{name}: differs from torch by {error}")
+        failed = True
+
+
+def attention(name, batch, tokens, heads, kv_heads, dim, causal):
+    qkv = load(f"{name}.qkv", batch, tokens, heads + 2 * kv_heads, dim).requires_grad_()
+    q, k, v = (part.transpose(1, 2) for part in qkv.split([heads, kv_heads, kv_heads], dim=2))
+    k, v = (part.repeat_interleave(heads // kv_heads, dim=1) for part in (k, v))
+    scores = q @ k.transpose(-1, -2) / dim ** 0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones(tokens, tokens).triu(1).bool(), float("-inf"))
+    out = (scores.softmax(-1) @ v).transpose(1, 2)
+    compare(f"{name}.out", out.detach())
+    compare(f"{name}.lse", scores.logsumexp(-1).detach())
+    out.backward(load(f"{name}.d_out", batch, tokens, heads, dim))
+    compare(f"{name}.d_qkv", qkv.grad)
+
+
+attention("full", 2, 100, 4, 4, 12, False)
+attention("causal", 2, 97, 4, 2, 8, True)
+
+rows, cols = 70, 45
+x = load("x", rows, cols).requires_grad_()
+weight, bias = load("weight", cols).requires_grad_(), load("bias", cols).requires_grad_()
+d_out = load("d_out", rows, cols)
+
+out = F.layer_norm(x, (cols,), weight, bias, 1e-5)
+compare("norm.out", out.detach())
+out.backward(d_out)
+compare("norm.d_x", x.grad)
+compare("norm.d_weight", weight.grad)
+compare("norm.d_bias", bias.grad)
+
+x.grad = None
+out = F.gelu(x, approximate="tanh")
+compare("gelu.out", out.detach())
+out.backward(d_out)
+compare("gelu.d_x", x.grad)
+
+x.grad = None
+targets = load("targets", rows).long()
+losses = F.cross_entropy(x, targets, ignore_index=-1, reduction="none")
+compare("xent.losses", losses.detach())
+losses.sum().backward()
+compare("xent.d_logits", x.grad)
+predicted = (x.argmax(-1) == targets).double()
+compare("xent.correct", predicted)
+
+parameter = torch.nn.Parameter(load("weight.start", rows, cols))
+optimizer = torch.optim.AdamW([parameter], lr=1e-2, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
+for step in range(1, 6):
+    parameter.grad = load(f"gradient.{step}", rows, cols) / 8
+    optimizer.step()
+compare("adamw.params", parameter.detach())
+compare("adamw.m", optimizer.state[parameter]["exp_avg"])
+compare("adamw.v", optimizer.state[parameter]["exp_avg_sq"])
+
+sys.exit(failed)

@@ -1,0 +1,49 @@
+/*
+ * ops_case — what the tests of the compute ops share: opened ops, arrays of values that both element types hold exactly,
+ * and a run of every op whose outputs can be compared.
+ */
+#ifndef MILLRACE_TESTS_TRAINER_OPS_CASE_H
+#define MILLRACE_TESTS_TRAINER_OPS_CASE_H
+
+#include "tests/support/test.h"
+#include "trainer/ops.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ops *ops_case_open(enum dtype compute, unsigned threads); /* ops_close closes it */
+
+/* count numbers of [-scale, scale), float-valued, a function of seed; of malloc. */
+double *ops_case_values(uint64_t seed, size_t count, double scale);
+/* The same in the element type of ops; of malloc. */
+void *ops_case_real(const struct ops *ops, const double *values, size_t count);
+void *ops_case_random(const struct ops *ops, uint64_t seed, size_t count, double scale);
+void *ops_case_blank(const struct ops *ops, size_t count); /* NaN everywhere: what isn't written shows */
+double *ops_case_doubles(const struct ops *ops, const void *real, size_t count);
+/* count ids below bound. */
+int32_t *ops_case_ids(uint64_t seed, size_t count, uint32_t bound);
+
+/* Fails unless |found - expected| <= tolerance * (1 + |expected|) everywhere. */
+void ops_case_assert_near(const char *what, const double *found, const double *expected, size_t count,
+                          double tolerance);
+
+enum { OPS_CASE_OUTPUTS_MAX = 64 };
+
+struct ops_case_output {
+    const char *name;
+    void *data;
+    size_t count, element_bytes;
+    bool is_real; /* of the ops' element type; else exact numbers or double */
+};
+
+struct ops_case_run {
+    struct ops_case_output outputs[OPS_CASE_OUTPUTS_MAX];
+    size_t count;
+};
+
+/* Every op of the table, at sizes that make several tiles and odd rests. */
+void ops_case_run_all(struct ops *ops, struct ops_case_run *run);
+void ops_case_run_deinit(struct ops_case_run *run);
+
+#endif

@@ -1,0 +1,304 @@
+/*
+ * ops_elements — norms, activations, embeddings, loss and optimizer against loops that do what the words say, in double.
+ */
+#include "tests/trainer/ops_case.h"
+
+static const double TOLERANCE = 1e-12;
+
+enum { ITEMS = 5, TOKENS = 13, ROWS = ITEMS * TOKENS, COLS = 45, COUNT = ROWS * COLS };
+
+static int open_ops(void **state)
+{
+    *state = ops_case_open(DTYPE_F64, 2);
+    return 0;
+}
+
+static int close_ops(void **state)
+{
+    struct ops *ops = *state;
+    struct err err;
+    assert_ok(ops->table->sync(ops, &err), &err);
+    ops_close(ops);
+    return 0;
+}
+
+static void norms_are_those_of_the_definition(void **state)
+{
+    struct ops *ops = *state;
+    double *x = ops_case_values(1, COUNT, 3), *weight = ops_case_values(2, COLS, 1),
+           *bias = ops_case_values(3, COLS, 1);
+    double layer[COUNT], rms[COUNT], out[COUNT], mean[ROWS], rstd[ROWS];
+    for (int r = 0; r < ROWS; r++) {
+        double sum = 0, squares = 0, deviations = 0;
+        for (int j = 0; j < COLS; j++) {
+            sum += x[r * COLS + j] / COLS;
+            squares += x[r * COLS + j] * x[r * COLS + j] / COLS;
+        }
+        for (int j = 0; j < COLS; j++)
+            deviations += pow(x[r * COLS + j] - sum, 2) / COLS;
+        for (int j = 0; j < COLS; j++) {
+            layer[r * COLS + j] = (x[r * COLS + j] - sum) / sqrt(deviations + 0.1) * weight[j] + bias[j];
+            rms[r * COLS + j] = x[r * COLS + j] / sqrt(squares + 0.1) * weight[j];
+        }
+    }
+    ops->table->norm_fwd(ops, &(struct norm_shape){NORM_LAYER, ROWS, COLS, 0.1}, out, mean, rstd, x, weight,
+                         bias);
+    ops_case_assert_near("LayerNorm", out, layer, COUNT, TOLERANCE);
+    ops->table->norm_fwd(ops, &(struct norm_shape){NORM_RMS, ROWS, COLS, 0.1}, out, NULL, rstd, x, weight,
+                         NULL);
+    ops_case_assert_near("RMSNorm", out, rms, COUNT, TOLERANCE);
+    free(x), free(weight), free(bias);
+}
+
+static void activations_are_those_of_the_definition(void **state)
+{
+    struct ops *ops = *state;
+    double *x = ops_case_values(4, COUNT, 9), *gate_up = ops_case_values(5, 2 * COUNT, 9), gelu[COUNT],
+           swiglu[COUNT], out[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        gelu[i] =
+            0.5 * x[i] * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x[i] + 0.044715 * pow(x[i], 3))));
+        double gate = gate_up[i / COLS * 2 * COLS + i % COLS],
+               up = gate_up[i / COLS * 2 * COLS + COLS + i % COLS];
+        swiglu[i] = gate / (1 + exp(-gate)) * up;
+    }
+    ops->table->gelu_fwd(ops, out, x, COUNT);
+    ops_case_assert_near("GELU", out, gelu, COUNT, TOLERANCE);
+    ops->table->swiglu_fwd(ops, out, gate_up, ROWS, COLS);
+    ops_case_assert_near("SwiGLU", out, swiglu, COUNT, TOLERANCE);
+    free(x), free(gate_up);
+}
+
+static void activations_of_large_floats_are_finite(void **state)
+{
+    (void)state;
+    struct ops *ops = ops_case_open(DTYPE_F32, 1);
+    const float x[] = {-1e6f, -100, -12, 0, 12, 100, 1e6f}, d_out[] = {1, 1, 1, 1, 1, 1, 1};
+    const float gelu[] = {0, 0, 0, 0, 12, 100, 1e6f}, slope[] = {0, 0, 0, 0.5f, 1, 1, 1};
+    float out[7], d_x[7];
+    ops->table->gelu_fwd(ops, out, x, 7);
+    ops->table->gelu_bwd(ops, d_x, d_out, x, 7);
+    for (int i = 0; i < 7; i++) {
+        assert_true(fabsf(out[i] - gelu[i]) < 1e-6f);
+        assert_true(fabsf(d_x[i] - slope[i]) < 1e-6f);
+    }
+    ops_close(ops);
+}
+
+static void sums_and_means_run_over_the_right_axis(void **state)
+{
+    struct ops *ops = *state;
+    double *x = ops_case_values(6, COUNT, 1), *start = ops_case_values(7, COUNT, 1);
+    double columns[COLS], positions[TOKENS * COLS], pool[ITEMS * COLS], spread[COUNT], squares[ROWS],
+        out[COUNT];
+    memcpy(columns, start, sizeof columns);
+    memcpy(positions, start, sizeof positions);
+    memset(pool, 0, sizeof pool);
+    memset(squares, 0, sizeof squares);
+    for (int i = 0; i < COUNT; i++) {
+        int row = i / COLS, col = i % COLS;
+        columns[col] += x[i];
+        positions[row % TOKENS * COLS + col] += x[i];
+        pool[row / TOKENS * COLS + col] += x[i] / TOKENS;
+        spread[i] = start[row / TOKENS * COLS + col] / TOKENS;
+        squares[row] += x[i] * x[i];
+    }
+    memcpy(out, start, sizeof out);
+    ops->table->bias_bwd(ops, out, x, ROWS, COLS, true);
+    ops_case_assert_near("bias_bwd", out, columns, COLS, TOLERANCE);
+    memcpy(out, start, sizeof out);
+    ops->table->positions_bwd(ops, out, x, ITEMS, TOKENS, COLS, true);
+    ops_case_assert_near("positions_bwd", out, positions, TOKENS * COLS, TOLERANCE);
+    ops->table->pool_fwd(ops, out, x, ITEMS, TOKENS, COLS);
+    ops_case_assert_near("pool_fwd", out, pool, ITEMS * COLS, TOLERANCE);
+    ops->table->pool_bwd(ops, out, start, ITEMS, TOKENS, COLS);
+    ops_case_assert_near("pool_bwd", out, spread, COUNT, TOLERANCE);
+    ops->table->row_sumsq(ops, out, x, ROWS, COLS);
+    ops_case_assert_near("row_sumsq", out, squares, ROWS, TOLERANCE);
+    for (int i = 0; i < COUNT; i++)
+        spread[i] = x[i] + start[i];
+    ops->table->add(ops, out, x, start, COUNT);
+    ops_case_assert_near("add", out, spread, COUNT, 0);
+    memcpy(out, start, sizeof out);
+    ops->table->tree_add(ops, out, x, COUNT);
+    ops_case_assert_near("tree_add", out, spread, COUNT, 0);
+    free(x), free(start);
+}
+
+static void sums_that_do_not_accumulate_forget_what_was_there(void **state)
+{
+    struct ops *ops = *state;
+    double *x = ops_case_values(8, COUNT, 1), *sums = ops_case_blank(ops, COUNT),
+           *zeros = calloc(COUNT, sizeof *zeros);
+    double *again = calloc(COUNT, sizeof *again);
+    int32_t *ids = ops_case_ids(9, ROWS, 7);
+    ops->table->bias_bwd(ops, sums, x, ROWS, COLS, false);
+    ops->table->bias_bwd(ops, zeros, x, ROWS, COLS, true);
+    ops_case_assert_near("bias_bwd", sums, zeros, COLS, 0);
+    ops->table->embed_bwd(ops, sums, NULL, x, ids, TOKENS, ITEMS, TOKENS, COLS, 8,
+                          false); /* row 7 has no id: zero */
+    ops->table->embed_bwd(ops, again, NULL, x, ids, TOKENS, ITEMS, TOKENS, COLS, 8, true);
+    ops_case_assert_near("embed_bwd", sums, again, 8 * COLS, 0);
+    free(x), free(sums), free(zeros), free(again), free(ids);
+}
+
+/* Ids lie in rows of TOKENS + 1, as a language model's inputs do. */
+static void embeddings_take_rows_by_id_and_their_gradients_return_there(void **state)
+{
+    struct ops *ops = *state;
+    enum { STRIDE = TOKENS + 1, VOCABULARY = 11 };
+    double *table = ops_case_values(10, VOCABULARY * COLS, 1),
+           *positions = ops_case_values(11, TOKENS * COLS, 1);
+    double *d_out = ops_case_values(12, COUNT, 1), expected[COUNT], added[COUNT], out[COUNT];
+    double expected_table[VOCABULARY * COLS] = {0}, expected_positions[TOKENS * COLS] = {0};
+    double d_table[VOCABULARY * COLS], d_positions[TOKENS * COLS];
+    int32_t *ids = ops_case_ids(13, ITEMS * STRIDE, VOCABULARY);
+    for (int i = 0; i < COUNT; i++) {
+        int row = i / COLS, col = i % COLS, item = row / TOKENS, t = row % TOKENS,
+            id = ids[item * STRIDE + t];
+        expected[i] = table[id * COLS + col] + positions[t * COLS + col];
+        added[i] = d_out[i] + positions[t * COLS + col];
+        expected_table[id * COLS + col] += d_out[i];
+        expected_positions[t * COLS + col] += d_out[i];
+    }
+    ops->table->embed_fwd(ops, out, ids, STRIDE, table, positions, ITEMS, TOKENS, COLS);
+    ops_case_assert_near("embed_fwd", out, expected, COUNT, 0);
+    ops->table->positions_fwd(ops, out, d_out, positions, ITEMS, TOKENS, COLS);
+    ops_case_assert_near("positions_fwd", out, added, COUNT, 0);
+    ops->table->embed_fwd(ops, out, ids, STRIDE, table, NULL, ITEMS, TOKENS, COLS);
+    for (int i = 0; i < COUNT; i++)
+        expected[i] = table[ids[i / COLS / TOKENS * STRIDE + i / COLS % TOKENS] * COLS + i % COLS];
+    ops_case_assert_near("embed_fwd without positions", out, expected, COUNT, 0);
+    ops->table->embed_bwd(ops, d_table, d_positions, d_out, ids, STRIDE, ITEMS, TOKENS, COLS, VOCABULARY,
+                          false);
+    ops_case_assert_near("embed_bwd", d_table, expected_table, VOCABULARY * COLS,
+                         0); /* the order of rows: exact */
+    ops_case_assert_near("embed_bwd positions", d_positions, expected_positions, TOKENS * COLS, 0);
+    free(table), free(positions), free(d_out), free(ids);
+}
+
+static void patches_are_rows_of_normalised_pixels(void **state)
+{
+    struct ops *ops = *state;
+    enum { SIDE = 12, PATCH = 4, ACROSS = SIDE / PATCH, IMAGES = 2, PIXELS = IMAGES * SIDE * SIDE * 3 };
+    const float mean[3] = {0.5f, 0.25f, 0.125f}, deviation[3] = {0.25f, 0.5f, 0.2f};
+    uint8_t images[PIXELS];
+    double out[PIXELS], expected[PIXELS];
+    for (int i = 0; i < PIXELS; i++)
+        images[i] = (uint8_t)(i * 37 + i / 7);
+    for (int i = 0; i < PIXELS; i++) {
+        int colour = i % 3, x = i / 3 % SIDE, y = i / 3 / SIDE % SIDE, image = i / 3 / SIDE / SIDE;
+        int row = (image * ACROSS + y / PATCH) * ACROSS + x / PATCH;
+        expected[((row * PATCH + y % PATCH) * PATCH + x % PATCH) * 3 + colour] =
+            (images[i] / 255.0 - (double)mean[colour]) / (double)deviation[colour];
+    }
+    ops->table->patches(ops, out, images, IMAGES, SIDE, PATCH, mean, deviation);
+    ops_case_assert_near("patches", out, expected, PIXELS, TOLERANCE);
+}
+
+static void cross_entropy_is_that_of_the_definition(void **state)
+{
+    struct ops *ops = *state;
+    double *logits = ops_case_values(14, COUNT, 20), expected[COUNT] = {0}, losses[ROWS],
+           expected_losses[ROWS] = {0};
+    uint8_t correct[ROWS], expected_correct[ROWS] = {0};
+    int32_t *targets = ops_case_ids(15, ITEMS * (TOKENS + 1), COLS);
+    targets[3] = targets[TOKENS + 1] = -1;
+    for (int r = 0; r < ROWS; r++) {
+        int32_t target = targets[r / TOKENS * (TOKENS + 1) + r % TOKENS];
+        double *x = logits + r * COLS, sum = 0;
+        if (target < 0)
+            continue;
+        if (r % 3 == 0)
+            x[target] = 25; /* the largest */
+        for (int j = 0; j < COLS; j++)
+            sum += exp(x[j]);
+        expected_losses[r] = log(sum) - x[target];
+        expected_correct[r] = 1;
+        for (int j = 0; j < COLS; j++) {
+            expected[r * COLS + j] = exp(x[j]) / sum - (j == target);
+            if (x[j] > x[target] || (x[j] == x[target] && j < target))
+                expected_correct[r] = 0;
+        }
+    }
+    double *untouched = malloc(COUNT * sizeof *untouched);
+    memcpy(untouched, logits, COUNT * sizeof *untouched);
+    ops->table->xent(ops, logits, losses, correct, targets, ITEMS, TOKENS, TOKENS + 1, COLS, false);
+    ops_case_assert_near("losses", losses, expected_losses, ROWS, TOLERANCE);
+    ops_case_assert_near("logits that no gradient is wanted of", logits, untouched, COUNT, 0);
+    ops->table->xent(ops, logits, losses, correct, targets, ITEMS, TOKENS, TOKENS + 1, COLS, true);
+    ops_case_assert_near("losses", losses, expected_losses, ROWS, TOLERANCE);
+    ops_case_assert_near("gradients", logits, expected, COUNT, TOLERANCE);
+    assert_memory_equal(correct, expected_correct, ROWS);
+    free(logits), free(targets), free(untouched);
+}
+
+static void of_equal_logits_the_first_counts_as_the_prediction(void **state)
+{
+    struct ops *ops = *state;
+    double logits[2][5] = {{1, 7, 7, 0, 0}, {1, 7, 7, 0, 0}}, losses[2];
+    uint8_t correct[2];
+    const int32_t targets[2] = {1, 2};
+    ops->table->xent(ops, logits, losses, correct, targets, 2, 1, 1, 5, true);
+    assert_int_equal(correct[0], 1);
+    assert_int_equal(correct[1], 0);
+}
+
+static void cross_entropy_of_huge_logits_is_finite(void **state)
+{
+    (void)state;
+    struct ops *ops = ops_case_open(DTYPE_F32, 1);
+    float logits[] = {1e30f, -1e30f, 0};
+    double loss;
+    uint8_t correct;
+    const int32_t target = 1;
+    ops->table->xent(ops, logits, &loss, &correct, &target, 1, 1, 1, 3, true);
+    assert_true(fabs(loss - 2e30) < 1e24);
+    assert_true(logits[0] == 1 && logits[1] == -1 && logits[2] == 0);
+    ops_close(ops);
+}
+
+static void adamw_is_that_of_the_definition(void **state)
+{
+    struct ops *ops = *state;
+    double *w = ops_case_values(16, COUNT, 1), *m = calloc(COUNT, sizeof *m), *v = calloc(COUNT, sizeof *v),
+           compute[COUNT];
+    double ew[COUNT], em[COUNT] = {0}, ev[COUNT] = {0};
+    memcpy(ew, w, sizeof ew);
+    for (int step = 1; step <= 5; step++) {
+        double *g = ops_case_values(16 + (uint64_t)step, COUNT, 4);
+        const struct adamw_scalars s = {
+            1e-2, 0.9, 0.95, 1e-8, 0.1, 1 / (1 - pow(0.9, step)), 1 / (1 - pow(0.95, step)), 0.25};
+        for (int i = 0; i < COUNT; i++) {
+            em[i] = 0.9 * em[i] + (1 - 0.9) * g[i] / 4;
+            ev[i] = 0.95 * ev[i] + (1 - 0.95) * pow(g[i] / 4, 2);
+            ew[i] -= 1e-2 * (em[i] / (1 - pow(0.9, step)) / (sqrt(ev[i] / (1 - pow(0.95, step))) + 1e-8) +
+                             0.1 * ew[i]);
+        }
+        ops->table->adamw(ops, w, compute, m, v, g, COUNT, &s);
+        free(g);
+    }
+    ops_case_assert_near("weights", w, ew, COUNT, TOLERANCE);
+    ops_case_assert_near("compute weights", compute, w, COUNT, 0);
+    ops_case_assert_near("first moment", m, em, COUNT, TOLERANCE);
+    ops_case_assert_near("second moment", v, ev, COUNT, TOLERANCE);
+    free(w), free(m), free(v);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(norms_are_those_of_the_definition),
+        cmocka_unit_test(activations_are_those_of_the_definition),
+        cmocka_unit_test(activations_of_large_floats_are_finite),
+        cmocka_unit_test(sums_and_means_run_over_the_right_axis),
+        cmocka_unit_test(sums_that_do_not_accumulate_forget_what_was_there),
+        cmocka_unit_test(embeddings_take_rows_by_id_and_their_gradients_return_there),
+        cmocka_unit_test(patches_are_rows_of_normalised_pixels),
+        cmocka_unit_test(cross_entropy_is_that_of_the_definition),
+        cmocka_unit_test(of_equal_logits_the_first_counts_as_the_prediction),
+        cmocka_unit_test(cross_entropy_of_huge_logits_is_finite),
+        cmocka_unit_test(adamw_is_that_of_the_definition),
+    };
+    return cmocka_run_group_tests(tests, open_ops, close_ops);
+}

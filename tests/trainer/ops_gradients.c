@@ -1,0 +1,253 @@
+/*
+ * ops_gradients — every backward op against central differences of its forward op, in double.
+ *
+ * With weights u on the outputs, f(x) = sum of u * op(x) has the gradient that the backward op gives for d_out = u. Its slope is
+ * checked along random directions through all inputs at once, and along each coordinate where there are few.
+ */
+#include "tests/trainer/ops_case.h"
+
+static const double STEP = 1e-5, TOLERANCE = 2e-9;
+
+enum { DIRECTIONS = 12 };
+
+/* One op: inputs x of count, outputs of out_count. */
+struct subject {
+    struct ops *ops;
+    const void *shape;
+    size_t count, out_count;
+    void (*forward)(const struct subject *subject, const double *x, double *out);
+    void (*backward)(const struct subject *subject, const double *x, const double *d_out, double *d_x);
+};
+
+static double dot(const double *a, const double *b, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+static double value(const struct subject *s, const double *x, const double *direction, double step,
+                    const double *u)
+{
+    double *moved = malloc(s->count * sizeof *moved), *out = malloc(s->out_count * sizeof *out);
+    for (size_t i = 0; i < s->count; i++)
+        moved[i] = x[i] + step * direction[i];
+    s->forward(s, moved, out);
+    double f = dot(u, out, s->out_count);
+    free(moved), free(out);
+    return f;
+}
+
+static void check_subject(const char *name, const struct subject *s)
+{
+    double *x = ops_case_values(1, s->count, 1), *u = ops_case_values(2, s->out_count, 1);
+    double *d_x = ops_case_blank(s->ops, s->count);
+    s->backward(s, x, u, d_x);
+    size_t coordinates = s->count <= 400 ? s->count : 0;
+    for (size_t d = 0; d < DIRECTIONS + coordinates; d++) {
+        double *direction = ops_case_values(3 + d, s->count, 1);
+        if (d >= DIRECTIONS) {
+            memset(direction, 0, s->count * sizeof *direction);
+            direction[d - DIRECTIONS] = 1;
+        }
+        double slope = (value(s, x, direction, STEP, u) - value(s, x, direction, -STEP, u)) / (2 * STEP);
+        double expected = dot(d_x, direction, s->count), scale = 1 + sqrt(dot(d_x, d_x, s->count));
+        if (!(fabs(slope - expected) <= TOLERANCE * scale))
+            fail_msg("%s: slope %.12g along direction %zu, the gradient says %.12g", name, slope, d,
+                     expected);
+        free(direction);
+    }
+    free(x), free(u), free(d_x);
+}
+
+static void attention_forward(const struct subject *s, const double *x, double *out)
+{
+    const struct attn_shape *shape = s->shape;
+    double *lse = malloc(shape->batch * shape->heads * shape->tokens * sizeof *lse);
+    s->ops->table->attn_fwd(s->ops, shape, out, lse, x);
+    free(lse);
+}
+
+static void attention_backward(const struct subject *s, const double *x, const double *d_out, double *d_x)
+{
+    const struct attn_shape *shape = s->shape;
+    double *lse = malloc(shape->batch * shape->heads * shape->tokens * sizeof *lse);
+    double *out = malloc(s->out_count * sizeof *out);
+    double *scratch = malloc((s->ops->table->attn_bwd_scratch(s->ops, shape) + 1) * sizeof *scratch);
+    s->ops->table->attn_fwd(s->ops, shape, out, lse, x);
+    s->ops->table->attn_bwd(s->ops, shape, d_x, d_out, x, out, lse, scratch);
+    free(lse), free(out), free(scratch);
+}
+
+static void check_attention(const char *name, const struct attn_shape *shape)
+{
+    struct ops *ops = ops_case_open(DTYPE_F64, 2);
+    struct err err;
+    assert_ok(ops->table->plan_attn(ops, shape, &err), &err);
+    size_t rows = shape->batch * shape->tokens;
+    check_subject(name, &(struct subject){
+                            ops, shape, rows * (shape->heads + 2 * shape->kv_heads) * shape->head_dim,
+                            rows * shape->heads * shape->head_dim, attention_forward, attention_backward});
+    ops_close(ops);
+}
+
+static void attention_has_the_gradient_of_its_differences(void **state)
+{
+    (void)state;
+    check_attention("full", &(struct attn_shape){2, 5, 2, 2, 4, false});
+    check_attention("causal", &(struct attn_shape){2, 5, 2, 2, 4, true});
+    check_attention("grouped", &(struct attn_shape){1, 6, 4, 2, 3, true});
+    check_attention("one key-value head", &(struct attn_shape){1, 6, 3, 1, 5, false});
+    check_attention("full, several blocks of queries", &(struct attn_shape){1, 170, 2, 2, 8, false});
+    check_attention("causal and grouped, several blocks of queries",
+                    &(struct attn_shape){2, 190, 4, 2, 6, true});
+}
+
+/* x holds the norm's input, then weight, then bias. */
+static void norm_forward(const struct subject *s, const double *x, double *out)
+{
+    const struct norm_shape *shape = s->shape;
+    double *mean = malloc(shape->rows * sizeof *mean), *rstd = malloc(shape->rows * sizeof *rstd);
+    const double *weight = x + shape->rows * shape->cols;
+    s->ops->table->norm_fwd(s->ops, shape, out, mean, rstd, x, weight,
+                            shape->kind == NORM_LAYER ? weight + shape->cols : NULL);
+    free(mean), free(rstd);
+}
+
+static void norm_backward(const struct subject *s, const double *x, const double *d_out, double *d_x)
+{
+    const struct norm_shape *shape = s->shape;
+    size_t count = shape->rows * shape->cols;
+    double *mean = malloc(shape->rows * sizeof *mean), *rstd = malloc(shape->rows * sizeof *rstd);
+    double *out = malloc(count * sizeof *out);
+    const double *weight = x + count;
+    bool layer = shape->kind == NORM_LAYER;
+    s->ops->table->norm_fwd(s->ops, shape, out, mean, rstd, x, weight, layer ? weight + shape->cols : NULL);
+    memset(d_x, 0, count * sizeof *d_x); /* it is added to */
+    s->ops->table->norm_bwd(s->ops, shape, d_x, d_x + count, layer ? d_x + count + shape->cols : NULL, d_out,
+                            x, mean, rstd, weight, false);
+    free(mean), free(rstd), free(out);
+}
+
+static void check_norm(const char *name, enum norm_kind kind, uint64_t rows, uint64_t cols)
+{
+    struct ops *ops = ops_case_open(DTYPE_F64, 2);
+    const struct norm_shape shape = {kind, rows, cols, 1e-3};
+    size_t parameters = kind == NORM_LAYER ? 2 * cols : cols;
+    check_subject(name, &(struct subject){ops, &shape, rows * cols + parameters, rows * cols, norm_forward,
+                                          norm_backward});
+    ops_close(ops);
+}
+
+static void norms_have_the_gradient_of_their_differences(void **state)
+{
+    (void)state;
+    check_norm("LayerNorm", NORM_LAYER, 3, 19);
+    check_norm("RMSNorm", NORM_RMS, 3, 19);
+    check_norm("LayerNorm, several chunks of rows", NORM_LAYER, 300, 37);
+    check_norm("RMSNorm, several chunks of rows", NORM_RMS, 300, 37);
+}
+
+static void gelu_forward(const struct subject *s, const double *x, double *out)
+{
+    s->ops->table->gelu_fwd(s->ops, out, x, s->count);
+}
+
+static void gelu_backward(const struct subject *s, const double *x, const double *d_out, double *d_x)
+{
+    s->ops->table->gelu_bwd(s->ops, d_x, d_out, x, s->count);
+}
+
+enum { SWIGLU_ROWS = 7, SWIGLU_COLS = 11 };
+
+static void swiglu_forward(const struct subject *s, const double *x, double *out)
+{
+    s->ops->table->swiglu_fwd(s->ops, out, x, SWIGLU_ROWS, SWIGLU_COLS);
+}
+
+static void swiglu_backward(const struct subject *s, const double *x, const double *d_out, double *d_x)
+{
+    s->ops->table->swiglu_bwd(s->ops, d_x, d_out, x, SWIGLU_ROWS, SWIGLU_COLS);
+}
+
+static void activations_have_the_gradient_of_their_differences(void **state)
+{
+    (void)state;
+    struct ops *ops = ops_case_open(DTYPE_F64, 2);
+    check_subject("GELU", &(struct subject){ops, NULL, 151, 151, gelu_forward, gelu_backward});
+    check_subject("SwiGLU", &(struct subject){ops, NULL, 2 * SWIGLU_ROWS * SWIGLU_COLS,
+                                              SWIGLU_ROWS * SWIGLU_COLS, swiglu_forward, swiglu_backward});
+    ops_close(ops);
+}
+
+static const struct attn_shape ROPE = {2, 6, 2, 1, 8, true};
+
+static void rope_forward(const struct subject *s, const double *x, double *out)
+{
+    memcpy(out, x, s->count * sizeof *x);
+    s->ops->table->rope(s->ops, &ROPE, out, 100, false);
+}
+
+static void rope_backward(const struct subject *s, const double *x, const double *d_out, double *d_x)
+{
+    (void)x;
+    memcpy(d_x, d_out, s->count * sizeof *d_x);
+    s->ops->table->rope(s->ops, &ROPE, d_x, 100, true);
+}
+
+static void rotary_positions_have_the_gradient_of_their_differences(void **state)
+{
+    (void)state;
+    struct ops *ops = ops_case_open(DTYPE_F64, 2);
+    check_subject("rope",
+                  &(struct subject){ops, NULL, 2 * 6 * 4 * 8, 2 * 6 * 4 * 8, rope_forward, rope_backward});
+    ops_close(ops);
+}
+
+enum { CLASSES = 13, XENT_ROWS = 9 };
+
+static const int32_t TARGETS[XENT_ROWS] = {0, 12, -1, 3, 3, 7, -1, 11, 5};
+
+/* One output: the sum of losses; the gradient ignores d_out but for its single weight. */
+static void xent_forward(const struct subject *s, const double *x, double *out)
+{
+    double *logits = malloc(s->count * sizeof *logits), losses[XENT_ROWS];
+    uint8_t correct[XENT_ROWS];
+    memcpy(logits, x, s->count * sizeof *logits);
+    s->ops->table->xent(s->ops, logits, losses, correct, TARGETS, 3, 3, 3, CLASSES, false);
+    *out = 0;
+    for (int i = 0; i < XENT_ROWS; i++)
+        *out += losses[i];
+    free(logits);
+}
+
+static void xent_backward(const struct subject *s, const double *x, const double *d_out, double *d_x)
+{
+    double losses[XENT_ROWS];
+    uint8_t correct[XENT_ROWS];
+    memcpy(d_x, x, s->count * sizeof *d_x);
+    s->ops->table->xent(s->ops, d_x, losses, correct, TARGETS, 3, 3, 3, CLASSES, true);
+    for (size_t i = 0; i < s->count; i++)
+        d_x[i] *= d_out[0];
+}
+
+static void cross_entropy_has_the_gradient_of_its_differences(void **state)
+{
+    (void)state;
+    struct ops *ops = ops_case_open(DTYPE_F64, 2);
+    check_subject("xent", &(struct subject){ops, NULL, XENT_ROWS * CLASSES, 1, xent_forward, xent_backward});
+    ops_close(ops);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attention_has_the_gradient_of_its_differences),
+        cmocka_unit_test(norms_have_the_gradient_of_their_differences),
+        cmocka_unit_test(activations_have_the_gradient_of_their_differences),
+        cmocka_unit_test(rotary_positions_have_the_gradient_of_their_differences),
+        cmocka_unit_test(cross_entropy_has_the_gradient_of_its_differences),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

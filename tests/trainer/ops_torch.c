@@ -1,0 +1,113 @@
+/*
+ * ops_torch — the ops in double against torch (tests/oracle/ops.py), where there is one.
+ */
+#include "tests/trainer/ops_case.h"
+
+enum { ROWS = 70, COLS = 45, COUNT = ROWS * COLS, STEPS = 5 };
+
+static char folder[TEST_PATH_BYTES_MAX];
+
+static void *save(const char *name, void *values, size_t count)
+{
+    char path[TEST_PATH_BYTES_MAX + 80];
+    snprintf(path, sizeof path, "%s/%.64s.f64", folder, name);
+    test_write_file(path, values, count * sizeof(double));
+    return values;
+}
+
+static void save_attention(struct ops *ops, const char *name, const struct attn_shape *s)
+{
+    size_t rows = s->batch * s->tokens, count = rows * (s->heads + 2 * s->kv_heads) * s->head_dim;
+    size_t out_count = rows * s->heads * s->head_dim;
+    double *qkv = ops_case_values(1, count, 2), *d_out = ops_case_values(2, out_count, 1);
+    double *out = ops_case_blank(ops, out_count), *lse = ops_case_blank(ops, rows * s->heads);
+    double *d_qkv = ops_case_blank(ops, count);
+    struct err err;
+    assert_ok(ops->table->plan_attn(ops, s, &err), &err);
+    ops->table->attn_fwd(ops, s, out, lse, qkv);
+    ops->table->attn_bwd(ops, s, d_qkv, d_out, qkv, out, lse, NULL);
+    const struct {
+        const char *what;
+        double *values;
+        size_t count;
+    } arrays[] = {{"qkv", qkv, count},
+                  {"d_out", d_out, out_count},
+                  {"out", out, out_count},
+                  {"lse", lse, rows * s->heads},
+                  {"d_qkv", d_qkv, count}};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+        char file[64];
+        snprintf(file, sizeof file, "%s.%s", name, arrays[i].what);
+        free(save(file, arrays[i].values, arrays[i].count));
+    }
+}
+
+static void save_norm_gelu_xent(struct ops *ops)
+{
+    const struct norm_shape shape = {NORM_LAYER, ROWS, COLS, 1e-5};
+    const struct ops_table *table = ops->table;
+    double *x = save("x", ops_case_values(3, COUNT, 3), COUNT),
+           *d_out = save("d_out", ops_case_values(4, COUNT, 1), COUNT);
+    double *weight = save("weight", ops_case_values(5, COLS, 1), COLS),
+           *bias = save("bias", ops_case_values(6, COLS, 1), COLS);
+    double out[COUNT], mean[ROWS], rstd[ROWS], d_x[COUNT] = {0}, d_weight[COLS], d_bias[COLS], targets[ROWS],
+                                               correct[ROWS];
+    table->norm_fwd(ops, &shape, out, mean, rstd, x, weight, bias);
+    table->norm_bwd(ops, &shape, d_x, d_weight, d_bias, d_out, x, mean, rstd, weight, false);
+    save("norm.out", out, COUNT), save("norm.d_x", d_x, COUNT);
+    save("norm.d_weight", d_weight, COLS), save("norm.d_bias", d_bias, COLS);
+    table->gelu_fwd(ops, out, x, COUNT);
+    table->gelu_bwd(ops, d_x, d_out, x, COUNT);
+    save("gelu.out", out, COUNT), save("gelu.d_x", d_x, COUNT);
+    int32_t *ids = ops_case_ids(7, ROWS, COLS);
+    uint8_t hits[ROWS];
+    ids[0] = ids[33] = -1;
+    table->xent(ops, x, mean, hits, ids, ROWS, 1, 1, COLS, true);
+    for (int i = 0; i < ROWS; i++) {
+        targets[i] = ids[i];
+        correct[i] = hits[i];
+    }
+    save("xent.losses", mean, ROWS), save("xent.d_logits", x, COUNT);
+    save("targets", targets, ROWS), save("xent.correct", correct, ROWS);
+    free(x), free(d_out), free(weight), free(bias), free(ids);
+}
+
+static void save_adamw(struct ops *ops)
+{
+    double *w = save("weight.start", ops_case_values(8, COUNT, 1), COUNT), m[COUNT] = {0}, v[COUNT] = {0};
+    for (int step = 1; step <= STEPS; step++) {
+        char name[32];
+        snprintf(name, sizeof name, "gradient.%d", step);
+        double *gradients = save(name, ops_case_values(8 + (uint64_t)step, COUNT, 1), COUNT);
+        const struct adamw_scalars scalars = {
+            1e-2, 0.9, 0.95, 1e-8, 0.1, 1 / (1 - pow(0.9, step)), 1 / (1 - pow(0.95, step)), 1.0 / 8};
+        ops->table->adamw(ops, w, NULL, m, v, gradients, COUNT, &scalars);
+        free(gradients);
+    }
+    save("adamw.params", w, COUNT), save("adamw.m", m, COUNT), save("adamw.v", v, COUNT);
+    free(w);
+}
+
+static void torch_computes_the_same(void **state)
+{
+    (void)state;
+    const char *python = test_need_python("torch");
+    test_make_folder(folder);
+    struct ops *ops = ops_case_open(DTYPE_F64, 2);
+    save_attention(ops, "full", &(struct attn_shape){2, 100, 4, 4, 12, false});
+    save_attention(ops, "causal", &(struct attn_shape){2, 97, 4, 2, 8, true});
+    save_norm_gelu_xent(ops);
+    save_adamw(ops);
+    ops_close(ops);
+    assert_int_equal(
+        test_run("OMP_NUM_THREADS=1 '%s' '%s/tests/oracle/ops.py' '%s'", python, TEST_SOURCE_DIR, folder), 0);
+    test_remove_folder(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(torch_computes_the_same),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
