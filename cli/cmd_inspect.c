@@ -103,7 +103,7 @@ static int inspect_dataset(struct inspection *in, const char *path)
     json_write_string(json, "path", dataset->path);
     json_write_u64(json, "samples_count", dataset->samples);
     json_write_u64(json, "shards_count", dataset->shards_count);
-    json_write_u64(json, "shards_bytes", file_bytes);
+    json_write_u64(json, "total_bytes", file_bytes);
     json_write_u64(json, "mean_sample_bytes", dataset->mean_sample_bytes);
     json_write_hex64(json, "fingerprint", dataset->fingerprint);
     json_begin_array(json, "fields");
@@ -111,7 +111,7 @@ static int inspect_dataset(struct inspection *in, const char *path)
         json_write_string(json, NULL, dataset->fields[i]);
     json_end_array(json);
     json_write_u64(json, "classes_count", dataset->classes_count);
-    json_begin_array(json, "classes");
+    json_begin_array(json, "class_names");
     for (uint64_t i = 0; i < dataset->classes_count; i++)
         json_write_string(json, NULL, dataset->classes[i]);
     json_end_array(json);

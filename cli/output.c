@@ -29,18 +29,26 @@ static bool ends_in(const char *text, const char *ending)
     return bytes > wanted && strcmp(text + bytes - wanted, ending) == 0;
 }
 
-/* "mean_sample_bytes" -> "mean sample" */
+/* "mean_sample_bytes" -> "mean sample"; "read_bytes_per_second" -> "read per second" */
 static void add_name(struct str *out, const char *key)
 {
-    static const char *const units[] = {"_bytes_per_second", "_per_second", "_bytes", "_count", "_seconds"};
+    static const char *const units[] = {"_bytes", "_count", "_seconds"};
+    static const char rate[] = "_per_second";
     size_t bytes = strlen(key);
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
-        if (ends_in(key, units[i])) {
-            bytes -= strlen(units[i]);
+    bool is_rate = ends_in(key, rate);
+    if (is_rate)
+        bytes -= strlen(rate);
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        size_t unit = strlen(units[i]);
+        if (bytes > unit && memcmp(key + bytes - unit, units[i], unit) == 0) {
+            bytes -= unit;
             break;
         }
+    }
     for (size_t i = 0; i < bytes; i++)
         str_add(out, key[i] == '_' ? " " : &key[i], 1);
+    if (is_rate)
+        str_add_text(out, " per second");
 }
 
 static void add_number(struct str *out, const char *key, const struct json_t *value)
@@ -52,9 +60,9 @@ static void add_number(struct str *out, const char *key, const struct json_t *va
     json_f64(value, &real);
     char size[STR_SIZE_BYTES];
     if (ends_in(key, "_bytes_per_second"))
-        str_add_format(out, "%s/s", str_format_size((uint64_t)real, size));
+        str_add_text(out, str_format_size((uint64_t)real, size));
     else if (ends_in(key, "_per_second"))
-        str_add_format(out, real < 100 ? "%.1f/s" : "%.0f/s", real);
+        str_add_format(out, real < 100 ? "%.1f" : "%.0f", real);
     else if (ends_in(key, "_seconds"))
         str_add_format(out, "%.2f s", real);
     else if (ends_in(key, "_bytes") && is_whole && whole >= 1024)
