@@ -1,0 +1,120 @@
+/*
+ * .npy headers: numpy reads ours, we read numpy's.
+ */
+#include "shards/npy.h"
+
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void numpy_reads_ours(void **state)
+{
+    (void)state;
+    const char *python = test_need_python("numpy");
+    char folder[TEST_PATH_BYTES_MAX], path[TEST_PATH_BYTES_MAX + 16], text[256];
+    test_make_folder(folder);
+    snprintf(path, sizeof path, "%s/a.npy", folder);
+    uint8_t file[NPY_HEADER_BYTES + 6];
+    npy_encode_header(DTYPE_U16, 3, file);
+    memcpy(file + NPY_HEADER_BYTES, "\x01\x00\x00\x01\xff\xff", 6);
+    test_write_file(path, file, sizeof file);
+    assert_int_equal(
+        test_run_output(text, sizeof text,
+                        "'%s' -c 'import numpy, sys; a = numpy.load(sys.argv[1]); print(a.dtype, a.shape, "
+                        "a.tolist())' '%s'",
+                        python, path),
+        0);
+    assert_string_equal(text, "uint16 (3,) [1, 256, 65535]\n");
+    test_remove_folder(folder);
+}
+
+static void we_read_numpys(void **state)
+{
+    (void)state;
+    const char *python = test_need_python("numpy");
+    static const struct {
+        const char *expression;
+        int status;
+        enum dtype dtype;
+        uint64_t count;
+    } cases[] = {
+        {"numpy.arange(65537, dtype=\"<u2\")", 0, DTYPE_U16, 65537},
+        {"numpy.arange(5, dtype=\"<u4\")", 0, DTYPE_U32, 5},
+        {"numpy.zeros(0, dtype=\"<i8\")", 0, DTYPE_I64, 0},
+        {"numpy.zeros(7, dtype=\"<f4\")", 0, DTYPE_F32, 7},
+        {"numpy.zeros(7, dtype=\"bool\")", 0, DTYPE_BOOL, 7},
+        {"numpy.zeros((2, 3), dtype=\"<u2\")", -ENOTSUP, 0, 0},
+        {"numpy.zeros((), dtype=\"<u2\")", -ENOTSUP, 0, 0},
+        {"numpy.zeros(3, dtype=\">u2\")", -ENOTSUP, 0, 0},
+        {"numpy.zeros(3, dtype=\"U4\")", -ENOTSUP, 0, 0},
+        {"numpy.asfortranarray(numpy.zeros((2, 3)))", -ENOTSUP, 0, 0},
+    };
+    char folder[TEST_PATH_BYTES_MAX], path[TEST_PATH_BYTES_MAX + 16];
+    test_make_folder(folder);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        snprintf(path, sizeof path, "%s/%zu.npy", folder, i);
+        assert_int_equal(test_run("'%s' -c 'import numpy, sys; numpy.save(sys.argv[1], %s)' '%s'", python,
+                                  cases[i].expression, path),
+                         0);
+        size_t bytes;
+        uint8_t *file = test_read_file(path, &bytes);
+        struct npy npy;
+        struct err err;
+        assert_int_equal(npy_decode_header(file, bytes, bytes, path, &npy, &err), cases[i].status);
+        if (cases[i].status == 0) {
+            assert_int_equal(npy.dtype, cases[i].dtype);
+            assert_int_equal(npy.count, cases[i].count);
+            assert_int_equal(npy.header_bytes + cases[i].count * dtype_bytes(npy.dtype), bytes);
+            assert_int_equal(npy_decode_header(file, bytes, bytes + 1, path, &npy, &err), -EBADMSG);
+        }
+        free(file);
+    }
+    test_remove_folder(folder);
+}
+
+static void a_damaged_header_is_refused(void **state)
+{
+    (void)state;
+    uint8_t good[NPY_HEADER_BYTES + 8], bad[sizeof good];
+    struct npy npy;
+    struct err err;
+    npy_encode_header(DTYPE_U32, 2, good);
+    memset(good + NPY_HEADER_BYTES, 7, 8);
+    assert_ok(npy_decode_header(good, sizeof good, sizeof good, "x", &npy, &err), &err);
+    for (size_t bytes = 0; bytes < NPY_HEADER_BYTES; bytes++)
+        assert_int_equal(npy_decode_header(good, bytes, sizeof good, "x", &npy, &err), -EBADMSG);
+    for (size_t at = 0; at < 10; at++) {
+        memcpy(bad, good, sizeof bad);
+        bad[at] ^= 0x55;
+        int status = npy_decode_header(bad, sizeof bad, sizeof bad, "x", &npy, &err);
+        assert_true(at == 7 ? status == 0 : status == -EBADMSG || status == -ENOTSUP); /* the minor version */
+    }
+    static const char *const dicts[] = {
+        "{'descr': '<u4', 'fortran_order': False, 'shape': (99999999999999999999999,), }",
+        "{'descr': '<u4', 'fortran_order': False, 'shape': (3,), }",
+        "{'descr': '<u4', 'fortran_order': False, 'shape': (2), }",
+        "{'descr': '<u4', 'fortran_order': Maybe, 'shape': (2,), }",
+        "{'descr': '<u4', 'shape': (2,), }",
+        "{'fortran_order': False, 'shape': (2,), }",
+        "{'descr': '<u4', 'fortran_order': False, }",
+    };
+    for (size_t i = 0; i < sizeof dicts / sizeof dicts[0]; i++) {
+        memcpy(bad, good, sizeof bad);
+        memset(bad + 10, ' ', NPY_HEADER_BYTES - 11);
+        memcpy(bad + 10, dicts[i], strlen(dicts[i]));
+        assert_int_equal(npy_decode_header(bad, sizeof bad, sizeof bad, "x", &npy, &err), -EBADMSG);
+        assert_true(err.offset >= 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numpy_reads_ours),
+        cmocka_unit_test(we_read_numpys),
+        cmocka_unit_test(a_damaged_header_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

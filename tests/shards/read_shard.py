@@ -1,0 +1,74 @@
+"""A reader of shards written from docs/shard.md alone: checks everything, prints `key.extension<TAB>size` a member."""
+import struct
+import sys
+
+TABLE = []
+for n in range(256):
+    for _ in range(8):
+        n = n >> 1 ^ (0x82F63B78 if n & 1 else 0)
+    TABLE.append(n)
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = TABLE[(crc ^ byte) & 255] ^ crc >> 8
+    return crc ^ 0xFFFFFFFF
+
+
+def up(value, multiple):
+    return -(-value // multiple) * multiple
+
+
+def main(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    t = data[-512:]
+    magic, version, flags, index_offset, index_bytes, file_bytes, archive_end, samples, index_crc, fields = struct.unpack_from(
+        "<8sIIQQQQQII", t)
+    assert (magic, version, flags) == (b"MILLRACE", 1, 0)
+    assert crc32c(t[:508]) == struct.unpack_from("<I", t, 508)[0] and not any(t[64:508])
+    assert file_bytes == len(data) and index_offset == archive_end + 1024
+    assert up(index_offset + index_bytes, 512) + 512 == file_bytes
+    assert not any(data[archive_end:index_offset])
+    index = data[index_offset:index_offset + index_bytes]
+    assert crc32c(index) == index_crc
+    assert struct.unpack_from("<IIQ", index) == (1, fields, samples)
+    key_bytes, block_crcs = struct.unpack_from("<QQ", index, 16)
+    table = [struct.unpack_from("<48sIIQ", index, 32 + 64 * f) for f in range(fields)]
+    at = 32 + 64 * fields
+
+    def column(width, count):
+        nonlocal at
+        values = struct.unpack_from("<%d%s" % (count, {4: "I", 8: "Q"}[width]), index, at)
+        at = up(at + width * count, 8)
+        return values
+
+    ends = column(4, samples)
+    keys = [index[at + start:at + end].decode() for start, end in zip((0,) + ends, ends)]
+    assert not samples or ends[-1] == key_bytes
+    at = up(at + key_bytes, 8)
+    columns = []
+    for extension, width, zero, present in table:
+        blocks, sizes, crcs = column(4, samples), column(width, samples), column(4, samples)
+        assert zero == 0 and present == sum(b != 0 for b in blocks)
+        columns.append((extension.rstrip(b"\0").decode(), blocks, sizes, crcs))
+    assert [c[0] for c in columns] == sorted(c[0] for c in columns)
+    partial = struct.unpack_from("<%dI" % block_crcs, index, at)
+    assert at + 4 * block_crcs == index_bytes
+    used = 0
+    for _, blocks, sizes, crcs in columns:
+        for block, size, crc in zip(blocks, sizes, crcs):
+            member = data[block * 512:block * 512 + size] if block else b""
+            assert (crc32c(member) if block else 0) == crc
+            for start in range(0, size if size > 65536 else 0, 65536):
+                assert crc32c(member[start:start + 65536]) == partial[used]
+                used += 1
+    assert used == block_crcs
+    for s, key in enumerate(keys):
+        for extension, blocks, sizes, _ in columns:
+            if blocks[s]:
+                sys.stdout.buffer.write(("%s.%s\t%d\n" % (key, extension, sizes[s])).encode())
+
+
+main(sys.argv[1])

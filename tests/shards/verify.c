@@ -1,0 +1,246 @@
+/*
+ * Verifying: a whole shard has no problem, and any byte that is not as it was written is one.
+ */
+#include "shards/verify.h"
+
+#include "base/hash.h"
+#include "io/whole.h"
+#include "tests/shards/make_shard.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fixture {
+    struct io *io;
+    char folder[TEST_PATH_BYTES_MAX];
+    char path[TEST_PATH_BYTES_MAX];
+};
+
+static int setup(void **state)
+{
+    struct err err;
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    assert_non_null(fixture);
+    assert_ok(io_open("file:", NULL, &fixture->io, &err), &err);
+    test_make_folder(fixture->folder);
+    assert_ok(io_join_path(fixture->folder, "shard-000000.tar", fixture->path, &err), &err);
+    *state = fixture;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+    io_close(fixture->io);
+    test_remove_folder(fixture->folder);
+    free(fixture);
+    return 0;
+}
+
+/* What the callbacks saw. */
+struct seen {
+    uint64_t members, member_bytes, problems;
+    char key[SHARD_KEY_BYTES_MAX];
+    int64_t offset;
+    const char *bad_key; /* a member to call bad */
+};
+
+static void problem(void *context, const struct verify_problem *found)
+{
+    struct seen *seen = context;
+    if (seen->problems++ == 0) {
+        snprintf(seen->key, sizeof seen->key, "%s", found->key);
+        seen->offset = found->err->offset;
+    }
+    assert_true(found->err->what[0] && found->path[0]);
+}
+
+static int member(void *context, const struct verify_member *found, struct err *err)
+{
+    struct seen *seen = context;
+    seen->members++;
+    seen->member_bytes += found->size_bytes;
+    if (seen->bad_key && strcmp(seen->bad_key, found->key) == 0)
+        return err_set(err, -EBADMSG, "not to the taste of the caller");
+    return 0;
+}
+
+static struct verify_result verify(struct fixture *fixture, const struct dataset_shard *expected,
+                                   struct seen *seen)
+{
+    struct err err;
+    struct verify_result result = {0};
+    struct verify_options options = {.problem = problem, .member = member, .context = seen};
+    assert_ok(verify_shard(fixture->io, fixture->path, expected, &options, &result, &err), &err);
+    assert_int_equal(result.problems_count, seen->problems);
+    return result;
+}
+
+static void a_whole_shard_has_no_problem(void **state)
+{
+    struct fixture *fixture = *state;
+    struct seen seen = {0};
+    struct shard_summary summary =
+        make_shard(fixture->io, fixture->path, make_shard_variety, make_shard_variety_count);
+    struct dataset_shard expected = {.samples = summary.samples,
+                                     .file_bytes = summary.file_bytes,
+                                     .xxh3 = summary.xxh3,
+                                     .index_crc32c = summary.index_crc32c};
+    struct verify_result result = verify(fixture, &expected, &seen);
+    assert_int_equal(result.problems_count, 0);
+    assert_int_equal(result.samples_count, make_shard_variety_count);
+    assert_int_equal(result.members_count, 14);
+    assert_int_equal(result.bytes, summary.file_bytes);
+    assert_int_equal(seen.members, 14);
+    assert_int_equal(seen.member_bytes, summary.field_bytes);
+}
+
+/* In a header some flips keep its meaning (a space for a leading zero): only the hash of the file sees those. */
+static void flip_bytes(struct fixture *fixture, const struct dataset_shard *expected)
+{
+    size_t bytes;
+    uint8_t *file = test_read_file(fixture->path, &bytes);
+    for (size_t at = 0; at < bytes; at += at < 1024 || at > bytes - 1536 ? 1 : 7) {
+        struct seen seen = {0};
+        bool header = (at < 512 || (at >= 1024 && at < 1536)) && !expected;
+        if (header)
+            continue;
+        file[at] ^= 0x10;
+        test_write_file(fixture->path, file, bytes);
+        verify(fixture, expected, &seen);
+        if (seen.problems == 0)
+            print_error("a flip at %zu of %zu was not noticed\n", at, bytes);
+        assert_true(seen.problems > 0);
+        file[at] ^= 0x10;
+    }
+    free(file);
+}
+
+static void every_flipped_byte_is_a_problem(void **state)
+{
+    struct fixture *fixture = *state;
+    struct shard_summary summary = make_shard(fixture->io, fixture->path, make_shard_variety, 1);
+    struct dataset_shard expected = {.samples = summary.samples,
+                                     .file_bytes = summary.file_bytes,
+                                     .xxh3 = summary.xxh3,
+                                     .index_crc32c = summary.index_crc32c};
+    flip_bytes(fixture, &expected);
+}
+
+static void flips_outside_headers_are_problems_without_dataset_json(void **state)
+{
+    struct fixture *fixture = *state;
+    make_shard(fixture->io, fixture->path, make_shard_variety, 1);
+    flip_bytes(fixture, NULL);
+}
+
+static void a_flip_in_a_block_names_sample_and_block(void **state)
+{
+    struct fixture *fixture = *state;
+    size_t bytes;
+    struct err err;
+    struct shard *shard;
+    struct shard_field field;
+    make_shard(fixture->io, fixture->path, make_shard_variety, make_shard_variety_count);
+    assert_ok(shard_open(fixture->io, fixture->path, &shard, &err), &err);
+    shard_index_field(shard->index, 2, (uint32_t)shard_index_find(shard->index, "jpg"), &field);
+    shard_close(shard);
+    uint8_t *file = test_read_file(fixture->path, &bytes);
+    file[field.data_offset + 2 * SHARD_BLOCK_BYTES + 5] ^= 1;
+    test_write_file(fixture->path, file, bytes);
+    struct seen seen = {0};
+    verify(fixture, NULL, &seen);
+    assert_int_equal(seen.problems, 2); /* the block and the whole */
+    assert_string_equal(seen.key, "big");
+    assert_int_equal(seen.offset, field.data_offset + 2 * SHARD_BLOCK_BYTES);
+    assert_int_equal(seen.members, 13); /* the bad one is not handed over */
+    free(file);
+}
+
+static void a_member_that_the_caller_finds_bad_counts(void **state)
+{
+    struct fixture *fixture = *state;
+    struct seen seen = {.bad_key = "only-text"};
+    make_shard(fixture->io, fixture->path, make_shard_variety, make_shard_variety_count);
+    verify(fixture, NULL, &seen);
+    assert_int_equal(seen.problems, 1);
+    assert_string_equal(seen.key, "only-text");
+}
+
+static void a_key_that_stands_twice_is_a_problem(void **state)
+{
+    struct fixture *fixture = *state;
+    struct seen seen = {0};
+    const struct make_shard_sample samples[] = {
+        {"a", {{"txt", 1}}}, {"b", {{"txt", 1}}}, {"a", {{"txt", 1}}}};
+    make_shard(fixture->io, fixture->path, samples, 3);
+    verify(fixture, NULL, &seen);
+    assert_int_equal(seen.problems, 1);
+    assert_string_equal(seen.key, "a");
+}
+
+static void another_shard_in_its_place_is_a_problem(void **state)
+{
+    struct fixture *fixture = *state;
+    struct seen seen = {0};
+    struct shard_summary summary = make_shard(fixture->io, fixture->path, make_shard_variety, 3);
+    struct dataset_shard expected = {.samples = summary.samples + 1,
+                                     .file_bytes = summary.file_bytes + 1,
+                                     .xxh3 = summary.xxh3 + 1,
+                                     .index_crc32c = summary.index_crc32c + 1};
+    verify(fixture, &expected, &seen);
+    assert_int_equal(seen.problems, 4);
+}
+
+static void a_missing_shard_is_a_problem_and_the_others_are_verified(void **state)
+{
+    struct fixture *fixture = *state;
+    struct err err;
+    struct shard_summary summary = make_shard(fixture->io, fixture->path, make_shard_variety, 3);
+    struct dataset_shard shards[2] = {{.url = (char *)(uintptr_t) "gone.tar"},
+                                      {.url = (char *)(uintptr_t) "shard-000000.tar",
+                                       .samples = 3,
+                                       .file_bytes = summary.file_bytes,
+                                       .xxh3 = summary.xxh3,
+                                       .index_crc32c = summary.index_crc32c}};
+    struct dataset dataset = {.shards = shards, .shards_count = 2, .samples = 3};
+    snprintf(dataset.folder, sizeof dataset.folder, "%s", fixture->folder);
+    struct seen seen = {0};
+    struct verify_result result = {0};
+    struct verify_options options = {.problem = problem, .member = member, .context = &seen};
+    assert_ok(verify_dataset(fixture->io, &dataset, &options, &result, &err), &err);
+    assert_int_equal(result.problems_count, 1);
+    assert_int_equal(result.shards_count, 2);
+    assert_int_equal(result.samples_count, 3);
+    assert_int_equal(seen.members, 6);
+}
+
+static void verifying_stops_when_asked(void **state)
+{
+    struct fixture *fixture = *state;
+    struct err err;
+    struct verify_result result = {0};
+    atomic_int stop = 1;
+    struct verify_options options = {.stop = &stop};
+    make_shard(fixture->io, fixture->path, make_shard_variety, 3);
+    assert_int_equal(verify_shard(fixture->io, fixture->path, NULL, &options, &result, &err), -EINTR);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(a_whole_shard_has_no_problem),
+        CASE(every_flipped_byte_is_a_problem),
+        CASE(flips_outside_headers_are_problems_without_dataset_json),
+        CASE(a_flip_in_a_block_names_sample_and_block),
+        CASE(a_member_that_the_caller_finds_bad_counts),
+        CASE(a_key_that_stands_twice_is_a_problem),
+        CASE(another_shard_in_its_place_is_a_problem),
+        CASE(a_missing_shard_is_a_problem_and_the_others_are_verified),
+        CASE(verifying_stops_when_asked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
