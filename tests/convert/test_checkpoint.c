@@ -1,0 +1,160 @@
+/*
+ * Checkpoints into full files.
+ */
+#include "ckpt/safetensors.h"
+#include "convert/checkpoint.h"
+#include "tests/ckpt/fixture.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct io *io;
+static char folder[TEST_PATH_BYTES_MAX], target[FIXTURE_PATH_BYTES], step[FIXTURE_PATH_BYTES];
+static struct arrays arrays;
+
+static int set_up(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    test_make_folder(folder);
+    assert_ok(io_open(folder, NULL, &io, &err), &err);
+    snprintf(target, sizeof target, "%s/full.safetensors", folder);
+    arrays = arrays_odd();
+    arrays_fill(&arrays, 21);
+    fixture_save_step(io, folder, &arrays, 7, step);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    arrays_free(&arrays);
+    io_close(io);
+    test_remove_folder(folder);
+    return 0;
+}
+
+static int convert(const char *only, bool force, struct convert_checkpoint_result *result, struct err *err)
+{
+    struct convert_checkpoint_options options = {
+        .source = folder, .target = target, .only = only, .force = force, .verify = true};
+    return convert_checkpoint_full(io, &options, result, err);
+}
+
+static void the_model_alone_is_written_with_the_steps_hash(void **state)
+{
+    (void)state;
+    struct convert_checkpoint_result result;
+    struct ckpt_hashes x, y;
+    struct err err = {0};
+    assert_ok(convert(NULL, false, &result, &err), &err);
+    assert_int_equal(result.tensors_count, arrays.count - 2);
+    assert_ok(ckpt_hash(io, folder, &x, &err), &err);
+    assert_ok(ckpt_hash(io, target, &y, &err), &err);
+    assert_memory_equal(&x.hash[CKPT_MODEL], &y.hash[CKPT_MODEL], sizeof x.hash[0]);
+    assert_false(y.present[CKPT_OPTIMIZER]);
+    struct safetensors file;
+    assert_ok(safetensors_read(io, target, &file, &err), &err);
+    assert_string_equal(safetensors_metadata(&file, "format"), "pt");
+    assert_int_equal(file.data_offset % 4096, 0);
+    assert_int_equal(file.file_bytes, result.written_bytes);
+    safetensors_deinit(&file);
+}
+
+static void all_and_globs_choose_tensors(void **state)
+{
+    (void)state;
+    struct convert_checkpoint_result result;
+    struct ckpt_hashes x, y;
+    struct err err = {0};
+    assert_ok(convert("all", false, &result, &err), &err);
+    assert_int_equal(result.tensors_count, arrays.count);
+    assert_ok(ckpt_hash(io, folder, &x, &err), &err);
+    assert_ok(ckpt_hash(io, target, &y, &err), &err);
+    assert_memory_equal(x.hash, y.hash, 2 * sizeof x.hash[0]);
+    assert_ok(convert("*large", true, &result, &err), &err);
+    assert_int_equal(result.tensors_count, 2);
+    assert_int_equal(convert("nothing*", true, &result, &err), -ENOENT);
+}
+
+static void an_existing_target_stays_unless_forced(void **state)
+{
+    (void)state;
+    struct convert_checkpoint_result result;
+    struct err err = {0};
+    char text[64];
+    size_t bytes;
+    test_write_file(target, "mine", 4);
+    assert_int_equal(convert(NULL, false, &result, &err), -EEXIST);
+    unsigned char *data = test_read_file(target, &bytes);
+    snprintf(text, sizeof text, "%s", (char *)data);
+    free(data);
+    assert_string_equal(text, "mine");
+    assert_ok(convert(NULL, true, &result, &err), &err);
+}
+
+static void a_damaged_block_stops_it_and_leaves_nothing(void **state)
+{
+    (void)state;
+    struct convert_checkpoint_result result;
+    struct err err = {0};
+    char file[2 * FIXTURE_PATH_BYTES];
+    size_t bytes;
+    snprintf(file, sizeof file, "%s/rank-00000.safetensors", step);
+    unsigned char *data = test_read_file(file, &bytes);
+    data[bytes / 2] ^= 4;
+    test_write_file(file, data, bytes);
+    free(data);
+    assert_int_equal(convert("all", false, &result, &err), -EBADMSG);
+    assert_int_not_equal(access(target, F_OK), 0);
+    assert_int_equal(test_run("test -z \"$(ls -A %s | grep tmp)\"", folder), 0);
+}
+
+static void safetensors_library_opens_it_and_values_are_equal(void **state)
+{
+    (void)state;
+    const char *python = test_need_python("safetensors.numpy");
+    struct convert_checkpoint_result result;
+    struct err err = {0};
+    char raw[FIXTURE_PATH_BYTES];
+    assert_ok(convert("all", false, &result, &err), &err);
+    for (uint64_t i = 0; i < arrays.count; i++) {
+        if (arrays.tensors[i].name[0] < 'a' || strchr(arrays.tensors[i].name, '\"'))
+            continue;
+        snprintf(raw, sizeof raw, "%s/%s.raw", folder, arrays.tensors[i].name);
+        test_write_file(raw, arrays.tensors[i].data, array_bytes(&arrays.tensors[i]));
+    }
+    assert_int_equal(
+        test_run("'%s' %s/tests/convert/open_full.py '%s' '%s'", python, TEST_SOURCE_DIR, target, folder), 0);
+}
+
+static void a_rank_file_converts_too(void **state)
+{
+    (void)state;
+    struct convert_checkpoint_result result;
+    struct err err = {0};
+    struct ckpt_hashes x, y;
+    char file[2 * FIXTURE_PATH_BYTES];
+    snprintf(file, sizeof file, "%s/rank-00000.safetensors", step);
+    struct convert_checkpoint_options options = {
+        .source = file, .target = target, .only = "all", .verify = true};
+    assert_ok(convert_checkpoint_full(io, &options, &result, &err), &err);
+    assert_ok(ckpt_hash(io, step, &x, &err), &err);
+    assert_ok(ckpt_hash(io, target, &y, &err), &err);
+    assert_memory_equal(x.hash, y.hash, 2 * sizeof x.hash[0]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_model_alone_is_written_with_the_steps_hash, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(all_and_globs_choose_tensors, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_existing_target_stays_unless_forced, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_damaged_block_stops_it_and_leaves_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(safetensors_library_opens_it_and_values_are_equal, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_rank_file_converts_too, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
