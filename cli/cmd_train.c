@@ -45,15 +45,17 @@ static void format_remaining(double seconds, char text[32])
 
 static void print_step(struct console *console, const struct trainer_report *report)
 {
-    char left[32];
+    char left[32], rate[48];
     format_remaining(report->remaining_seconds, left);
+    if (report->tokens_per_second > 0)
+        snprintf(rate, sizeof rate, "%.0f tokens/s", report->tokens_per_second);
+    else
+        snprintf(rate, sizeof rate, "%.1f samples/s", report->samples_per_second);
     console_line(console,
                  "step %" PRIu64 "/%" PRIu64
-                 "  loss %.4f  lr %.3g  grad %.3f  %.1f samples/s  waits: data %.1f%% ckpt %.1f%%  "
-                 "left %s",
-                 report->step, report->steps, report->loss, report->lr, report->gradient_norm,
-                 report->samples_per_second, report->data_wait_share * 100,
-                 report->checkpoint_wait_share * 100, left);
+                 "  loss %.4f  lr %.3g  grad %.3f  %s  waits: data %.1f%% ckpt %.1f%%  left %s",
+                 report->step, report->steps, report->loss, report->lr, report->gradient_norm, rate,
+                 report->data_wait_share * 100, report->checkpoint_wait_share * 100, left);
 }
 
 static void print_text_event(struct console *console, const struct trainer_report *report)
