@@ -55,6 +55,7 @@ struct loader_stats loader_stats(const struct loader *loader)
     struct loader *shared = (struct loader *)(uintptr_t)loader; /* its mutex */
     pthread_mutex_lock(&shared->mutex);
     struct loader_stats stats = shared->stats;
+    stats.ahead_count = shared->planned - shared->taken;
     if (shared->full_since_ns)
         stats.stage_ns[LOADER_STAGE_CONSUMER] += clock_now_ns() - shared->full_since_ns;
     pthread_mutex_unlock(&shared->mutex);
