@@ -181,28 +181,56 @@ static int refuse_target(const char *target, enum target_state state, struct err
     return -EEXIST;
 }
 
+/* An interrupted run may have left temporaries. */
+static int make_folder(struct io *io, const char *path, struct err *err)
+{
+    int status = io->ops->make_folder(io, path, err);
+    if (status)
+        return status;
+    int swept = io->ops->sweep(io, path, NULL, err);
+    return swept < 0 ? swept : 0;
+}
+
 static int make_folders(struct conversion *conversion, struct err *err)
 {
-    struct io *io = conversion->io;
-    int status = io->ops->make_folder(io, conversion->options->target, err);
-    for (uint32_t i = 0; i < conversion->outputs_count && !status; i++) {
-        status = io->ops->make_folder(io, conversion->outputs[i].folder, err);
-        if (!status) {
-            int swept = io->ops->sweep(io, conversion->outputs[i].folder, NULL, err);
-            status = swept < 0 ? swept : 0;
-        }
-    }
+    int status = make_folder(conversion->io, conversion->options->target, err);
+    for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
+        status = make_folder(conversion->io, conversion->outputs[i].folder, err);
     return status;
 }
 
-/* Makes the target ready: fresh with an empty journal, or as the journal left it. */
-static int prepare_target(struct conversion *conversion, struct err *err)
+/* With --resume a conversion that is done already is fine: the same options, and as many samples as there are items. */
+static int find_whole(struct conversion *conversion, bool *ret_whole, struct err *err)
+{
+    uint64_t samples = 0;
+    *ret_whole = true;
+    for (uint32_t i = 0; i < conversion->outputs_count && *ret_whole; i++) {
+        struct output *output = &conversion->outputs[i];
+        int status = output_find_whole(output, ret_whole, err);
+        if (status)
+            return status;
+        for (uint64_t shard = 0; shard < output_shards_count(output); shard++)
+            samples += output_shard_at(output, shard)->summary.samples;
+    }
+    if (samples != conversion->source->items && !conversion->options->skip_errors)
+        *ret_whole = false;
+    if (*ret_whole)
+        log_line(conversion->options->log, LOG_INFO, "%s is whole already", conversion->options->target);
+    return 0;
+}
+
+/* Makes the target ready: fresh with an empty journal, or as the journal left it. *ret_whole: nothing is left to do. */
+static int prepare_target(struct conversion *conversion, bool *ret_whole, struct err *err)
 {
     const struct convert_options *options = conversion->options;
     struct io *io = conversion->io;
     enum target_state state;
     int status = target_examine(io, options->target, &state, err);
     if (status)
+        return status;
+    if (options->resume && !options->force && state == TARGET_WHOLE)
+        status = find_whole(conversion, ret_whole, err);
+    if (status || *ret_whole)
         return status;
     bool goes_on = options->resume && !options->force && state == TARGET_BEGUN;
     if (state != TARGET_FREE && !goes_on && !options->force)
@@ -270,17 +298,17 @@ int convert_dataset(struct io *io, const struct convert_options *options, struct
 {
     uint64_t start_ns = clock_now_ns();
     struct conversion conversion = {.io = io, .options = options};
-    bool prepared = false;
+    bool prepared = false, whole = false;
     int status = options_check(options, err);
     if (!status)
         status = open_conversion(&conversion, err);
     if (!status)
-        status = prepare_target(&conversion, err);
-    if (!status) {
+        status = prepare_target(&conversion, &whole, err);
+    if (!status && !whole) {
         prepared = true;
         status = run(&conversion, err);
     }
-    if (!status)
+    if (!status && !whole)
         status = commit(&conversion, err);
     if (!status)
         fill_result(&conversion, start_ns, ret_result);

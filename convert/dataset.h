@@ -31,7 +31,7 @@ struct convert_options {
     uint64_t shard_bytes;        /* 0: 256 MiB */
     uint64_t shard_samples;      /* 0: no limit */
     enum convert_jpeg jpeg;
-    uint32_t max_side, quality; /* reencode */
+    uint32_t max_side, quality; /* reencode; 0: as it is, 90. Smaller pictures are encoded too */
     uint64_t seed;
     bool keep_order; /* else items are shuffled, keyed by seed */
     struct convert_split

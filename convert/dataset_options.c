@@ -5,6 +5,7 @@
 
 #include "base/json_writer.h"
 #include "convert/dataset_output.h"
+#include "convert/encode_item.h"
 
 #include <errno.h>
 #include <math.h>
@@ -85,7 +86,7 @@ void options_write_json(const struct source *source, int split, struct str *out)
         json_write_string(&json, "jpeg", reencode ? "reencode" : "keep");
         if (reencode) {
             json_write_u64(&json, "max_side", options->max_side);
-            json_write_u64(&json, "quality", options->quality);
+            json_write_u64(&json, "quality", options->quality ? options->quality : ENCODE_QUALITY_DEFAULT);
         }
     }
     write_splits(&json, options, split);

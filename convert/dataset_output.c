@@ -66,6 +66,42 @@ void output_add_field_name(struct output *output, const char *extension)
     output->fields_count++;
 }
 
+static int restore_all(struct output *output, const struct dataset *dataset, struct err *err)
+{
+    int status = 0;
+    for (uint64_t i = 0; i < dataset->shards_count && !status; i++) {
+        struct output_shard shard = {.split = output->split, .next_item = output->source->items};
+        shard.summary.samples = dataset->shards[i].samples;
+        shard.summary.file_bytes = dataset->shards[i].file_bytes;
+        status = output_restore(output, &shard, err);
+    }
+    return status;
+}
+
+int output_find_whole(struct output *output, bool *ret_whole, struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX];
+    struct io_stat info;
+    struct dataset *dataset = NULL;
+    struct str options = {0};
+    *ret_whole = false;
+    int status = io_join_path(output->folder, DATASET_FILE_NAME, path, err);
+    if (status || output->io->ops->stat(output->io, path, &info, NULL))
+        return status;
+    options_write_json(output->source, output->source->options->splits_count ? (int)output->split : -1,
+                       &options);
+    status = dataset_open(output->io, path, &dataset, err);
+    if (!status && str_status(&options))
+        status = err_set(err, -ENOMEM, "out of memory for options");
+    if (!status && strcmp(str_text(&options), str_text(&dataset->options_json)) == 0) {
+        *ret_whole = true;
+        status = restore_all(output, dataset, err);
+    }
+    dataset_close(dataset);
+    str_deinit(&options);
+    return status;
+}
+
 bool output_is_full(const struct output *output, const struct pipeline_item *item)
 {
     const struct convert_options *options = output->source->options;

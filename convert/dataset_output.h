@@ -48,6 +48,8 @@ static inline const struct output_shard *output_shard_at(const struct output *ou
 
 /* Remembers a shard of an earlier run. */
 int output_restore(struct output *output, const struct output_shard *shard, struct err *err);
+/* Whether the split stands whole already, made with the same options; then its shards are remembered. */
+int output_find_whole(struct output *output, bool *ret_whole, struct err *err);
 void output_add_field_name(struct output *output, const char *extension);
 
 /* Whether the item must begin a new shard. */

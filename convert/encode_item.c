@@ -15,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { QUALITY_DEFAULT = 90 };
-
 struct item_encoder {
     struct io *io;
     const struct source *source;
@@ -111,8 +109,9 @@ static int reencode(struct item_encoder *encoder, struct encoded_item *out, cons
     int status = image_pipeline_whole(encoder->pipeline, encoder->file.data, encoder->file.bytes, path,
                                       options->max_side, &rgb, &width, &height, err);
     if (!status)
-        status = jpeg_encode(rgb, width, height, 3 * (size_t)width,
-                             (int)(options->quality ? options->quality : QUALITY_DEFAULT), &out->data, err);
+        status =
+            jpeg_encode(rgb, width, height, 3 * (size_t)width,
+                        (int)(options->quality ? options->quality : ENCODE_QUALITY_DEFAULT), &out->data, err);
     return status;
 }
 

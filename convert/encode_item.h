@@ -8,6 +8,8 @@
 
 #include "convert/source.h"
 
+enum { ENCODE_QUALITY_DEFAULT = 90 };
+
 struct encoded_field {
     char extension[SHARD_EXTENSION_BYTES_MAX];
     size_t at, bytes; /* in data */

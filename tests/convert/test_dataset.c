@@ -1,0 +1,708 @@
+/*
+ * Converting datasets: the same bytes whatever the workers and interruptions, named errors, nothing half-written.
+ */
+#include "convert/dataset.h"
+
+#include "image/jpeg.h"
+#include "io/whole.h"
+#include "shards/dataset.h"
+#include "shards/verify.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct fixture {
+    struct io *io;
+    char folder[TEST_PATH_BYTES_MAX];
+    char source[TEST_PATH_BYTES_MAX + 32], target[TEST_PATH_BYTES_MAX + 32];
+    char log[8192]; /* all lines */
+    struct log sink;
+    struct convert_options options;
+    struct convert_result result;
+    struct err err;
+};
+
+static void note_line(void *context, enum log_level level, const char *line)
+{
+    struct fixture *fixture = context;
+    size_t used = strlen(fixture->log);
+    (void)level;
+    snprintf(fixture->log + used, sizeof fixture->log - used, "%s\n", line);
+}
+
+static int setup(void **state)
+{
+    struct err err;
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    assert_non_null(fixture);
+    assert_ok(io_open("file:", NULL, &fixture->io, &err), &err);
+    test_make_folder(fixture->folder);
+    snprintf(fixture->source, sizeof fixture->source, "%s/source", fixture->folder);
+    snprintf(fixture->target, sizeof fixture->target, "%s/target", fixture->folder);
+    assert_int_equal(mkdir(fixture->source, 0777), 0);
+    fixture->sink = (struct log){note_line, fixture, LOG_DEBUG};
+    fixture->options = (struct convert_options){.source = fixture->source,
+                                                .target = fixture->target,
+                                                .errors_max = -1,
+                                                .workers = 2,
+                                                .log = &fixture->sink};
+    *state = fixture;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+    io_close(fixture->io);
+    test_remove_folder(fixture->folder);
+    free(fixture);
+    return 0;
+}
+
+static int convert(struct fixture *fixture)
+{
+    return convert_dataset(fixture->io, &fixture->options, &fixture->result, &fixture->err);
+}
+
+#define assert_converts(fixture) assert_ok(convert(fixture), &(fixture)->err)
+
+static void write_source(struct fixture *fixture, const char *relative, const void *data, size_t bytes)
+{
+    char path[2 * TEST_PATH_BYTES_MAX];
+    snprintf(path, sizeof path, "%s/%s", fixture->source, relative);
+    for (char *slash = strchr(path + strlen(fixture->source) + 1, '/'); slash;
+         slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0777);
+        *slash = '/';
+    }
+    test_write_file(path, data, bytes);
+}
+
+/* A small JPEG of one colour that depends on number. */
+static void write_jpeg(struct fixture *fixture, const char *relative, unsigned number)
+{
+    enum { SIDE = 24 };
+    static uint8_t rgb[SIDE * SIDE * 3];
+    struct str out = {0};
+    for (size_t i = 0; i < sizeof rgb; i++)
+        rgb[i] = (uint8_t)(number * 37 + i * (number % 5));
+    assert_ok(jpeg_encode(rgb, SIDE, SIDE, SIDE * 3, 80, &out, &fixture->err), &fixture->err);
+    write_source(fixture, relative, out.data, out.bytes);
+    str_deinit(&out);
+}
+
+/* 3 classes of count pictures each. */
+static void write_classes(struct fixture *fixture, unsigned count)
+{
+    static const char *const names[] = {"b", "a", "c d"};
+    for (unsigned i = 0; i < 3 * count; i++) {
+        char relative[64];
+        snprintf(relative, sizeof relative, "%s/%04u.jpg", names[i % 3], i);
+        write_jpeg(fixture, relative, i);
+    }
+}
+
+static struct dataset *open_dataset(struct fixture *fixture, const char *below)
+{
+    char path[TEST_PATH_BYTES_MAX + 64];
+    struct dataset *dataset;
+    snprintf(path, sizeof path, "%s%s", fixture->target, below);
+    assert_ok(dataset_open(fixture->io, path, &dataset, &fixture->err), &fixture->err);
+    struct verify_result result = {0};
+    assert_ok(verify_dataset(fixture->io, dataset, &(struct verify_options){0}, &result, &fixture->err),
+              &fixture->err);
+    assert_int_equal(result.problems_count, 0);
+    assert_int_equal(result.samples_count, dataset->samples);
+    return dataset;
+}
+
+enum { LISTING_BYTES = 1 << 16 };
+
+/* The members' names, one a line, in order. */
+static const char *list_members(struct fixture *fixture, const char *below)
+{
+    static char text[LISTING_BYTES];
+    assert_int_equal(test_run_output(text, sizeof text,
+                                     "cd '%s%s' && for s in shard-*.tar; do tar tf $s || exit 1; done 2>&1",
+                                     fixture->target, below),
+                     0);
+    return text;
+}
+
+static bool has_line(const char *text, const char *line)
+{
+    size_t bytes = strlen(line);
+    for (const char *at = text; *at; at = strchr(at, '\n') + 1)
+        if (strncmp(at, line, bytes) == 0 && at[bytes] == '\n')
+            return true;
+    return false;
+}
+
+static void assert_nothing_left(struct fixture *fixture)
+{
+    assert_int_equal(test_run("test ! -e '%s'", fixture->target), 0);
+}
+
+/* Every class of the real photos, a few of each, by copies. */
+static void copy_clothing(struct fixture *fixture, unsigned each)
+{
+    char photos[TEST_PATH_BYTES_MAX];
+    test_need_data("clothing/train", photos);
+    assert_int_equal(
+        test_run("cd '%s' && for c in *; do mkdir -p '%s'/$c && ls $c | head -%u | while read f; do cp $c/$f "
+                 "'%s'/$c/; done; done",
+                 photos, fixture->source, each, fixture->source),
+        0);
+}
+
+static void real_photos_keep_their_bytes_and_classes(void **state)
+{
+    struct fixture *fixture = *state;
+    copy_clothing(fixture, 12);
+    assert_converts(fixture);
+    struct dataset *dataset = open_dataset(fixture, "");
+    assert_int_equal(fixture->result.samples_count, dataset->samples);
+    assert_int_equal(dataset->samples, 120);
+    assert_int_equal(dataset->classes_count, 10);
+    assert_string_equal(dataset->classes[0], "dress");
+    assert_string_equal(dataset->classes[9], "t-shirt");
+    assert_int_equal(dataset->fields_count, 2);
+    dataset_close(dataset);
+    /* Extracted, each picture is the source's, and each number its folder's place. */
+    assert_int_equal(test_run("mkdir '%s/x' && tar -C '%s/x' -xf '%s/shard-000000.tar'", fixture->folder,
+                              fixture->folder, fixture->target),
+                     0);
+    assert_int_equal(
+        test_run("cd '%s/x' && n=0; for c in *; do for f in $c/*.cls; do test \"$(cat $f)\" = $n || exit 1; "
+                 "rm $f; done; n=$((n+1)); done; test $n = 10 && diff -r . '%s'",
+                 fixture->folder, fixture->source),
+        0);
+}
+
+static void the_number_of_workers_changes_no_byte(void **state)
+{
+    struct fixture *fixture = *state;
+    char other[TEST_PATH_BYTES_MAX + 32];
+    copy_clothing(fixture, 6);
+    snprintf(other, sizeof other, "%s/other", fixture->folder);
+    for (int reencode = 0; reencode < 2; reencode++) {
+        fixture->options.force = reencode;
+        fixture->options.jpeg = reencode ? CONVERT_JPEG_REENCODE : CONVERT_JPEG_KEEP;
+        fixture->options.max_side = 128;
+        fixture->options.shard_bytes = reencode ? 64 << 10 : 400 << 10;
+        fixture->options.target = fixture->target;
+        fixture->options.workers = 1;
+        assert_converts(fixture);
+        assert_true(fixture->result.shards_count > 2);
+        fixture->options.target = other;
+        fixture->options.workers = 5;
+        assert_converts(fixture);
+        assert_int_equal(test_run("diff -r '%s' '%s'", fixture->target, other), 0);
+    }
+}
+
+static void reencoding_bounds_the_longer_side(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *python = test_need_python("PIL");
+    copy_clothing(fixture, 2);
+    fixture->options.jpeg = CONVERT_JPEG_REENCODE;
+    fixture->options.max_side = 100;
+    assert_converts(fixture);
+    char text[256];
+    assert_int_equal(
+        test_run_output(text, sizeof text,
+                        "mkdir '%s/x' && tar -C '%s/x' -xf '%s/shard-000000.tar' && '%s' -c '\n"
+                        "import glob, sys, PIL.Image\n"
+                        "s = [PIL.Image.open(f).size for f in glob.glob(sys.argv[1] + \"/*/*.jpg\")]\n"
+                        "print(len(s), max(max(x) for x in s), min(max(x) for x in s))' '%s/x'",
+                        fixture->folder, fixture->folder, fixture->target, python, fixture->folder),
+        0);
+    assert_string_equal(text, "20 100 100\n");
+}
+
+static void keys_and_extensions_are_normalised(void **state)
+{
+    struct fixture *fixture = *state;
+    write_jpeg(fixture, "v1.0 set/a.b 1.JPG", 1);
+    write_jpeg(fixture, "v1.0 set/sub/c.jpeg", 2);
+    write_source(fixture, "v1.0 set/a.b 1.TXT", "hi", 2);
+    write_source(fixture, "v1.0 set/noext", "hi", 2);
+    write_source(fixture, "v1.0 set/.hidden.jpg", "hi", 2);
+    write_source(fixture, "v1.0 set/__skipped__/a.jpg", "hi", 2);
+    write_source(fixture, "README.md", "hi", 2);
+    assert_int_equal(test_run("mkdir '%s/.git'", fixture->source), 0);
+    fixture->options.keep_order = true;
+    assert_converts(fixture);
+    assert_string_equal(list_members(fixture, ""),
+                        "v1.0 set/a_b_1.cls\nv1.0 set/a_b_1.jpg\nv1.0 set/a_b_1.txt\n"
+                        "v1.0 set/sub/c.cls\nv1.0 set/sub/c.jpg\n");
+    assert_non_null(strstr(fixture->log, "noext"));
+    assert_non_null(strstr(fixture->log, "README.md"));
+    assert_non_null(strstr(fixture->log, "__skipped__"));
+    assert_null(strstr(fixture->log, ".hidden"));
+}
+
+static void files_without_classes_are_grouped_by_key(void **state)
+{
+    struct fixture *fixture = *state;
+    write_jpeg(fixture, "a.jpg", 1);
+    write_source(fixture, "a.json", "{}", 2);
+    write_jpeg(fixture, "b.jpg", 1);
+    fixture->options.keep_order = true;
+    assert_converts(fixture);
+    assert_string_equal(list_members(fixture, ""), "a.jpg\na.json\nb.jpg\n");
+    struct dataset *dataset = open_dataset(fixture, "");
+    assert_int_equal(dataset->classes_count, 0);
+    assert_int_equal(dataset->samples, 2);
+    dataset_close(dataset);
+}
+
+static void collisions_name_both_files(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char *const pairs[][2] = {
+        {"x/a.jpg", "x/a.jpeg"}, {"x/a.b.jpg", "x/a b.jpg"}, {"x/a.jpg", "x/a.png"}, {"x/a.JPG", "x/a.jpg"}};
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        write_jpeg(fixture, pairs[i][0], 1);
+        write_jpeg(fixture, pairs[i][1], 2);
+        assert_int_equal(convert(fixture), -EEXIST);
+        char line[ERR_LINE_BYTES_MAX];
+        err_format(&fixture->err, line, sizeof line);
+        assert_non_null(strstr(line, pairs[i][0]));
+        assert_non_null(strstr(line, pairs[i][1]));
+        assert_nothing_left(fixture);
+        assert_int_equal(test_run("rm -rf '%s/x'", fixture->source), 0);
+    }
+}
+
+static void shuffling_is_keyed_by_the_seed(void **state)
+{
+    struct fixture *fixture = *state;
+    write_classes(fixture, 20);
+    static char orders[3][LISTING_BYTES];
+    for (int i = 0; i < 3; i++) {
+        fixture->options.force = true;
+        fixture->options.seed = i == 2 ? 1 : 0;
+        assert_converts(fixture);
+        strcpy(orders[i], list_members(fixture, ""));
+    }
+    assert_string_equal(orders[0], orders[1]);
+    assert_string_not_equal(orders[0], orders[2]);
+    fixture->options.keep_order = true;
+    assert_converts(fixture);
+    assert_string_not_equal(orders[0], list_members(fixture, ""));
+    assert_int_equal(strncmp(list_members(fixture, ""), "a/0001.cls\na/0001.jpg\na/0004.cls\n", 33), 0);
+}
+
+static void a_broken_jpeg_stops_and_leaves_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    write_classes(fixture, 5);
+    write_source(fixture, "b/broken.jpg", "\xff\xd8\xff\xe0not really", 14);
+    assert_int_equal(convert(fixture), -EBADMSG);
+    assert_non_null(strstr(fixture->err.path, "b/broken.jpg"));
+    assert_true(fixture->err.offset >= 0);
+    assert_nothing_left(fixture);
+}
+
+static void broken_jpegs_are_named_counted_and_left_out(void **state)
+{
+    struct fixture *fixture = *state;
+    write_classes(fixture, 5);
+    write_source(fixture, "b/broken.jpg", "\xff\xd8\xff\xe0not really", 14);
+    write_source(fixture, "a/empty.jpg", "", 0);
+    fixture->options.skip_errors = true;
+    assert_converts(fixture);
+    assert_int_equal(fixture->result.skipped_count, 2);
+    assert_int_equal(fixture->result.samples_count, 15);
+    assert_non_null(strstr(fixture->log, "broken.jpg"));
+    assert_non_null(strstr(fixture->log, "empty.jpg"));
+    assert_null(strstr(list_members(fixture, ""), "broken"));
+    fixture->options.force = true;
+    fixture->options.errors_max = 2;
+    assert_converts(fixture);
+    fixture->options.errors_max = 1;
+    assert_true(convert(fixture) < 0);
+    assert_nothing_left(fixture);
+    fixture->options.errors_max = -1;
+    fixture->options.errors_max_fraction = 0.1;
+    assert_true(convert(fixture) < 0);
+    fixture->options.errors_max_fraction = 0.2;
+    assert_converts(fixture);
+}
+
+static void all_malformed_jpegs_are_skipped_and_all_varieties_kept(void **state)
+{
+    struct fixture *fixture = *state;
+    char good[TEST_PATH_BYTES_MAX], bad[TEST_PATH_BYTES_MAX];
+    test_need_data("jpeg-variety", good);
+    test_need_data("jpeg-malformed", bad);
+    assert_int_equal(
+        test_run("mkdir '%s/good' '%s/bad' && cp '%s'/*.jp* '%s/good' && cp '%s'/*.jp* '%s/bad' && "
+                 "ls '%s/good' | wc -l >'%s/count'",
+                 fixture->source, fixture->source, good, fixture->source, bad, fixture->source,
+                 fixture->source, fixture->folder),
+        0);
+    fixture->options.skip_errors = true;
+    assert_converts(fixture);
+    char text[32], command[TEST_PATH_BYTES_MAX + 32];
+    snprintf(command, sizeof command, "cat '%s/count'", fixture->folder);
+    assert_int_equal(test_run_output(text, sizeof text, "%s", command), 0);
+    assert_int_equal(fixture->result.samples_count, atoi(text));
+    assert_null(strstr(list_members(fixture, ""), "bad/"));
+}
+
+static void splits_are_disjoint_complete_and_stable(void **state)
+{
+    struct fixture *fixture = *state;
+    write_classes(fixture, 60);
+    fixture->options.splits_count = 2;
+    fixture->options.splits[0] = (struct convert_split){"train", 0.8};
+    fixture->options.splits[1] = (struct convert_split){"val", 0.2};
+    assert_converts(fixture);
+    struct dataset *train = open_dataset(fixture, "/train"), *val = open_dataset(fixture, "/val");
+    assert_int_equal(train->samples + val->samples, 180);
+    assert_in_range(val->samples, 18, 54);
+    assert_int_equal(val->classes_count, 3);
+    assert_true(train->fingerprint != val->fingerprint);
+    dataset_close(train);
+    dataset_close(val);
+    static char before[LISTING_BYTES];
+    strcpy(before, list_members(fixture, "/val"));
+    const char *in_train = list_members(fixture, "/train");
+    for (const char *at = before; *at; at = strchr(at, '\n') + 1) {
+        char line[128];
+        sscanf(at, "%127[^\n]", line);
+        assert_false(has_line(in_train, line));
+    }
+    /* More files in the folder: what was in val stays there. */
+    write_jpeg(fixture, "zz/new.jpg", 1);
+    write_jpeg(fixture, "a/aaa.jpg", 1);
+    fixture->options.force = true;
+    assert_converts(fixture);
+    const char *after = list_members(fixture, "/val");
+    for (const char *at = before; *at; at = strchr(at, '\n') + 1) {
+        char line[128];
+        sscanf(at, "%127[^\n]", line);
+        assert_true(has_line(after, line));
+    }
+}
+
+static void shards_are_cut_by_bytes_and_by_samples(void **state)
+{
+    struct fixture *fixture = *state;
+    write_classes(fixture, 10);
+    fixture->options.shard_samples = 7;
+    assert_converts(fixture);
+    assert_int_equal(fixture->result.shards_count, 5);
+    struct dataset *dataset = open_dataset(fixture, "");
+    uint64_t in_shard;
+    assert_int_equal(dataset->shards[4].samples, 2);
+    assert_int_equal(dataset_locate(dataset, 0, &in_shard), 0);
+    assert_int_equal(dataset_locate(dataset, 27, &in_shard), 3);
+    assert_int_equal(in_shard, 6);
+    assert_int_equal(dataset_locate(dataset, 29, &in_shard), 4);
+    assert_int_equal(in_shard, 1);
+    dataset_close(dataset);
+    fixture->options.force = true;
+    fixture->options.shard_samples = 0;
+    fixture->options.shard_bytes = 20000;
+    assert_converts(fixture);
+    dataset = open_dataset(fixture, "");
+    assert_true(dataset->shards_count > 1);
+    for (uint64_t i = 0; i < dataset->shards_count; i++)
+        assert_true(dataset->shards[i].file_bytes <= 20000 + 512);
+    dataset_close(dataset);
+}
+
+static void text_becomes_tokens_that_numpy_loads(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *python = test_need_python("numpy");
+    static char long_text[200000];
+    for (size_t i = 0; i < sizeof long_text; i++)
+        long_text[i] = (char)(i * 2654435761u >> 13);
+    write_source(fixture, "b.txt", long_text, sizeof long_text);
+    write_source(fixture, "a.txt", "first\xff", 6);
+    write_source(fixture, "c.txt", "", 0);
+    assert_converts(fixture);
+    struct dataset *dataset = open_dataset(fixture, "");
+    assert_string_equal(dataset->text.element, "uint16");
+    assert_string_equal(dataset->text.tokenizer, "bytes");
+    assert_int_equal(dataset->text.tokens, sizeof long_text + 6 + 3);
+    assert_int_equal(dataset->text.member_tokens, 65537);
+    assert_int_equal(dataset->text.header_bytes, 128);
+    assert_int_equal(dataset->samples, 4);
+    dataset_close(dataset);
+    char text[256];
+    assert_int_equal(
+        test_run_output(
+            text, sizeof text,
+            "mkdir '%s/x' && tar -C '%s/x' -xf '%s/shard-000000.tar' && '%s' -c '\n"
+            "import sys, glob, numpy\n"
+            "x, source = sys.argv[1:]\n"
+            "m = [numpy.load(f) for f in sorted(glob.glob(x + \"/tokens-*.npy\"))]\n"
+            "assert all(len(a) == 65537 for a in m[:-1]) and 2 <= len(m[-1]) <= 65537\n"
+            "assert all(a[-1] == b[0] for a, b in zip(m, m[1:]))\n"
+            "got = numpy.concatenate([a[:-1] for a in m[:-1]] + [m[-1]])\n"
+            "want = []\n"
+            "for f in \"abc\": want += list(open(source + \"/\" + f + \".txt\", \"rb\").read()) + [256]\n"
+            "assert got.dtype == numpy.uint16 and got.tolist() == want\n"
+            "print(len(m), len(want))' '%s/x' '%s' 2>&1",
+            fixture->folder, fixture->folder, fixture->target, python, fixture->folder, fixture->source),
+        0);
+    assert_string_equal(text, "4 200009\n");
+}
+
+static void text_at_the_edges_of_members_has_the_right_members(void **state)
+{
+    struct fixture *fixture = *state;
+    static const struct {
+        size_t bytes;
+        unsigned members;
+    } cases[] = {{0, 1}, {1, 1}, {65535, 1}, {65536, 1}, {65537, 2}, {131072, 2}, {131073, 3}};
+    char *text = calloc(1, 140000);
+    fixture->options.source = fixture->source;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        write_source(fixture, "a.txt", text, cases[i].bytes);
+        fixture->options.force = true;
+        assert_converts(fixture);
+        assert_int_equal(fixture->result.samples_count, cases[i].members);
+    }
+    free(text);
+}
+
+static void text_is_split_into_contiguous_parts(void **state)
+{
+    struct fixture *fixture = *state;
+    char text[4096];
+    test_need_data("text/tinyshakespeare.txt", text);
+    fixture->options.source = text;
+    fixture->options.tokenizer = "bytes";
+    fixture->options.splits_count = 2;
+    fixture->options.splits[0] = (struct convert_split){"train", 0.9};
+    fixture->options.splits[1] = (struct convert_split){"val", 0.1};
+    assert_converts(fixture);
+    struct dataset *train = open_dataset(fixture, "/train"), *val = open_dataset(fixture, "/val");
+    assert_int_equal(train->text.tokens, 1003856); /* 0.9 x 1115395, rounded */
+    assert_int_equal(train->text.tokens + val->text.tokens, 1115395);
+    assert_int_equal(train->samples, 16);
+    assert_int_equal(val->samples, 2);
+    dataset_close(train);
+    dataset_close(val);
+}
+
+static void other_kinds_are_refused_with_what_is_accepted(void **state)
+{
+    struct fixture *fixture = *state;
+    write_source(fixture, "a.tar", "x", 1);
+    assert_int_equal(convert(fixture), -ENOTSUP);
+    assert_non_null(strstr(fixture->err.expected, "folder of class folders"));
+    char path[TEST_PATH_BYTES_MAX + 64];
+    snprintf(path, sizeof path, "%s/a.tar", fixture->source);
+    fixture->options.source = path;
+    assert_int_equal(convert(fixture), -ENOTSUP);
+    fixture->options.source = "/does/not/exist";
+    assert_int_equal(convert(fixture), -ENOENT);
+    fixture->options.source = fixture->source;
+    assert_int_equal(test_run("rm '%s'/a.tar", fixture->source), 0);
+    assert_int_equal(convert(fixture), -ENODATA);
+    fixture->options.splits_count = 1;
+    fixture->options.splits[0] = (struct convert_split){"train", 0.5};
+    assert_int_equal(convert(fixture), -EINVAL);
+    assert_nothing_left(fixture);
+}
+
+static void an_existing_target_is_kept_unless_forced(void **state)
+{
+    struct fixture *fixture = *state;
+    write_classes(fixture, 3);
+    assert_converts(fixture);
+    assert_int_equal(test_run("cp -r '%s' '%s/before'", fixture->target, fixture->folder), 0);
+    assert_int_equal(convert(fixture), -EEXIST);
+    assert_non_null(strstr(fixture->err.advice, "--force"));
+    assert_int_equal(test_run("diff -r '%s' '%s/before'", fixture->target, fixture->folder), 0);
+    assert_int_equal(test_run("echo mine >'%s/notes.md'", fixture->target), 0);
+    fixture->options.force = true;
+    fixture->options.shard_samples = 2;
+    assert_converts(fixture);
+    fixture->options.shard_samples = 0;
+    assert_converts(fixture);
+    assert_int_equal(test_run("rm '%s/notes.md' && diff -r '%s' '%s/before'", fixture->target,
+                              fixture->target, fixture->folder),
+                     0);
+    fixture->options.force = false;
+    assert_int_equal(test_run("rm -r '%s' && mkdir '%s' && touch '%s/notes.md'", fixture->target,
+                              fixture->target, fixture->target),
+                     0);
+    assert_int_equal(convert(fixture), -EEXIST);
+    fixture->options.resume = true;
+    assert_int_equal(convert(fixture), -EEXIST);
+}
+
+/* Runs the conversion in a child that is killed once so many shards stand. */
+static void convert_and_kill(struct fixture *fixture, const char *shard)
+{
+    char path[2 * TEST_PATH_BYTES_MAX];
+    struct io_stat info;
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct io *io;
+        struct err err;
+        if (!io_open("file:", NULL, &io, &err))
+            convert_dataset(io, &fixture->options, &fixture->result, &err);
+        _exit(0);
+    }
+    snprintf(path, sizeof path, "%s/%s", fixture->target, shard);
+    int status, waited = 0;
+    while (fixture->io->ops->stat(fixture->io, path, &info, NULL) && !waited) {
+        usleep(500);
+        waited = waitpid(child, &status, WNOHANG) == child;
+    }
+    if (!waited) {
+        kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, &status, 0), child);
+    }
+}
+
+static void a_killed_conversion_resumes_to_the_same_bytes(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char *const moments[] = {".millrace-convert.jsonl", "train/shard-000000.tar",
+                                          "val/shard-000000.tar", "train/shard-000007.tar",
+                                          "train/dataset.json"};
+    write_classes(fixture, 40);
+    write_source(fixture, "b/broken.jpg", "\xff\xd8\xff\xe0not really", 14);
+    fixture->options.skip_errors = true;
+    fixture->options.shard_samples = 12;
+    fixture->options.splits_count = 2;
+    fixture->options.splits[0] = (struct convert_split){"train", 0.8};
+    fixture->options.splits[1] = (struct convert_split){"val", 0.2};
+    assert_converts(fixture);
+    struct convert_result alone = fixture->result;
+    assert_int_equal(test_run("mv '%s' '%s/alone'", fixture->target, fixture->folder), 0);
+    for (size_t i = 0; i < sizeof moments / sizeof moments[0]; i++) {
+        fixture->options.resume = false;
+        convert_and_kill(fixture, moments[i]);
+        assert_int_equal(test_run("test -e '%s'", fixture->target), 0);
+        fixture->options.resume = true;
+        assert_converts(fixture);
+        assert_int_equal(test_run("diff -r '%s' '%s/alone'", fixture->target, fixture->folder), 0);
+        assert_int_equal(fixture->result.samples_count, alone.samples_count);
+        assert_converts(fixture); /* once more: done already */
+        assert_int_equal(fixture->result.samples_count, alone.samples_count);
+        assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
+    }
+}
+
+/* Stops once so many items are done. */
+struct stopper {
+    atomic_int stop;
+    uint64_t after, calls;
+};
+
+static void stop_after(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done,
+                       uint64_t bytes)
+{
+    struct stopper *stopper = context;
+    assert_true(items_done <= items && bytes_done <= bytes);
+    stopper->calls++;
+    if (items_done >= stopper->after)
+        atomic_store(&stopper->stop, 1);
+}
+
+static void a_stopped_conversion_keeps_whole_shards_and_resumes_only_as_itself(void **state)
+{
+    struct fixture *fixture = *state;
+    struct stopper stopper = {.after = UINT64_MAX};
+    write_classes(fixture, 30);
+    assert_converts(fixture);
+    assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
+    fixture->options.stop = &stopper.stop;
+    fixture->options.progress = stop_after;
+    fixture->options.progress_context = &stopper;
+    atomic_store(&stopper.stop, 1);
+    assert_int_equal(convert(fixture), -EINTR);
+    assert_nothing_left(fixture);
+    /* A broken item in the middle of the order ends it after some shards. */
+    atomic_store(&stopper.stop, 0);
+    fixture->options.shard_samples = 5;
+    fixture->options.keep_order = true;
+    write_source(fixture, "b/0045.jpg", "broken", 6);
+    assert_int_equal(convert(fixture), -EBADMSG);
+    assert_int_equal(test_run("cd '%s' && ls | grep -c '^shard' >/dev/null && test ! -e dataset.json && "
+                              "test -z \"$(ls -A | grep '^.tmp-')\"",
+                              fixture->target),
+                     0);
+    assert_int_equal(convert(fixture), -EEXIST);
+    assert_non_null(strstr(fixture->err.advice, "--resume"));
+    fixture->options.resume = true;
+    fixture->options.shard_samples = 6;
+    assert_int_equal(convert(fixture), -ESTALE);
+    fixture->options.shard_samples = 5;
+    fixture->options.skip_errors = true;
+    assert_converts(fixture);
+    assert_int_equal(fixture->result.samples_count, 89);
+    assert_true(stopper.calls > 0);
+    struct dataset *dataset = open_dataset(fixture, "");
+    dataset_close(dataset);
+}
+
+static void dataset_json_is_a_wids_list(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *python = test_need_python("wids");
+    char text[512];
+    write_classes(fixture, 4);
+    fixture->options.shard_samples = 5;
+    assert_converts(fixture);
+    assert_int_equal(
+        test_run_output(text, sizeof text,
+                        "'%s' -c 'import sys, wids\n"
+                        "d = wids.ShardListDataset(sys.argv[1] + \"/dataset.json\", base=sys.argv[1], "
+                        "keep=True)\n"
+                        "print(len(d), sorted(k for k in d[7] if not k.startswith(\"__\")))' '%s' "
+                        "2>/dev/null",
+                        python, fixture->target),
+        0);
+    assert_string_equal(text, "12 ['.cls', '.jpg']\n");
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(real_photos_keep_their_bytes_and_classes),
+        CASE(the_number_of_workers_changes_no_byte),
+        CASE(reencoding_bounds_the_longer_side),
+        CASE(keys_and_extensions_are_normalised),
+        CASE(files_without_classes_are_grouped_by_key),
+        CASE(collisions_name_both_files),
+        CASE(shuffling_is_keyed_by_the_seed),
+        CASE(a_broken_jpeg_stops_and_leaves_nothing),
+        CASE(broken_jpegs_are_named_counted_and_left_out),
+        CASE(all_malformed_jpegs_are_skipped_and_all_varieties_kept),
+        CASE(splits_are_disjoint_complete_and_stable),
+        CASE(shards_are_cut_by_bytes_and_by_samples),
+        CASE(text_becomes_tokens_that_numpy_loads),
+        CASE(text_at_the_edges_of_members_has_the_right_members),
+        CASE(text_is_split_into_contiguous_parts),
+        CASE(other_kinds_are_refused_with_what_is_accepted),
+        CASE(an_existing_target_is_kept_unless_forced),
+        CASE(a_killed_conversion_resumes_to_the_same_bytes),
+        CASE(a_stopped_conversion_keeps_whole_shards_and_resumes_only_as_itself),
+        CASE(dataset_json_is_a_wids_list),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
