@@ -1,0 +1,30 @@
+/*
+ * fault_io — a backend that passes everything on, but counts, delays, fails or dies at a chosen durable operation.
+ *
+ * Durable operations, counted together from 1 while `armed`: begin, create, write, seal, publish, remove. One at a time in a
+ * process, since queues and sets are the inner backend's own.
+ */
+#ifndef MILLRACE_TESTS_CKPT_FAULT_IO_H
+#define MILLRACE_TESTS_CKPT_FAULT_IO_H
+
+#include "io/io.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct fault_plan {
+    atomic_bool armed;
+    int fail_at;               /* this operation fails; 0: none */
+    int error;                 /* with this -errno */
+    int kill_at;               /* SIGKILL just before this operation; 0: never */
+    unsigned write_delay_us;   /* before each write */
+    unsigned publish_delay_us; /* before each publish */
+    atomic_int operations_count;
+    atomic_long read_bytes; /* asked for in IO_READ */
+};
+
+/* inner stays the caller's. */
+struct io *fault_io_open(struct io *inner, struct fault_plan *plan);
+void fault_io_close(struct io *io);
+
+#endif
