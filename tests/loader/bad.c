@@ -1,0 +1,444 @@
+/*
+ * bad — tests: samples that can not be used stop the run or are replaced, always in the same way, and by name.
+ */
+#include "tests/loader/fixture.h"
+
+#include "base/philox.h"
+#include "image/pipeline.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SAMPLES = 200, BAD = 77 };
+
+static void make(struct fixture *fixture, struct fixture_options options)
+{
+    fixture_make_images(fixture, &options);
+}
+
+static void flip_in_field(const struct fixture *fixture, uint64_t sample, const char *extension, uint64_t at)
+{
+    char path[TEST_PATH_BYTES_MAX];
+    struct shard_field field;
+    fixture_find_field(fixture, sample, extension, path, &field);
+    fixture_flip_bit(path, field.data_offset + at);
+}
+
+struct line_log {
+    int count;
+    char last[LOG_LINE_BYTES_MAX];
+};
+
+static void keep_line(void *context, enum log_level level, const char *line)
+{
+    struct line_log *lines = context;
+    assert_int_equal(level, LOG_WARN);
+    lines->count++;
+    snprintf(lines->last, sizeof lines->last, "%s", line);
+}
+
+/* Runs until an error, which it expects. */
+static int run_to_error(const struct loader_options *options, struct err *err)
+{
+    struct loader *loader;
+    const struct batch *batch;
+    struct err again;
+    int status;
+    assert_ok(loader_open(options, &loader, err), err);
+    while ((status = loader_next(loader, &batch, err)) == LOADER_BATCH)
+        loader_release(loader, batch);
+    assert_true(status < 0);
+    assert_int_equal(loader_next(loader, &batch, &again), status); /* it stays so */
+    assert_string_equal(again.what, err->what);
+    assert_true(loader_ready(loader));
+    loader_close(loader);
+    return status;
+}
+
+static uint64_t first_candidate(uint64_t seed, uint32_t epoch, uint64_t sample)
+{
+    struct philox_block block = philox_sample(seed, 0, epoch, sample, PHILOX_SUBSTITUTE, 0);
+    return ((uint64_t)block.word[0] << 32 | block.word[1]) % SAMPLES;
+}
+
+static void flipped_bit_stops_the_run_and_is_named(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    make(&fixture, fixture_options_default(SAMPLES));
+    flip_in_field(&fixture, BAD, "jpg", 200);
+    for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
+        struct loader_options options = fixture_loader_options(&fixture, decode);
+        char path[TEST_PATH_BYTES_MAX];
+        struct shard_field field;
+        struct err err;
+        options.bad_policy = LOADER_BAD_STOP;
+        fixture_find_field(&fixture, BAD, "jpg", path, &field);
+        assert_int_equal(run_to_error(&options, &err), -EBADMSG);
+        assert_non_null(strstr(err.what, "\"k000077\""));
+        assert_non_null(strstr(err.what, "CRC32C"));
+        assert_string_equal(err.path, path);
+        assert_int_equal(err.offset, field.data_offset);
+        assert_non_null(strstr(err.advice, "millrace verify"));
+    }
+    fixture_remove(&fixture);
+}
+
+static void batches_before_the_bad_one_still_come(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    make(&fixture, fixture_options_default(SAMPLES));
+    flip_in_field(&fixture, BAD, "jpg", 200);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    options.order = ORDER_SEQUENTIAL;
+    options.bad_policy = LOADER_BAD_STOP;
+    struct loader *loader;
+    const struct batch *batch;
+    struct err err;
+    uint64_t batches = 0;
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    usleep(20000); /* let it run ahead into the bad one */
+    while (loader_next(loader, &batch, &err) == LOADER_BATCH) {
+        batches++;
+        loader_release(loader, batch);
+    }
+    /* sample 77 is item 0 of micro-batch 5 of step 3 (positions 72 + 6 i + j) */
+    assert_int_equal(batches, 3 * 6 + 5);
+    loader_close(loader);
+    fixture_remove(&fixture);
+}
+
+static void bad_sample_is_substituted_the_same_way_every_time(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    make(&fixture, fixture_options_default(SAMPLES));
+    flip_in_field(&fixture, BAD, "jpg", 200);
+    struct image_options image = {.width = 20, .height = 16, .crop = crop_options_default(CROP_RANDOM)};
+    image.crop.flip = true;
+    struct image_pipeline *pipeline;
+    struct err err;
+    assert_ok(image_pipeline_open(&image, &pipeline, &err), &err);
+    for (unsigned workers = 1; workers <= 3; workers++) {
+        struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+        struct line_log lines = {0};
+        struct log log = {.write = keep_line, .context = &lines};
+        struct loader *loader;
+        const struct batch *batch;
+        int substituted = 0;
+        options.workers = workers;
+        options.epoch = 2;
+        options.log = &log;
+        uint64_t expected = first_candidate(options.seed, 2, BAD);
+        assert_true(expected != BAD);
+        assert_ok(loader_open(&options, &loader, &err), &err);
+        while (loader_next(loader, &batch, &err) == LOADER_BATCH) {
+            for (uint32_t i = 0; i < batch->items_count; i++) {
+                const struct batch_item *item = &batch->items[i];
+                assert_int_equal(item->substituted, item->ref.sample == BAD);
+                if (!item->substituted)
+                    continue;
+                char path[TEST_PATH_BYTES_MAX];
+                struct shard_field field;
+                size_t bytes;
+                uint8_t pixels[20 * 16 * 3];
+                substituted++;
+                assert_memory_equal(item->key, "k000077", 7);
+                fixture_find_field(&fixture, expected, "jpg", path, &field);
+                unsigned char *shard = test_read_file(path, &bytes);
+                struct image_key key = {.seed = options.seed, .epoch = 2, .sample = expected};
+                assert_ok(image_pipeline_run(pipeline, shard + field.data_offset, field.size_bytes, path, key,
+                                             pixels, 60, &err),
+                          &err);
+                free(shard);
+                assert_memory_equal((uint8_t *)batch->fields[0].data + i * sizeof pixels, pixels,
+                                    sizeof pixels);
+                assert_int_equal(((int32_t *)batch->fields[1].data)[i], expected % FIXTURE_CLASSES);
+            }
+            loader_release(loader, batch);
+        }
+        const struct loader_bad_sample *list;
+        assert_int_equal(loader_quarantine(loader, &list), 1);
+        assert_int_equal(list[0].ref.sample, BAD);
+        assert_int_equal(list[0].ref.epoch, 2);
+        assert_int_equal(list[0].substitute, expected);
+        assert_non_null(strstr(list[0].reason, "CRC32C"));
+        assert_int_equal(loader_stats(loader).bad_samples_count, 1);
+        assert_int_equal(substituted, 1);
+        assert_int_equal(lines.count, 1);
+        assert_non_null(strstr(lines.last, "k000077"));
+        loader_close(loader);
+    }
+    image_pipeline_close(pipeline);
+    fixture_remove(&fixture);
+}
+
+static void substitutes_bytes_stay_until_release(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    make(&fixture, fixture_options_default(SAMPLES));
+    flip_in_field(&fixture, BAD, "jpg", 200);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
+    struct delivered one, other;
+    deliver_all(&options, &one, NULL, NULL);
+    options.workers = 4;
+    deliver_all(&options, &other, NULL, NULL);
+    assert_true(one.hash == other.hash);
+    assert_non_null(strstr(one.text, " 77 k000077 -1 1\n"));
+    delivered_free(&one);
+    delivered_free(&other);
+    fixture_remove(&fixture);
+}
+
+static void digests_are_those_of_the_order_also_with_substitutes(void **state)
+{
+    (void)state;
+    struct fixture whole, broken;
+    struct fixture_options options = fixture_options_default(SAMPLES);
+    make(&whole, options);
+    make(&broken, options);
+    flip_in_field(&broken, BAD, "cls", 0);
+    struct delivered delivered;
+    struct cursor a, b;
+    struct loader_options of_whole = fixture_loader_options(&whole, LOADER_IMAGE);
+    struct loader_options of_broken = fixture_loader_options(&broken, LOADER_IMAGE);
+    deliver_all(&of_whole, &delivered, NULL, &a);
+    delivered_free(&delivered);
+    deliver_all(&of_broken, &delivered, NULL, &b);
+    delivered_free(&delivered);
+    assert_true(a.once == b.once && a.order == b.order);
+    fixture_remove(&whole);
+    fixture_remove(&broken);
+}
+
+static void expect_reason(struct fixture_options fixture_options, const char *reason)
+{
+    struct fixture fixture;
+    make(&fixture, fixture_options);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    struct loader *loader;
+    const struct loader_bad_sample *list;
+    struct err err;
+    struct delivered delivered = {0};
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    deliver(loader, &delivered, UINT64_MAX);
+    assert_int_equal(delivered.items, SAMPLES);
+    assert_int_equal(loader_quarantine(loader, &list), 1);
+    assert_int_equal(list[0].ref.sample, BAD);
+    if (!strstr(list[0].reason, reason))
+        fail_msg("the reason is %s, expected %s", list[0].reason, reason);
+    loader_close(loader);
+    delivered_free(&delivered);
+    options.bad_policy = LOADER_BAD_STOP;
+    assert_int_equal(run_to_error(&options, &err), -EBADMSG);
+    assert_non_null(strstr(err.what, "k000077"));
+    assert_non_null(strstr(err.path, "shard-000002.tar"));
+    fixture_remove(&fixture);
+}
+
+static void missing_field_empty_member_and_bad_label_are_bad_samples(void **state)
+{
+    (void)state;
+    struct fixture_options options = fixture_options_default(SAMPLES);
+    options.without_jpg = BAD;
+    expect_reason(options, "no field \"jpg\"");
+    options = fixture_options_default(SAMPLES);
+    options.empty_jpg = BAD;
+    expect_reason(options, "");
+    options = fixture_options_default(SAMPLES);
+    options.bad_label = BAD;
+    expect_reason(options, "expected 0 to 6, found \"0?\"");
+}
+
+static void empty_members_are_delivered_as_bytes(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct fixture_options fixture_options = fixture_options_default(SAMPLES);
+    fixture_options.empty_jpg = BAD;
+    make(&fixture, fixture_options);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
+    struct loader *loader;
+    const struct batch *batch;
+    struct err err;
+    bool seen = false;
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    while (loader_next(loader, &batch, &err) == LOADER_BATCH) {
+        for (uint32_t i = 0; i < batch->items_count; i++) {
+            if (batch->items[i].ref.sample != BAD)
+                continue;
+            assert_int_equal(batch->items[i].fields_count, 2);
+            assert_int_equal(batch->items[i].fields[1].bytes, 0);
+            assert_non_null(batch->items[i].fields[1].data);
+            seen = true;
+        }
+        loader_release(loader, batch);
+    }
+    assert_true(seen);
+    loader_close(loader);
+    fixture_remove(&fixture);
+}
+
+static void too_many_bad_samples_end_the_run(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct fixture_options fixture_options = fixture_options_default(SAMPLES);
+    fixture_options.broken_jpg_stride = 10;
+    make(&fixture, fixture_options);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    struct err err;
+    options.bad_fraction_max = 0.05;
+    assert_int_equal(run_to_error(&options, &err), -EBADMSG);
+    assert_non_null(strstr(err.what, "too many bad samples"));
+    assert_string_equal(err.expected, "at most 5 % of those delivered");
+    assert_non_null(strstr(err.path, "shard-"));
+    options.bad_fraction_max = 1;
+    struct delivered delivered;
+    struct loader_stats stats;
+    deliver_all(&options, &delivered, &stats, NULL);
+    assert_int_equal(delivered.items, SAMPLES);
+    assert_int_equal(stats.bad_samples_count, SAMPLES / 10);
+    delivered_free(&delivered);
+    fixture_remove(&fixture);
+}
+
+static void dataset_without_any_good_sample_ends_the_run(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct fixture_options fixture_options = fixture_options_default(SAMPLES);
+    fixture_options.broken_jpg_stride = 1;
+    make(&fixture, fixture_options);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    struct err err;
+    options.bad_fraction_max = 1;
+    assert_int_equal(run_to_error(&options, &err), -EBADMSG);
+    assert_non_null(strstr(err.what, "nor can 8 substitutes"));
+    fixture_remove(&fixture);
+}
+
+static void without_verifying_bits_are_delivered_as_they_are(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    make(&fixture, fixture_options_default(SAMPLES));
+    flip_in_field(&fixture, BAD, "jpg", 200);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
+    struct delivered delivered;
+    struct loader_stats stats;
+    options.verify = false;
+    options.bad_policy = LOADER_BAD_STOP;
+    deliver_all(&options, &delivered, &stats, NULL);
+    assert_int_equal(delivered.items, SAMPLES);
+    assert_int_equal(stats.bad_samples_count, 0);
+    delivered_free(&delivered);
+    fixture_remove(&fixture);
+}
+
+/* A shard that is gone, cut, or another one: its samples are bad, the others are not. */
+static void shard_that_is_gone_or_cut_costs_only_its_samples(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        struct fixture fixture;
+        char path[TEST_PATH_BYTES_MAX + 32];
+        make(&fixture, fixture_options_default(SAMPLES));
+        snprintf(path, sizeof path, "%s/shard-000003.tar", fixture.folder);
+        if (kind == 0)
+            assert_int_equal(unlink(path), 0);
+        else
+            assert_int_equal(test_run("chmod u+w '%s' && truncate -s 50000 '%s'", path, path), 0);
+        struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+        struct delivered delivered;
+        struct loader_stats stats;
+        options.bad_fraction_max = 0.9;
+        deliver_all(&options, &delivered, &stats, NULL);
+        assert_int_equal(delivered.items, SAMPLES);
+        assert_int_equal(stats.bad_samples_count, 37);
+        delivered_free(&delivered);
+        struct err err;
+        options.bad_policy = LOADER_BAD_STOP;
+        assert_int_equal(run_to_error(&options, &err), -EBADMSG);
+        assert_string_equal(err.path, path);
+        fixture_remove(&fixture);
+    }
+}
+
+static void flipped_bit_in_text_costs_the_windows_of_its_block(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_make_text(&fixture, 200000, 65537, 2);
+    /* member 1: 128 + 131074 bytes: blocks of 65536, the second holds tokens from 32704 on */
+    flip_in_field(&fixture, 1, "npy", 65536 + 1000);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_TOKENS);
+    struct loader *loader;
+    const struct batch *batch;
+    struct err err;
+    int substituted = 0;
+    options.text.block = 1024;
+    options.bad_fraction_max = 1;
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    int status;
+    while ((status = loader_next(loader, &batch, &err)) == LOADER_BATCH) {
+        for (uint32_t i = 0; i < batch->items_count; i++) {
+            const struct batch_item *item = &batch->items[i];
+            bool is_hit = memcmp(item->key, "text-000001", 11) == 0 && (item->window + 1) * 1024 >= 32704 &&
+                          item->window * 1024 < 32704 + 32768;
+            assert_int_equal(item->substituted, is_hit);
+            substituted += is_hit;
+        }
+        loader_release(loader, batch);
+    }
+    assert_ok(status, &err);
+    assert_int_equal(substituted, 33);
+    loader_close(loader);
+    fixture_remove(&fixture);
+}
+
+static void token_beyond_the_vocabulary_is_named(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_make_text(&fixture, 9000, 4097, 2);
+    assert_int_equal(
+        test_run("chmod u+w '%s/dataset.json' && sed -i "
+                 "'s/\"vocabulary\":5000,\"document_end\":4999/\"vocabulary\":100,\"document_end\":99/' "
+                 "'%s/dataset.json'",
+                 fixture.folder, fixture.folder),
+        0);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_TOKENS);
+    struct err err;
+    options.bad_policy = LOADER_BAD_STOP;
+    assert_int_equal(run_to_error(&options, &err), -EBADMSG);
+    assert_non_null(strstr(err.what, "token is not in the vocabulary: expected below 100, found "));
+    assert_true(err.offset > 0);
+    fixture_remove(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(flipped_bit_stops_the_run_and_is_named),
+        cmocka_unit_test(batches_before_the_bad_one_still_come),
+        cmocka_unit_test(bad_sample_is_substituted_the_same_way_every_time),
+        cmocka_unit_test(substitutes_bytes_stay_until_release),
+        cmocka_unit_test(digests_are_those_of_the_order_also_with_substitutes),
+        cmocka_unit_test(missing_field_empty_member_and_bad_label_are_bad_samples),
+        cmocka_unit_test(empty_members_are_delivered_as_bytes),
+        cmocka_unit_test(too_many_bad_samples_end_the_run),
+        cmocka_unit_test(dataset_without_any_good_sample_ends_the_run),
+        cmocka_unit_test(without_verifying_bits_are_delivered_as_they_are),
+        cmocka_unit_test(shard_that_is_gone_or_cut_costs_only_its_samples),
+        cmocka_unit_test(flipped_bit_in_text_costs_the_windows_of_its_block),
+        cmocka_unit_test(token_beyond_the_vocabulary_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,329 @@
+/*
+ * fixture — see fixture.h.
+ */
+#include "tests/loader/fixture.h"
+
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "base/philox.h"
+#include "image/jpeg.h"
+#include "io/whole.h"
+#include "shards/npy.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SHARDS_MAX = 256 };
+
+struct fixture_options fixture_options_default(uint64_t samples)
+{
+    return (struct fixture_options){
+        .samples = samples, .samples_a_shard = 37, .without_jpg = -1, .empty_jpg = -1, .bad_label = -1};
+}
+
+/* A dataset being written. */
+struct making {
+    struct fixture *fixture;
+    struct dataset dataset;
+    struct dataset_shard shards[SHARDS_MAX];
+    struct shard_writer *writer;
+    uint64_t field_bytes;
+};
+
+static void begin_making(struct making *making, struct fixture *fixture)
+{
+    struct err err;
+    memset(making, 0, sizeof *making);
+    memset(fixture, 0, sizeof *fixture);
+    test_make_folder(fixture->folder);
+    assert_ok(io_open(fixture->folder, NULL, &fixture->io, &err), &err);
+    making->fixture = fixture;
+    making->dataset.shards = making->shards;
+}
+
+static void end_shard(struct making *making)
+{
+    struct shard_summary summary;
+    struct err err;
+    if (!making->writer)
+        return;
+    struct dataset_shard *shard = &making->shards[making->dataset.shards_count++];
+    assert_ok(shard_writer_commit(making->writer, &summary, &err), &err);
+    making->writer = NULL;
+    shard->samples = summary.samples;
+    shard->file_bytes = summary.file_bytes;
+    shard->xxh3 = summary.xxh3;
+    shard->index_crc32c = summary.index_crc32c;
+    making->dataset.samples += summary.samples;
+    making->field_bytes += summary.field_bytes;
+}
+
+static void begin_sample(struct making *making, const char *key, uint64_t samples_a_shard)
+{
+    struct err err;
+    if (making->writer && shard_writer_samples(making->writer) == samples_a_shard)
+        end_shard(making);
+    if (!making->writer) {
+        char name[64], path[TEST_PATH_BYTES_MAX + 64];
+        assert_true(making->dataset.shards_count < SHARDS_MAX);
+        snprintf(name, sizeof name, "shard-%06d.tar", (int)making->dataset.shards_count);
+        snprintf(path, sizeof path, "%s/%s", making->fixture->folder, name);
+        making->shards[making->dataset.shards_count].url = strdup(name);
+        assert_ok(shard_writer_open(making->fixture->io, path, false, &making->writer, &err), &err);
+    }
+    assert_ok(shard_writer_begin_sample(making->writer, key, &err), &err);
+}
+
+static void add_field(struct making *making, const char *extension, const void *data, size_t bytes)
+{
+    struct err err;
+    assert_ok(shard_writer_add_field(making->writer, extension, data, bytes, &err), &err);
+}
+
+static void end_making(struct making *making)
+{
+    struct str text = {0};
+    struct err err;
+    char path[TEST_PATH_BYTES_MAX + 64];
+    end_shard(making);
+    making->dataset.mean_sample_bytes = making->field_bytes / making->dataset.samples;
+    making->fixture->samples = making->dataset.samples;
+    assert_ok(dataset_encode(&making->dataset, &text, &err), &err);
+    snprintf(path, sizeof path, "%s/dataset.json", making->fixture->folder);
+    assert_ok(io_write_file(making->fixture->io, path, text.data, text.bytes, false, &err), &err);
+    str_deinit(&text);
+    for (uint64_t i = 0; i < making->dataset.shards_count; i++)
+        free(making->shards[i].url);
+}
+
+static void name_field(struct making *making, const char *name)
+{
+    snprintf(making->dataset.fields[making->dataset.fields_count++], SHARD_EXTENSION_BYTES_MAX, "%s", name);
+}
+
+static void encode_noise(uint64_t sample, struct str *jpeg)
+{
+    uint8_t pixels[40 * 48 * 3];
+    uint32_t width = 24 + (uint32_t)(sample % 17), height = 20 + (uint32_t)(sample % 29);
+    struct err err;
+    for (uint32_t y = 0; y < height; y++)
+        for (uint32_t x = 0; x < width * 3; x++)
+            pixels[y * width * 3 + x] = (uint8_t)(philox(sample, y / 4, x / 12).word[0] >> 24);
+    str_clear(jpeg);
+    assert_ok(jpeg_encode(pixels, width, height, width * 3, 90, jpeg, &err), &err);
+}
+
+void fixture_make_images(struct fixture *fixture, const struct fixture_options *options)
+{
+    static struct making making;
+    static char class_names[FIXTURE_CLASSES][16];
+    char *classes[FIXTURE_CLASSES];
+    begin_making(&making, fixture);
+    for (int i = 0; i < FIXTURE_CLASSES; i++) {
+        snprintf(class_names[i], sizeof class_names[i], "c%d", i);
+        classes[i] = class_names[i];
+    }
+    making.dataset.classes = classes;
+    making.dataset.classes_count = FIXTURE_CLASSES;
+    if (options->pad_bytes)
+        name_field(&making, "bin");
+    name_field(&making, "cls");
+    name_field(&making, "jpg");
+    struct str jpeg = {0};
+    uint8_t *pad = malloc(options->pad_bytes + 1);
+    assert_non_null(pad);
+    for (uint64_t s = 0; s < options->samples; s++) {
+        char key[32], label[16];
+        snprintf(key, sizeof key, "k%06d", (int)s);
+        snprintf(label, sizeof label, (int64_t)s == options->bad_label ? "%d?" : "%d",
+                 (int)(s % FIXTURE_CLASSES));
+        begin_sample(&making, key, options->samples_a_shard);
+        for (uint64_t i = 0; i < options->pad_bytes; i++)
+            pad[i] = (uint8_t)(s * 31 + i);
+        if (options->pad_bytes)
+            add_field(&making, "bin", pad, options->pad_bytes);
+        add_field(&making, "cls", label, strlen(label));
+        if ((int64_t)s == options->without_jpg)
+            continue;
+        encode_noise(s, &jpeg);
+        bool is_broken = options->broken_jpg_stride && s % options->broken_jpg_stride == 0;
+        if ((int64_t)s == options->empty_jpg)
+            add_field(&making, "jpg", "", 0);
+        else if (is_broken)
+            add_field(&making, "jpg", "no picture", 10);
+        else
+            add_field(&making, "jpg", jpeg.data, jpeg.bytes);
+    }
+    str_deinit(&jpeg);
+    free(pad);
+    end_making(&making);
+}
+
+uint32_t fixture_token(uint64_t index)
+{
+    return philox(99, 0, index).word[0] % 5000;
+}
+
+void fixture_make_text(struct fixture *fixture, uint64_t tokens, uint64_t member_tokens,
+                       uint64_t members_a_shard)
+{
+    static struct making making;
+    begin_making(&making, fixture);
+    fixture->tokens = tokens;
+    fixture->member_tokens = member_tokens;
+    making.dataset.text = (struct dataset_text){.element = "uint16",
+                                                .tokenizer = "bytes",
+                                                .vocabulary = 5000,
+                                                .document_end = 4999,
+                                                .tokens = tokens,
+                                                .member_tokens = member_tokens,
+                                                .header_bytes = NPY_HEADER_BYTES};
+    name_field(&making, "npy");
+    uint8_t *data = malloc(NPY_HEADER_BYTES + 2 * member_tokens);
+    assert_non_null(data);
+    int member = 0;
+    for (uint64_t first = 0; first + 1 < tokens; first += member_tokens - 1, member++) {
+        uint64_t count = bytes_min(member_tokens, tokens - first);
+        char key[32];
+        npy_encode_header(DTYPE_U16, count, data);
+        for (uint64_t i = 0; i < count; i++)
+            bytes_put_u16(data + NPY_HEADER_BYTES + 2 * i, (uint16_t)fixture_token(first + i));
+        snprintf(key, sizeof key, "text-%06d", member);
+        begin_sample(&making, key, members_a_shard);
+        add_field(&making, "npy", data, NPY_HEADER_BYTES + 2 * count);
+    }
+    free(data);
+    end_making(&making);
+}
+
+void fixture_remove(struct fixture *fixture)
+{
+    io_close(fixture->io);
+    test_remove_folder(fixture->folder);
+}
+
+struct loader_options fixture_loader_options(const struct fixture *fixture, enum loader_decode decode)
+{
+    struct loader_options options = loader_options_default();
+    options.dataset = fixture->folder;
+    options.io = fixture->io;
+    options.seed = 5;
+    options.decode = decode;
+    options.lanes = 4;
+    options.window = 16;
+    options.run = 3;
+    options.batching = (struct batching){.global = 24, .micro = 4, .ranks = 1};
+    options.image.width = 20;
+    options.image.height = 16;
+    options.image.crop = crop_options_default(CROP_RANDOM);
+    options.image.crop.flip = true;
+    options.text.block = 256;
+    options.epochs_max = 1;
+    options.workers = 2;
+    options.memory_bytes = 32 << 20;
+    return options;
+}
+
+void fixture_find_field(const struct fixture *fixture, uint64_t sample, const char *extension, char *path,
+                        struct shard_field *ret_field)
+{
+    struct dataset *dataset;
+    struct shard *shard;
+    struct err err;
+    uint64_t in_shard;
+    assert_ok(dataset_open(fixture->io, fixture->folder, &dataset, &err), &err);
+    uint64_t number = dataset_locate(dataset, sample, &in_shard);
+    assert_ok(dataset_shard_path(dataset, number, path, &err), &err);
+    assert_ok(shard_open(fixture->io, path, &shard, &err), &err);
+    int field = shard_index_find(shard->index, extension);
+    assert_true(field >= 0);
+    shard_index_field(shard->index, in_shard, (uint32_t)field, ret_field);
+    ret_field->block_crc32c = NULL; /* goes with the index */
+    shard_close(shard);
+    dataset_close(dataset);
+}
+
+void fixture_flip_bit(const char *path, uint64_t offset)
+{
+    assert_int_equal(test_run("chmod u+w '%s'", path), 0);
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, (long)offset, SEEK_SET), 0);
+    int byte = fgetc(file);
+    assert_true(byte >= 0);
+    assert_int_equal(fseek(file, (long)offset, SEEK_SET), 0);
+    assert_true(fputc(byte ^ 16, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* ---- What was delivered. ---- */
+
+static void chain(struct delivered *delivered, const void *data, size_t bytes)
+{
+    uint64_t pair[2] = {delivered->hash, hash_64(data, bytes)};
+    delivered->hash = hash_64(pair, sizeof pair);
+}
+
+void delivered_add(struct delivered *delivered, const struct batch *batch)
+{
+    for (uint32_t i = 0; i < batch->items_count; i++) {
+        const struct batch_item *item = &batch->items[i];
+        if (delivered->bytes + 4096 > delivered->capacity) {
+            delivered->capacity = 2 * delivered->capacity + (1 << 16);
+            delivered->text = realloc(delivered->text, delivered->capacity);
+            assert_non_null(delivered->text);
+        }
+        delivered->bytes += (size_t)snprintf(
+            delivered->text + delivered->bytes, 4096, "%u %d %d %d %d %.*s %d %d\n", batch->epoch,
+            (int)batch->step, (int)batch->micro, (int)item->position, (int)item->ref.sample,
+            (int)item->key_bytes, item->key, (int)item->window, item->substituted);
+        for (uint32_t k = 0; k < item->fields_count; k++) {
+            chain(delivered, item->fields[k].extension, strlen(item->fields[k].extension));
+            chain(delivered, item->fields[k].data, item->fields[k].bytes);
+        }
+    }
+    for (uint32_t k = 0; k < batch->fields_count; k++) {
+        const struct batch_field *field = &batch->fields[k];
+        assert_int_equal(field->shape[0], batch->items_count);
+        chain(delivered, field->data, (size_t)field->stride_bytes[0] * batch->items_count);
+    }
+    delivered->items += batch->items_count;
+    delivered->batches++;
+}
+
+void delivered_free(struct delivered *delivered)
+{
+    free(delivered->text);
+    *delivered = (struct delivered){0};
+}
+
+void deliver(struct loader *loader, struct delivered *delivered, uint64_t batches_max)
+{
+    const struct batch *batch;
+    struct err err;
+    while (batches_max-- > 0) {
+        int status = loader_next(loader, &batch, &err);
+        assert_ok(status, &err);
+        if (status == LOADER_END)
+            break;
+        delivered_add(delivered, batch);
+        loader_release(loader, batch);
+    }
+}
+
+void deliver_all(const struct loader_options *options, struct delivered *ret_delivered,
+                 struct loader_stats *ret_stats, struct cursor *ret_cursor)
+{
+    struct loader *loader;
+    struct err err;
+    *ret_delivered = (struct delivered){0};
+    assert_ok(loader_open(options, &loader, &err), &err);
+    deliver(loader, ret_delivered, UINT64_MAX);
+    if (ret_stats)
+        *ret_stats = loader_stats(loader);
+    if (ret_cursor)
+        *ret_cursor = loader_cursor(loader);
+    loader_close(loader);
+}

@@ -1,0 +1,65 @@
+/*
+ * fixture — datasets made for the tests of the loader, and what a loader delivered from them.
+ */
+#ifndef MILLRACE_TESTS_LOADER_FIXTURE_H
+#define MILLRACE_TESTS_LOADER_FIXTURE_H
+
+#include "loader/loader.h"
+#include "shards/dataset.h"
+#include "tests/support/test.h"
+
+enum { FIXTURE_CLASSES = 7, FIXTURE_BLOCK_TOKENS = 1 << 16 };
+
+struct fixture {
+    char folder[TEST_PATH_BYTES_MAX];
+    struct io *io;
+    uint64_t samples; /* members */
+    uint64_t tokens;  /* of text: fixture_token gives each */
+    uint64_t member_tokens;
+};
+
+struct fixture_options {
+    uint64_t samples, samples_a_shard;
+    uint64_t pad_bytes;                        /* of a third field "bin" a sample; 0: there is none */
+    int64_t without_jpg, empty_jpg, bad_label; /* samples that are broken so; -1: none */
+    uint64_t broken_jpg_stride;                /* every so manyth picture is no JPEG; 0: none */
+};
+
+struct fixture_options fixture_options_default(uint64_t samples);
+
+/* Small JPEGs of noise with fields jpg and cls (sample s has class s mod 7), keys "k%06d". */
+void fixture_make_images(struct fixture *fixture, const struct fixture_options *options);
+/* Text of uint16 tokens in members of member_tokens with one of overlap, of which the last is shorter. */
+void fixture_make_text(struct fixture *fixture, uint64_t tokens, uint64_t member_tokens,
+                       uint64_t members_a_shard);
+void fixture_remove(struct fixture *fixture);
+
+uint32_t fixture_token(uint64_t index); /* below 5000 */
+
+/* Options for the fixture: small batches (global 24, micro 4), two workers, 32 MiB. */
+struct loader_options fixture_loader_options(const struct fixture *fixture, enum loader_decode decode);
+
+/* Where the field of a sample lies: shard file into path. */
+void fixture_find_field(const struct fixture *fixture, uint64_t sample, const char *extension, char *path,
+                        struct shard_field *ret_field);
+/* Inverts a bit of a file. */
+void fixture_flip_bit(const char *path, uint64_t offset);
+
+/* What came out of a loader: a line an item ("epoch step micro position sample key window substituted") and a hash of all
+ * bytes in batches, in order of delivery. */
+struct delivered {
+    char *text;
+    size_t bytes, capacity;
+    uint64_t hash; /* of contents, chained */
+    uint64_t items, batches;
+};
+
+void delivered_add(struct delivered *delivered, const struct batch *batch);
+void delivered_free(struct delivered *delivered);
+/* Takes batches until the end, or batches_max of them. */
+void deliver(struct loader *loader, struct delivered *delivered, uint64_t batches_max);
+/* Opens, takes all, closes. */
+void deliver_all(const struct loader_options *options, struct delivered *ret_delivered,
+                 struct loader_stats *ret_stats, struct cursor *ret_cursor);
+
+#endif

@@ -1,0 +1,434 @@
+/*
+ * memory — tests: the budget is kept, nothing is allocated in the steady state, nobody hangs, and the stage that limits is told.
+ */
+#include "tests/loader/fixture.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- Allocations of this program's own code (and its static libraries), counted while asked for. ---- */
+
+static atomic_bool counting;
+static atomic_int allocations;
+
+#ifndef MR_SANITIZED
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t bytes);
+void *__libc_realloc(void *memory, size_t bytes);
+void __libc_free(void *memory);
+void *malloc(size_t bytes);
+void *calloc(size_t count, size_t bytes);
+void *realloc(void *memory, size_t bytes);
+void free(void *memory);
+extern const char __executable_start[], etext[];
+
+static void count(const void *caller)
+{
+    if (atomic_load(&counting) && (const char *)caller >= __executable_start && (const char *)caller < etext)
+        atomic_fetch_add(&allocations, 1);
+}
+
+void *malloc(size_t bytes)
+{
+    count(__builtin_return_address(0));
+    return __libc_malloc(bytes);
+}
+
+void *calloc(size_t number, size_t bytes)
+{
+    count(__builtin_return_address(0));
+    return __libc_calloc(number, bytes);
+}
+
+void *realloc(void *memory, size_t bytes)
+{
+    count(__builtin_return_address(0));
+    return __libc_realloc(memory, bytes);
+}
+
+void free(void *memory)
+{
+    if (memory)
+        count(__builtin_return_address(0));
+    __libc_free(memory);
+}
+#endif
+
+/* ---- An engine that is slow or fails, by its reaping. ---- */
+
+static const struct io_ops *real_ops;
+static struct io_ops altered_ops;
+static useconds_t reap_delay_us;
+static int fail_every; /* every so manyth read fails; 0: none */
+static atomic_int reads_seen;
+
+static int altered_reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
+                        int timeout_ms)
+{
+    int reaped = real_ops->reap(queue, done, count_max, least, timeout_ms);
+    if (reaped > 0 && reap_delay_us)
+        usleep(reap_delay_us);
+    for (int i = 0; i < reaped; i++)
+        if (fail_every && done[i]->bytes < SHARD_TAIL_BYTES / 16 &&
+            atomic_fetch_add(&reads_seen, 1) % fail_every == 1)
+            done[i]->result = i % 2 ? -EIO : done[i]->result / 2;
+    return reaped;
+}
+
+static void alter(struct fixture *fixture)
+{
+    real_ops = fixture->io->ops;
+    altered_ops = *real_ops;
+    altered_ops.reap = altered_reap;
+    fixture->io->ops = &altered_ops;
+}
+
+enum { SAMPLES = 400 };
+
+static int make_images(void **state)
+{
+    struct fixture *fixture = malloc(sizeof *fixture);
+    struct fixture_options options = fixture_options_default(SAMPLES);
+    options.samples_a_shard = 100;
+    fixture_make_images(fixture, &options);
+    *state = fixture;
+    return 0;
+}
+
+static int remove_images(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture_remove(fixture);
+    free(fixture);
+    return 0;
+}
+
+static void steady_state_allocates_nothing(void **state)
+{
+    const struct fixture *fixture = *state;
+    if (test_is_sanitized())
+        test_skip("sanitizers have their own allocator");
+    free(malloc(1));
+    for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
+        struct loader_options options = fixture_loader_options(fixture, decode);
+        struct loader *loader;
+        const struct batch *batch;
+        struct err err;
+        options.epochs_max = 0;
+        options.image.crop = crop_options_default(CROP_CENTER);
+        assert_ok(loader_open(&options, &loader, &err), &err);
+        for (int i = 0; i < 2200; i++) {
+            /* scratch grows until every worker has met the largest picture: after twenty epochs they have */
+            if (i == 2000) {
+                atomic_store(&allocations, 0);
+                atomic_store(&counting, true);
+            }
+            assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
+            loader_release(loader, batch);
+        }
+        atomic_store(&counting, false);
+        assert_int_equal(atomic_load(&allocations), 0);
+        loader_close(loader);
+    }
+    void *(*volatile allocate)(size_t) = malloc; /* else the compiler leaves it out */
+    atomic_store(&counting, true);               /* the count itself can count */
+    void *one = allocate(3);
+    atomic_store(&counting, false);
+    assert_non_null(one);
+    assert_int_equal(atomic_load(&allocations), 1);
+    free(one);
+}
+
+static uint64_t resident_bytes(void)
+{
+    unsigned long pages = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu %lu", &pages, &resident), 2);
+    fclose(file);
+    return resident * 4096;
+}
+
+static void budget_is_kept(void **state)
+{
+    const struct fixture *fixture = *state;
+    static const uint64_t budgets[] = {8 << 20, 16 << 20, 64 << 20};
+    for (size_t i = 0; i < sizeof budgets / sizeof budgets[0]; i++) {
+        struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
+        struct loader *loader;
+        struct err err;
+        struct delivered delivered = {0};
+        uint64_t before = resident_bytes();
+        options.image.width = options.image.height = 128;
+        options.batching = (struct batching){.global = 32, .micro = 16, .ranks = 1};
+        options.memory_bytes = budgets[i];
+        options.epochs_max = 3;
+        assert_ok(loader_open(&options, &loader, &err), &err);
+        assert_true(loader_shape(loader).memory_bytes <= budgets[i]);
+        assert_true(loader_shape(loader).memory_bytes >= budgets[i] / 2);
+        deliver(loader, &delivered, test_is_sanitized() ? 20 : 60);
+        if (!test_is_sanitized())
+            assert_true(resident_bytes() < before + budgets[i] + (4 << 20));
+        loader_close(loader);
+        delivered_free(&delivered);
+    }
+}
+
+static void least_budget_that_the_error_names_is_enough(void **state)
+{
+    const struct fixture *fixture = *state;
+    for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
+        struct loader_options options = fixture_loader_options(fixture, decode);
+        struct loader *loader;
+        struct err err;
+        options.memory_bytes = 100000;
+        assert_int_equal(loader_open(&options, &loader, &err), -EINVAL);
+        const char *number = strchr(err.expected, '(');
+        assert_non_null(number);
+        assert_true(err.advice[0] != '\0');
+        uint64_t least = strtoull(number + 1, NULL, 10);
+        options.memory_bytes = least - 1;
+        assert_int_equal(loader_open(&options, &loader, &err), -EINVAL);
+        options.memory_bytes = least;
+        struct delivered tight, wide;
+        deliver_all(&options, &tight, NULL, NULL);
+        options.memory_bytes = 64 << 20;
+        deliver_all(&options, &wide, NULL, NULL);
+        assert_true(tight.hash == wide.hash);
+        delivered_free(&tight);
+        delivered_free(&wide);
+    }
+}
+
+/* Lets dataset.json say that samples are small, so that the loader plans for many. */
+static void lie_about_sizes(const struct fixture *fixture)
+{
+    assert_int_equal(
+        test_run("chmod u+w '%s/dataset.json' && sed -i "
+                 "'s/\"mean_sample_bytes\":[0-9]*/\"mean_sample_bytes\":1000/' '%s/dataset.json'",
+                 fixture->folder, fixture->folder),
+        0);
+}
+
+static void sample_larger_than_the_memory_is_an_error_not_a_hang(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct fixture_options fixture_options = fixture_options_default(8);
+    fixture_options.pad_bytes = 3 << 20;
+    fixture_make_images(&fixture, &fixture_options);
+    lie_about_sizes(&fixture);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
+    struct loader *loader;
+    const struct batch *batch;
+    struct err err;
+    options.memory_bytes = 3 << 20;
+    options.batching = (struct batching){.global = 2, .micro = 2, .ranks = 1};
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    assert_int_equal(loader_next(loader, &batch, &err), -ENOBUFS);
+    assert_non_null(strstr(err.advice, "more memory"));
+    loader_close(loader);
+    options.decode = LOADER_IMAGE; /* the picture alone fits */
+    struct delivered delivered;
+    options.memory_bytes = 8 << 20;
+    deliver_all(&options, &delivered, NULL, NULL);
+    assert_int_equal(delivered.items, 8);
+    delivered_free(&delivered);
+    fixture_remove(&fixture);
+}
+
+/* Much more than the ring holds passes through it, also where one micro-batch is larger than the ring. */
+static void micro_batches_larger_than_the_ring_are_decoded_in_parts(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_make_text(&fixture, test_is_sanitized() ? 300000 : 1500000, 65537, 4);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_TOKENS);
+    struct delivered tight, wide;
+    options.text.block = 512;
+    options.batching = (struct batching){.global = 256, .micro = 64, .ranks = 1};
+    options.lanes = 64;
+    options.run = 1;
+    options.memory_bytes = 3 << 20; /* 64 windows read up to 128 KiB each */
+    deliver_all(&options, &tight, NULL, NULL);
+    options.memory_bytes = 256 << 20;
+    deliver_all(&options, &wide, NULL, NULL);
+    assert_int_equal(tight.items, wide.items);
+    assert_true(tight.hash == wide.hash);
+    delivered_free(&tight);
+    delivered_free(&wide);
+    fixture_remove(&fixture);
+}
+
+static void consumer_that_holds_all_is_told(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
+    struct loader *loader;
+    const struct batch *held[4];
+    struct err err;
+    options.batches_ahead = 3;
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(loader_next(loader, &held[i], &err), LOADER_BATCH);
+    assert_int_equal(loader_next(loader, &held[3], &err), -ENOBUFS);
+    loader_release(loader, held[0]);
+    assert_int_equal(loader_next(loader, &held[3], &err), LOADER_BATCH);
+    loader_close(loader);
+}
+
+static void consumer_that_holds_the_ring_is_told(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct fixture_options fixture_options = fixture_options_default(64);
+    fixture_options.pad_bytes = 100000;
+    fixture_make_images(&fixture, &fixture_options);
+    lie_about_sizes(&fixture);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
+    struct loader *loader;
+    const struct batch *batch = NULL;
+    struct err err;
+    int held = 0, status;
+    options.memory_bytes = 3 << 20; /* read-ahead of 1 MiB: some 10 samples */
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    while ((status = loader_next(loader, &batch, &err)) == LOADER_BATCH)
+        held++;
+    assert_int_equal(status, -ENOBUFS);
+    assert_non_null(strstr(err.what, "consumer holds"));
+    assert_true(held >= 2);
+    loader_close(loader);
+    fixture_remove(&fixture);
+}
+
+static void stage_that_limits_is_told(void **state)
+{
+    struct fixture *fixture = *state;
+    struct loader_options options = fixture_loader_options(fixture, LOADER_BYTES);
+    struct loader *loader;
+    const struct batch *batch;
+    struct err err;
+    options.batches_ahead = 3;
+    struct loader_stats begin = {0};
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    for (int i = 0; i < 50; i++) {
+        if (i == 10) /* shards are open */
+            begin = loader_stats(loader);
+        assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
+        usleep(2000);
+        loader_release(loader, batch);
+    }
+    struct loader_stats end = loader_stats(loader);
+    assert_true(end.stage_ns[LOADER_STAGE_CONSUMER] - begin.stage_ns[LOADER_STAGE_CONSUMER] >
+                end.wait_ns - begin.wait_ns);
+    loader_close(loader);
+
+    options.decode = LOADER_IMAGE;
+    options.image.width = options.image.height =
+        test_is_sanitized() ? 256 : 1024; /* far more work than reading */
+    options.memory_bytes = 128 << 20;
+    options.workers = 1;
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
+        loader_release(loader, batch);
+    }
+    struct loader_stats stats = loader_stats(loader);
+    assert_int_equal(stats.limit, LOADER_STAGE_DECODE);
+    assert_true(stats.wait_ns > 0 && stats.decode_cpu_ns > 0);
+    assert_true(stats.stage_ns[LOADER_STAGE_READ] + stats.stage_ns[LOADER_STAGE_DECODE] == stats.wait_ns);
+    loader_close(loader);
+
+    alter(fixture);
+    reap_delay_us = 5000;
+    options = fixture_loader_options(fixture, LOADER_IMAGE);
+    options.batches_ahead = 2;
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
+        loader_release(loader, batch);
+    }
+    assert_int_equal(loader_stats(loader).limit, LOADER_STAGE_READ);
+    assert_string_equal(loader_stage_name(LOADER_STAGE_READ), "read");
+    loader_close(loader);
+    reap_delay_us = 0;
+    fixture->io->ops = real_ops;
+}
+
+static void closing_while_a_slow_disk_reads_does_not_hang(void **state)
+{
+    struct fixture *fixture = *state;
+    alter(fixture);
+    reap_delay_us = 3000;
+    for (int i = 0; i < 10; i++) {
+        struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
+        struct loader *loader;
+        struct err err;
+        uint64_t begin = clock_now_ns();
+        assert_ok(loader_open(&options, &loader, &err), &err);
+        usleep((useconds_t)(i * 2500));
+        loader_close(loader);
+        assert_true(clock_now_ns() - begin < 5 * CLOCK_NS_PER_S);
+    }
+    reap_delay_us = 0;
+    fixture->io->ops = real_ops;
+}
+
+static void failing_reads_make_bad_samples(void **state)
+{
+    struct fixture *fixture = *state;
+    struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
+    struct delivered delivered;
+    struct loader_stats stats;
+    alter(fixture);
+    fail_every = 5;
+    options.bad_fraction_max = 1;
+    deliver_all(&options, &delivered, &stats, NULL);
+    fail_every = 0;
+    fixture->io->ops = real_ops;
+    assert_int_equal(delivered.items, SAMPLES);
+    assert_true(stats.bad_samples_count > SAMPLES / 50);
+    delivered_free(&delivered);
+}
+
+static void first_batch_comes_soon(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
+    struct loader *loader;
+    const struct batch *batch;
+    struct err err;
+    options.position = 240;
+    options.epoch = 5;
+    uint64_t begin = clock_now_ns();
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
+    printf("first batch after %.1f ms\n", (double)(clock_now_ns() - begin) / 1e6);
+    assert_int_equal(batch->step, 10);
+    assert_true(clock_now_ns() - begin < CLOCK_NS_PER_S);
+    loader_close(loader);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steady_state_allocates_nothing),
+        cmocka_unit_test(budget_is_kept),
+        cmocka_unit_test(least_budget_that_the_error_names_is_enough),
+        cmocka_unit_test(sample_larger_than_the_memory_is_an_error_not_a_hang),
+        cmocka_unit_test(micro_batches_larger_than_the_ring_are_decoded_in_parts),
+        cmocka_unit_test(consumer_that_holds_all_is_told),
+        cmocka_unit_test(consumer_that_holds_the_ring_is_told),
+        cmocka_unit_test(stage_that_limits_is_told),
+        cmocka_unit_test(closing_while_a_slow_disk_reads_does_not_hang),
+        cmocka_unit_test(failing_reads_make_bad_samples),
+        cmocka_unit_test(first_batch_comes_soon),
+    };
+    return cmocka_run_group_tests(tests, make_images, remove_images);
+}

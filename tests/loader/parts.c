@@ -1,0 +1,198 @@
+/*
+ * parts — tests of the loader's pure pieces: the plan of micro-batches and the ring.
+ */
+#include "loader/plan.h"
+#include "loader/ring.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLES = 103, GLOBAL = 24, MICRO = 4 };
+
+static struct plan_options make_options(void)
+{
+    return (struct plan_options){.batching = {.global = GLOBAL, .micro = MICRO, .ranks = 1},
+                                 .samples = SAMPLES};
+}
+
+/* Counts how often each position of the first epochs is delivered by all ranks; returns how many in all. */
+static size_t count_positions(struct plan_options options, uint32_t ranks, uint8_t counts[3][SAMPLES])
+{
+    size_t total = 0;
+    memset(counts, 0, 3 * SAMPLES);
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        struct plan plan;
+        struct plan_micro micro;
+        struct err err;
+        options.batching.rank = rank;
+        options.batching.ranks = ranks;
+        assert_ok(plan_init(&plan, &options, &err), &err);
+        while (plan_next(&plan, &micro)) {
+            uint64_t first, stride;
+            uint32_t items = plan_items(&plan, &micro, &first, &stride);
+            assert_true(items <= MICRO);
+            for (uint32_t i = 0; i < items; i++)
+                counts[micro.epoch][first + i * stride]++;
+            total += items;
+        }
+    }
+    return total;
+}
+
+static void every_position_of_a_kept_tail_is_planned_once(void **state)
+{
+    (void)state;
+    static const uint32_t ranks[] = {1, 2, 3, 4, 6};
+    static uint8_t counts[3][SAMPLES];
+    struct plan_options options = make_options();
+    options.epochs_max = 2;
+    for (size_t i = 0; i < sizeof ranks / sizeof ranks[0]; i++) {
+        assert_int_equal(count_positions(options, ranks[i], counts), 2 * SAMPLES);
+        for (size_t p = 0; p < SAMPLES; p++)
+            assert_true(counts[0][p] == 1 && counts[1][p] == 1 && counts[2][p] == 0);
+    }
+}
+
+static void dropped_tail_is_never_planned(void **state)
+{
+    (void)state;
+    static uint8_t counts[3][SAMPLES];
+    struct plan_options options = make_options();
+    options.epochs_max = 2;
+    options.drop_tail = true;
+    assert_int_equal(count_positions(options, 3, counts), 2 * 96);
+    for (size_t p = 0; p < SAMPLES; p++)
+        assert_int_equal(counts[1][p], p < 96);
+}
+
+static void start_and_limit_cut_exactly(void **state)
+{
+    (void)state;
+    static uint8_t counts[3][SAMPLES];
+    struct plan_options options = make_options();
+    for (uint64_t start = 0; start < SAMPLES; start += 7) {
+        for (uint64_t limit = 1; limit < 150; limit += 11) {
+            options.position = start;
+            options.positions_max = limit;
+            assert_int_equal(count_positions(options, 4, counts), limit);
+            for (uint64_t p = 0; p < SAMPLES; p++) {
+                assert_int_equal(counts[0][p], p >= start && p < start + limit);
+                assert_int_equal(counts[1][p], SAMPLES + p >= start && SAMPLES + p < start + limit);
+            }
+        }
+    }
+}
+
+static void all_ranks_plan_the_same_number_of_steps(void **state)
+{
+    (void)state;
+    struct plan_options options = make_options();
+    options.epochs_max = 1;
+    for (uint32_t rank = 0; rank < 6; rank++) {
+        struct plan plan;
+        struct plan_micro micro;
+        struct err err;
+        uint64_t steps = 0;
+        options.batching.ranks = 6;
+        options.batching.rank = rank;
+        assert_ok(plan_init(&plan, &options, &err), &err);
+        assert_int_equal(plan_steps(&plan), 5);
+        while (plan_next(&plan, &micro))
+            steps += micro.last_of_step;
+        assert_int_equal(steps, 5);
+        assert_int_equal(micro.next_epoch, 1);
+        assert_int_equal(micro.next_position, 0);
+    }
+}
+
+static void impossible_plans_are_refused(void **state)
+{
+    (void)state;
+    struct plan plan;
+    struct err err;
+    struct plan_options options = make_options();
+    options.position = SAMPLES + 1;
+    assert_int_equal(plan_init(&plan, &options, &err), -EINVAL);
+    options = make_options();
+    options.samples = GLOBAL - 1;
+    options.drop_tail = true;
+    assert_int_equal(plan_init(&plan, &options, &err), -EINVAL);
+    options.drop_tail = false;
+    assert_int_equal(plan_init(&plan, &options, &err), 0);
+}
+
+/* Random takes and frees; what is taken never overlaps, keeps its bytes, and sits where its offset says. */
+static void ring_ranges_never_overlap(void **state)
+{
+    (void)state;
+    enum { CAPACITY = 1 << 20, HELD_MAX = 40 };
+    struct held {
+        uint8_t *data;
+        uint64_t bytes, entry;
+        uint8_t mark;
+    } held[HELD_MAX];
+    uint8_t *memory = aligned_alloc(RING_ALIGN_BYTES, CAPACITY);
+    assert_non_null(memory);
+    struct ring ring;
+    assert_int_equal(ring_init(&ring, memory, CAPACITY, HELD_MAX), 0);
+    uint32_t random = 1, count = 0;
+    size_t taken = 0;
+    for (int i = 0; i < (test_is_sanitized() ? 4000 : 20000); i++) {
+        random = random * 1664525u + 1013904223u;
+        uint64_t bytes = (random >> 8) % 90000, offset = random % 100000007u, entry;
+        uint8_t *data = count < HELD_MAX ? ring_take(&ring, bytes, offset, &entry) : NULL;
+        if (data) {
+            assert_true(data >= memory && data + bytes <= memory + CAPACITY);
+            assert_int_equal((uintptr_t)data % RING_ALIGN_BYTES, offset % RING_ALIGN_BYTES);
+            held[count++] = (struct held){data, bytes, entry, (uint8_t)i};
+            memset(data, (uint8_t)i, bytes);
+            taken++;
+            continue;
+        }
+        assert_true(count > 0);                             /* an empty ring has room */
+        uint32_t victim = random % (count < 3 ? count : 3); /* one of the oldest, not always the first */
+        for (uint64_t k = 0; k < held[victim].bytes; k++)
+            assert_int_equal(held[victim].data[k], held[victim].mark);
+        ring_free(&ring, held[victim].entry);
+        memmove(&held[victim], &held[victim + 1], (count - victim - 1) * sizeof held[0]);
+        count--;
+    }
+    assert_true(taken > 1000);
+    ring_deinit(&ring);
+    free(memory);
+}
+
+static void ring_takes_its_whole_capacity_but_not_more(void **state)
+{
+    (void)state;
+    uint8_t *memory = aligned_alloc(RING_ALIGN_BYTES, 8192);
+    assert_non_null(memory);
+    struct ring ring;
+    uint64_t a, b;
+    assert_int_equal(ring_init(&ring, memory, 8192, 4), 0);
+    assert_null(ring_take(&ring, 8193, 0, &a));
+    assert_non_null(ring_take(&ring, 8192, 4096, &a));
+    assert_null(ring_take(&ring, 1, 0, &b));
+    ring_free(&ring, a);
+    assert_true(ring_is_empty(&ring));
+    assert_null(ring_take(&ring, 8192, 1, &a)); /* its place would begin at 1 */
+    assert_non_null(ring_take(&ring, 8191, 1, &a));
+    ring_deinit(&ring);
+    free(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_position_of_a_kept_tail_is_planned_once),
+        cmocka_unit_test(dropped_tail_is_never_planned),
+        cmocka_unit_test(start_and_limit_cut_exactly),
+        cmocka_unit_test(all_ranks_plan_the_same_number_of_steps),
+        cmocka_unit_test(impossible_plans_are_refused),
+        cmocka_unit_test(ring_ranges_never_overlap),
+        cmocka_unit_test(ring_takes_its_whole_capacity_but_not_more),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
