@@ -4,8 +4,9 @@
  *     x -> norm1 -> q, k, v (-> RoPE) -> attention -> proj -> + x     = middle
  *     middle -> norm2 -> fc -> GELU, or SwiGLU of gate and up -> proj -> + middle = out
  *
- * Pre-norm (Radford et al., GPT-2, 2019; Touvron et al., LLaMA, 2023; Dosovitskiy et al., ViT, ICLR 2021). Which of {LayerNorm, RMSNorm} x
- * {learned positions, RoPE} x {multi-head, grouped-query} x {GELU, SwiGLU} x {causal, full} it is, is data: struct block_config.
+ * Pre-norm (Radford et al., GPT-2, 2019; Touvron et al., LLaMA, 2023; Dosovitskiy et al., ViT, ICLR 2021). Which of
+ * {LayerNorm, RMSNorm} x {learned positions, RoPE} x {multi-head, grouped-query} x {GELU, SwiGLU} x {causal, full} it is, is
+ * data: struct block_config.
  *
  *     block_describe(&config, &params, "blocks.0", &offsets, err);      // once a block: its group of parameters
  *     block_plan(&block, &config, &offsets, ops, items, tokens, err);   // once for all equal blocks
@@ -80,7 +81,8 @@ struct block {
 int block_describe(const struct block_config *config, struct params *params, const char *name,
                    struct block_offsets *ret_offsets, struct err *err);
 
-/* For items sequences of so many tokens. saved_bytes and scratch_bytes reach LAYOUT_BYTES_MAX where that is too large. Borrows ops. */
+/* For items sequences of so many tokens. saved_bytes and scratch_bytes reach LAYOUT_BYTES_MAX where that is too large. Borrows
+ * ops. */
 int block_plan(struct block *block, const struct block_config *config, const struct block_offsets *offsets,
                struct ops *ops, uint64_t items, uint64_t tokens, struct err *err);
 

@@ -67,21 +67,22 @@ const struct params *model_params(const struct model *model);
 uint64_t model_rows(const struct model *model);            /* of losses */
 uint64_t model_hidden_elements(const struct model *model); /* of hidden_in and hidden_out, compute type */
 uint64_t model_activation_bytes(const struct model *model, const struct model_stage *stage);
-/* Floating-point operations of a forward and backward pass of one micro-batch through all blocks. */
+/* Floating-point operations of the products in a forward and backward pass of one micro-batch, embedding and head included
+ * (docs/models.md tells what counts). */
 double model_flops(const struct model *model);
 
-/* The parameter that embedding and head share (a tied head), as an index in model_params, or -1. The embedding owns it. A stage with the
- * head alone reads it too, and writes the head's part of its gradient at its place in `gradients`; a stage with the
- * embedding alone adds its own part to what that place holds: the caller puts the head's part there before its backward pass. So the
- * order of the two contributions is the same whatever the stages. */
+/* The parameter that embedding and head share (a tied head), as an index in model_params, or -1. The embedding owns it. A stage
+ * with the head alone reads it too, and writes the head's part of its gradient at its place in `gradients`; a stage with
+ * the embedding alone adds its own part to what that place holds: the caller puts the head's part there before its
+ * backward pass. So the order of the two contributions is the same whatever the stages. */
 int64_t model_tied_param(const struct model *model);
 
 /* Which groups of model_params a stage uses, in the order of its forward pass: *ret_first.. + count. */
 void model_stage_groups(const struct model *model, const struct model_stage *stage, uint64_t *ret_first,
                         uint64_t *ret_count);
 
-/* hidden_in: NULL for a stage that embeds; hidden_out: NULL for one with the head, which fills result instead, and leaves d_logits in
- * the activations where want_gradient. */
+/* hidden_in: NULL for a stage that embeds, else copied; hidden_out: NULL for one with the head, which fills result instead, and
+ * leaves d_logits in the activations where want_gradient. */
 void model_forward(struct model *model, const struct model_stage *stage, const void *weights,
                    void *activations, const struct model_input *input, const void *hidden_in,
                    void *hidden_out, const struct model_result *result, bool want_gradient);

@@ -1,6 +1,6 @@
 /*
- * model_gpt2 — a language model: learned positions, and a head that is the embedding's table once more (Radford et al., "Language
- * models are unsupervised multitask learners", 2019).
+ * model_gpt2 — a language model: learned positions, and a head that is the embedding's table once more (Radford et al.,
+ * "Language models are unsupervised multitask learners", 2019).
  *
  * The table is one logical tensor, owned by the embedding, and its gradient has two contributions in a fixed order: the head's
  * product writes, then the embedding's backward pass adds.

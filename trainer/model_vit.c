@@ -1,6 +1,7 @@
 /*
  * model_vit — a classifier of pictures: patches as tokens, learned positions, the mean of all tokens after the final norm
- * (Dosovitskiy et al., "An image is worth 16x16 words", ICLR 2021; mean pooling as Zhai et al., "Scaling vision transformers", 2022).
+ * (Dosovitskiy et al., "An image is worth 16x16 words", ICLR 2021; the mean instead of a class token as Beyer et al.,
+ * "Better plain ViT baselines for ImageNet-1k", 2022).
  */
 #include "trainer/model_kind.h"
 
