@@ -107,7 +107,8 @@ struct ops_table {
     void (*add)(struct ops *ops, void *out, const void *a, const void *b,
                 uint64_t count); /* out may be a or b */
 
-    /* out[item * tokens + t] = table[ids[item * id_stride + t]] (+ positions[t]; may be NULL). */
+    /* out[item * tokens + t] = table[ids[item * id_stride + t]] (+ positions[t]; may be NULL). Ids are rows of the table: who lets
+     * them in checks them. */
     void (*embed_fwd)(struct ops *ops, void *out, const int32_t *ids, uint64_t id_stride, const void *table,
                       const void *positions, uint64_t items, uint64_t tokens, uint64_t cols);
     /* d_table (vocabulary rows; all are written) and d_positions (may be NULL), master: sums in order of rows, no atomics. */
@@ -137,7 +138,7 @@ struct ops_table {
 
     /* Master type. target += source: one node of the canonical tree. */
     void (*tree_add)(struct ops *ops, void *target, const void *source, uint64_t count);
-    /* In place; compute (may be NULL or equal params) gets the new weights in the compute type. */
+    /* In place; moments below the smallest normal number become 0; compute (may be NULL or equal params) gets the new weights in the compute type. */
     void (*adamw)(struct ops *ops, void *params, void *compute, void *moment1, void *moment2,
                   const void *gradients, uint64_t count, const struct adamw_scalars *scalars);
     /* sums[row] = sum of squares of x[row, ...], in fp64 and a fixed order. sums is host-readable after sync. */

@@ -64,7 +64,7 @@ int ops_cpu_sync(struct ops *ops, struct err *err);
 void ops_cpu_close(struct ops *ops);
 
 /* Queries that a worker handles at once in attention, and the row length of its scores. */
-enum { OPS_CPU_QUERIES_MAX = 80 };
+enum { OPS_CPU_QUERIES_MAX = 80, OPS_CPU_SCORES_ALIGN = 16 };
 
 static inline uint64_t ops_cpu_query_tiles(const struct attn_shape *shape)
 {
@@ -80,7 +80,7 @@ static inline uint64_t ops_cpu_query_rows(const struct attn_shape *shape)
 
 static inline uint64_t ops_cpu_score_stride(const struct attn_shape *shape)
 {
-    return (shape->tokens + 15) / 16 * 16;
+    return (shape->tokens + OPS_CPU_SCORES_ALIGN - 1) / OPS_CPU_SCORES_ALIGN * OPS_CPU_SCORES_ALIGN;
 }
 
 #endif

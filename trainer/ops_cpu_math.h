@@ -56,25 +56,33 @@ IN_KERNEL double exp_f64(double x)
     return exp(x);
 }
 
-/* The natural logarithm of x >= 1 within some 2 units in the last place: 2 atanh((m - 1) / (m + 1)) of the mantissa. */
-static inline double log_from_one(double x)
+/* The natural logarithm of x >= 1 within 2 units in the last place: 2 atanh((m - 1) / (m + 1)) of the mantissa m in
+ * [sqrt(1/2), sqrt(2)). Without branches, so that a loop over it becomes vectors. */
+IN_KERNEL double log_from_one(double x)
 {
-    if (!(x < HUGE_VAL))
-        return x; /* infinity, NaN */
+    const uint64_t one = UINT64_C(0x3ff) << 52;         /* the bits of 1 */
+    const uint64_t half = UINT64_C(0x3fe6a09e667f3bcd); /* the bits of sqrt(1/2) */
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
-    int exponent = (int)(bits >> 52) - 1023;
-    bits = (bits & ((UINT64_C(1) << 52) - 1)) | UINT64_C(1023) << 52;
-    double m;
+    uint64_t exponent = (bits - half) >> 52; /* of 2, x = m 2^exponent */
+    bits -= exponent << 52;
+    double m, exponent_as_double;
     memcpy(&m, &bits, sizeof m);
-    if (m > 1.4142135623730951) {
-        m *= 0.5;
-        exponent++;
-    }
-    double s = (m - 1) / (m + 1), z = s * s, sum = 0;
-    for (int term = 21; term >= 3; term -= 2)
-        sum = (sum + 1.0 / term) * z;
-    return exponent * 0.69314718055994531 + (2 * s + 2 * s * sum);
+    bits = one + (UINT64_C(52) << 52) + exponent; /* 2^52 + exponent */
+    memcpy(&exponent_as_double, &bits, sizeof bits);
+    exponent_as_double -= 4503599627370496.0;
+    double s = (m - 1) / (m + 1), z = s * s, sum = 1.0 / 21;
+    sum = sum * z + 1.0 / 19;
+    sum = sum * z + 1.0 / 17;
+    sum = sum * z + 1.0 / 15;
+    sum = sum * z + 1.0 / 13;
+    sum = sum * z + 1.0 / 11;
+    sum = sum * z + 1.0 / 9;
+    sum = sum * z + 1.0 / 7;
+    sum = sum * z + 1.0 / 5;
+    sum = sum * z + 1.0 / 3;
+    double log = exponent_as_double * 0.69314718055994531 + (2 * s + 2 * s * (sum * z));
+    return x < HUGE_VAL ? log : x; /* infinity, NaN */
 }
 
 #endif

@@ -8,26 +8,29 @@
 #include "trainer/ops_cpu_math.h"
 
 #include <errno.h>
+#include <float.h>
 
 #if REAL_BITS == 32
 typedef float real;
 #define real_exp           exp_f32
 #define real_sqrt          sqrtf
-#define REAL_LOWEST        (-INFINITY)
+#define REAL_MIN           FLT_MIN
 #define blas_multiply_real blas_multiply_f32
 #define OPS_CPU_TABLE      ops_cpu_table_f32
 #elif REAL_BITS == 64
 typedef double real;
 #define real_exp           exp_f64
 #define real_sqrt          sqrt
-#define REAL_LOWEST        (-INFINITY)
+#define REAL_MIN           DBL_MIN
 #define blas_multiply_real blas_multiply_f64
 #define OPS_CPU_TABLE      ops_cpu_table_f64
 #else
 #error "REAL_BITS is 32 or 64"
 #endif
 
-enum { LANES = 16 }; /* partial sums */
+#define REAL_LOWEST (-(real)INFINITY)
+
+enum { LANES = OPS_CPU_SCORES_ALIGN }; /* partial sums */
 
 /* The part of count that tile covers. */
 struct span {
@@ -77,6 +80,18 @@ IN_KERNEL real sum_of(const real *x, uint64_t count)
     return fold_sum(lanes);
 }
 
+IN_KERNEL real dot_of(const real *x, const real *y, uint64_t count)
+{
+    real lanes[LANES] = {0};
+    uint64_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        for (int l = 0; l < LANES; l++)
+            lanes[l] += x[i + (uint64_t)l] * y[i + (uint64_t)l];
+    for (int l = 0; i < count; i++, l++)
+        lanes[l] += x[i] * y[i];
+    return fold_sum(lanes);
+}
+
 /* Does not see NaN. */
 IN_KERNEL real max_of(const real *x, uint64_t count)
 {
@@ -89,10 +104,10 @@ IN_KERNEL real max_of(const real *x, uint64_t count)
             lanes[l] = x[i + (uint64_t)l] > lanes[l] ? x[i + (uint64_t)l] : lanes[l];
     for (int l = 0; i < count; i++, l++)
         lanes[l] = x[i] > lanes[l] ? x[i] : lanes[l];
-    real max = lanes[0];
-    for (int l = 1; l < LANES; l++)
-        max = lanes[l] > max ? lanes[l] : max;
-    return max;
+    for (int width = LANES / 2; width > 0; width /= 2)
+        for (int l = 0; l < width; l++)
+            lanes[l] = lanes[l + width] > lanes[l] ? lanes[l + width] : lanes[l];
+    return lanes[0];
 }
 
 #endif

@@ -208,9 +208,9 @@ static void run_rows(struct ops *ops, struct ops_case_run *run)
     int32_t *ids = ops_case_ids(25, ITEMS * STRIDE, VOCABULARY);
     table->embed_fwd(ops, keep_blank(ops, run, "embed_fwd", COUNT), ids, STRIDE, entries, positions, ITEMS,
                      TOKENS, COLS);
-    table->embed_bwd(ops, keep_blank(ops, run, "embed_bwd", VOCABULARY * COLS),
-                     keep_blank(ops, run, "embed_bwd positions", TOKENS * COLS), x, ids, STRIDE, ITEMS,
-                     TOKENS, COLS, VOCABULARY, false);
+    void *d_table = keep_blank(ops, run, "embed_bwd", VOCABULARY * COLS);
+    void *d_positions = keep_blank(ops, run, "embed_bwd positions", TOKENS * COLS);
+    table->embed_bwd(ops, d_table, d_positions, x, ids, STRIDE, ITEMS, TOKENS, COLS, VOCABULARY, false);
     table->positions_fwd(ops, keep_blank(ops, run, "positions_fwd", COUNT), x, positions, ITEMS, TOKENS,
                          COLS);
     table->positions_bwd(ops, keep_random(ops, run, "positions_bwd", 26, TOKENS * COLS), x, ITEMS, TOKENS,
