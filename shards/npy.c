@@ -126,7 +126,7 @@ static int find_dict(const uint8_t *bytes, size_t count_bytes, const char *path,
 int npy_decode_header(const uint8_t *bytes, size_t count_bytes, uint64_t file_bytes, const char *path,
                       struct npy *ret_npy, struct err *err)
 {
-    uint32_t at, dict_bytes;
+    uint32_t at = 0, dict_bytes = 0;
     int status = find_dict(bytes, count_bytes, path, &at, &dict_bytes, err);
     if (status)
         return status;

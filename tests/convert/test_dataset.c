@@ -670,7 +670,7 @@ static void dataset_json_is_a_wids_list(void **state)
         test_run_output(text, sizeof text,
                         "'%s' -c 'import sys, wids\n"
                         "d = wids.ShardListDataset(sys.argv[1] + \"/dataset.json\", base=sys.argv[1], "
-                        "keep=True)\n"
+                        "keep=True, cache_dir=sys.argv[1] + \"/cache\")\n"
                         "print(len(d), sorted(k for k in d[7] if not k.startswith(\"__\")))' '%s' "
                         "2>/dev/null",
                         python, fixture->target),

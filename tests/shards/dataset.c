@@ -1,0 +1,214 @@
+/*
+ * dataset.json: what is written is read back, and nothing in it is believed unchecked.
+ */
+#include "shards/dataset.h"
+
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "io/whole.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fixture {
+    struct io *io;
+    char folder[TEST_PATH_BYTES_MAX];
+    char path[TEST_PATH_BYTES_MAX];
+};
+
+static int setup(void **state)
+{
+    struct err err;
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    assert_non_null(fixture);
+    assert_ok(io_open("file:", NULL, &fixture->io, &err), &err);
+    test_make_folder(fixture->folder);
+    assert_ok(io_join_path(fixture->folder, DATASET_FILE_NAME, fixture->path, &err), &err);
+    *state = fixture;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+    io_close(fixture->io);
+    test_remove_folder(fixture->folder);
+    free(fixture);
+    return 0;
+}
+
+/* A text borrowed as the mutable one that the struct wants; nobody writes to it. */
+static char *borrow(const char *text)
+{
+    return (char *)(uintptr_t)text;
+}
+
+static void encode(struct str *out)
+{
+    struct err err;
+    struct dataset_shard shards[] = {{.url = borrow("shard-000000.tar"),
+                                      .samples = 5,
+                                      .file_bytes = 10240,
+                                      .xxh3 = 0xfedcba9876543210u,
+                                      .index_crc32c = 0x00c0ffee},
+                                     {.url = borrow("/abs/b.tar"), .samples = 0, .file_bytes = 2048},
+                                     {.url = borrow("http://host/c.tar"),
+                                      .samples = 7,
+                                      .file_bytes = UINT64_C(1) << 40,
+                                      .index_crc32c = 0xffffffff}};
+    char *classes[] = {borrow("a \"quoted\" \xc3\xa9"), borrow("b")};
+    struct dataset dataset = {.shards = shards,
+                              .shards_count = 3,
+                              .samples = 12,
+                              .classes = classes,
+                              .classes_count = 2,
+                              .mean_sample_bytes = 1234,
+                              .fields = {"cls", "npy"},
+                              .fields_count = 2,
+                              .text = {.element = "uint16",
+                                       .tokenizer = "bytes",
+                                       .vocabulary = 257,
+                                       .document_end = 256,
+                                       .tokens = 99,
+                                       .member_tokens = 65537,
+                                       .header_bytes = 128}};
+    static const char options[] = "{\"a\":[1,2.5,null,true],\"b\":{\"c\":\"d\"}}";
+    str_add_text(&dataset.options_json, options);
+    assert_ok(dataset_encode(&dataset, out, &err), &err);
+    str_deinit(&dataset.options_json);
+}
+
+static void what_was_written_is_read_back(void **state)
+{
+    struct fixture *fixture = *state;
+    struct err err;
+    struct str text = {0}, again = {0};
+    struct dataset *dataset;
+    encode(&text);
+    test_write_file(fixture->path, text.data, text.bytes);
+    assert_ok(dataset_open(fixture->io, fixture->folder, &dataset, &err), &err);
+    assert_int_equal(dataset->samples, 12);
+    assert_string_equal(dataset->classes[0], "a \"quoted\" \xc3\xa9");
+    assert_int_equal(dataset->shards[2].first_sample, 5);
+    assert_ok(dataset_encode(dataset, &again, &err), &err);
+    assert_string_equal(text.data, again.data); /* nothing is lost, options included */
+    char path[IO_PATH_BYTES_MAX], wanted[IO_PATH_BYTES_MAX + 32];
+    snprintf(wanted, sizeof wanted, "%s/shard-000000.tar", fixture->folder);
+    assert_ok(dataset_shard_path(dataset, 0, path, &err), &err);
+    assert_string_equal(path, wanted);
+    assert_ok(dataset_shard_path(dataset, 1, path, &err), &err);
+    assert_string_equal(path, "/abs/b.tar");
+    assert_ok(dataset_shard_path(dataset, 2, path, &err), &err);
+    assert_string_equal(path, "http://host/c.tar");
+    dataset_close(dataset);
+    str_deinit(&text);
+    str_deinit(&again);
+}
+
+static void a_sample_is_located_behind_empty_shards(void **state)
+{
+    struct fixture *fixture = *state;
+    struct err err;
+    struct str text = {0};
+    struct dataset *dataset;
+    encode(&text);
+    test_write_file(fixture->path, text.data, text.bytes);
+    assert_ok(dataset_open(fixture->io, fixture->path, &dataset, &err), &err);
+    for (uint64_t sample = 0; sample < 12; sample++) {
+        uint64_t in_shard, shard = dataset_locate(dataset, sample, &in_shard);
+        assert_int_equal(shard, sample < 5 ? 0 : 2);
+        assert_int_equal(in_shard, sample < 5 ? sample : sample - 5);
+    }
+    dataset_close(dataset);
+    str_deinit(&text);
+}
+
+static void the_fingerprint_is_the_documented_hash(void **state)
+{
+    (void)state;
+    struct err err;
+    struct dataset_shard shards[2] = {
+        {.samples = 3, .index_crc32c = 0x01020304, .url = borrow("x"), .xxh3 = 1},
+        {.samples = UINT64_C(1) << 33, .index_crc32c = 0xa0b0c0d0}};
+    uint8_t bytes[24];
+    uint64_t fingerprint;
+    bytes_put_u64(bytes, 3);
+    bytes_put_u32(bytes + 8, 0x01020304);
+    bytes_put_u64(bytes + 12, UINT64_C(1) << 33);
+    bytes_put_u32(bytes + 20, 0xa0b0c0d0);
+    assert_ok(dataset_fingerprint(shards, 2, &fingerprint, &err), &err);
+    assert_true(fingerprint == hash_64(bytes, sizeof bytes));
+}
+
+/* Each text replaced by the other makes the file wrong. */
+static void contradictions_and_missing_keys_are_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char *const changes[][2] = {
+        {"wids-shard-index-v1", "something else"},
+        {"\"shardlist\"", "\"shards\""},
+        {"\"nsamples\":5", "\"nsamples\":6"},
+        {"\"nsamples\":5", "\"nsamples\":-5"},
+        {"\"nsamples\":5", "\"nsamples\":\"5\""},
+        {"\"nsamples\":5", "\"nsamples\":99999999999"},
+        {"\"filesize\":2048", "\"filesze\":2048"},
+        {"fedcba9876543210", "fedcba987654321"},
+        {"fedcba9876543210", "FEDCBA9876543210"},
+        {"00c0ffee", "00c0ffef"},
+        {"00c0ffee", "0xc0ffee"},
+        {"\"url\":\"shard-000000.tar\"", "\"url\":\"\""},
+        {"\"millrace\"", "\"millwheel\""},
+        {"\"version\":1", "\"version\":2"},
+        {"\"samples\":12", "\"samples\":13"},
+        {"\"fields\":[\"cls\"", "\"fields\":[\"\""},
+        {"\"fields\":[\"cls\"", "\"fields\":[7"},
+        {"\"classes\":[", "\"classes\":[1,"},
+        {"\"uint16\"", "\"float\""},
+        {"\"vocabulary\":257", "\"vocabulary\":256"},
+        {"\"vocabulary\":257", "\"vocabulary\":4294967296"},
+        {"\"member_tokens\":65537", "\"member_tokens\":1"},
+        {"\"header_bytes\":128", "\"header\":128"},
+        {"}]", "]"},
+    };
+    struct str text = {0};
+    encode(&text);
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        struct err err = {0};
+        struct dataset *dataset;
+        const char *at = strstr(text.data, changes[i][0]);
+        assert_non_null(at);
+        struct str changed = {0};
+        str_add(&changed, text.data, (size_t)(at - text.data));
+        str_add_text(&changed, changes[i][1]);
+        str_add_text(&changed, at + strlen(changes[i][0]));
+        test_write_file(fixture->path, changed.data, changed.bytes);
+        int status = dataset_open(fixture->io, fixture->path, &dataset, &err);
+        if (status != -EBADMSG)
+            print_error("%s for %s gave %d\n", changes[i][1], changes[i][0], status);
+        assert_int_equal(status, -EBADMSG);
+        assert_string_equal(err.path, fixture->path);
+        str_deinit(&changed);
+    }
+    for (size_t cut = 0; cut + 1 < text.bytes; cut += 11) {
+        struct err err;
+        struct dataset *dataset;
+        test_write_file(fixture->path, text.data, cut);
+        assert_int_equal(dataset_open(fixture->io, fixture->path, &dataset, &err), -EBADMSG);
+    }
+    str_deinit(&text);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(what_was_written_is_read_back),
+        CASE(a_sample_is_located_behind_empty_shards),
+        CASE(the_fingerprint_is_the_documented_hash),
+        CASE(contradictions_and_missing_keys_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
