@@ -1,0 +1,224 @@
+/*
+ * Copy before update: while arrays go on changing and the disk is slow, every checkpoint is that of its own instant.
+ */
+#include "base/clock.h"
+#include "tests/ckpt/fault_io.h"
+#include "tests/ckpt/fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { GROUPS = 7, PARTS = 5, STEPS = 6 };
+
+static struct io *io;
+static char folder[TEST_PATH_BYTES_MAX];
+
+static int set_up(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    test_make_folder(folder);
+    assert_ok(io_open(folder, NULL, &io, &err), &err);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    io_close(io);
+    test_remove_folder(folder);
+    return 0;
+}
+
+/* Arrays of all groups, neighbours in the file, none of them a multiple of anything: 20 MB. */
+static struct arrays make_arrays(void)
+{
+    struct array_spec specs[GROUPS * PARTS];
+    char names[GROUPS * PARTS][32];
+    for (int i = 0; i < GROUPS * PARTS; i++) {
+        static const char *const shapes[PARTS] = {"99991", "313x317", "1009", "77x1013x4", "3"};
+        snprintf(names[i], sizeof names[i], "part%d.group%d", i / GROUPS, i % GROUPS);
+        specs[i] = (struct array_spec){names[i], DTYPE_F32, shapes[i / GROUPS], (uint32_t)(i % GROUPS)};
+    }
+    return arrays_make(specs, GROUPS * PARTS);
+}
+
+/* The update: every word of the group becomes the step's. */
+static void update(struct arrays *arrays, uint32_t group, uint64_t step)
+{
+    for (uint64_t i = 0; i < arrays->count; i++) {
+        const struct ckpt_tensor *tensor = &arrays->tensors[i];
+        if (tensor->group != group)
+            continue;
+        uint32_t *words = tensor->data;
+        for (uint64_t w = 0; w < array_bytes(tensor) / 4; w++)
+            words[w] = (uint32_t)(step << 24 | (w & 0xffffff));
+    }
+}
+
+/* Trains STEPS steps, saving each; returns how many checkpoints are what the arrays were. */
+static int train(struct ckpt_saver *saver, struct arrays *arrays, bool before_update)
+{
+    struct err err = {0};
+    char path[FIXTURE_PATH_BYTES];
+    int equal = 0;
+    for (uint64_t step = 1; step <= STEPS; step++) {
+        for (uint32_t g = 0; g < GROUPS; g++) {
+            if (before_update)
+                ckpt_saver_before_update(saver, g);
+            update(arrays, g, step);
+        }
+        assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
+    }
+    for (uint32_t g = 0; g < GROUPS; g++) { /* the last save too must not see what comes after it */
+        if (before_update)
+            ckpt_saver_before_update(saver, g);
+        update(arrays, g, STEPS + 1);
+    }
+    assert_ok(ckpt_saver_wait(saver, &err), &err);
+    for (uint64_t step = 1; step <= STEPS; step++) {
+        for (uint32_t g = 0; g < GROUPS; g++)
+            update(arrays, g, step);
+        snprintf(path, sizeof path, "%s/step-%08llu", folder, (unsigned long long)step);
+        equal += fixture_step_equals(io, path, arrays);
+    }
+    return equal;
+}
+
+static struct ckpt_saver *open_slow(struct fault_plan *plan, const struct arrays *arrays,
+                                    uint64_t staging_bytes, struct device *device)
+{
+    struct ckpt_saver_options options = {.folder = folder,
+                                         .io = fault_io_open(io, plan),
+                                         .device = device,
+                                         .groups_count = GROUPS,
+                                         .staging_bytes = staging_bytes,
+                                         .run_id = "slow",
+                                         .numerics_id = "any"};
+    struct ckpt_saver *saver = NULL;
+    struct err err = {0};
+    assert_ok(ckpt_saver_open(&options, arrays->tensors, arrays->count, &saver, &err), &err);
+    return saver;
+}
+
+static void a_slow_disk_and_tiny_staging_still_give_each_instant(void **state)
+{
+    (void)state;
+    struct arrays arrays = make_arrays();
+    struct fault_plan plan = {.write_delay_us = 2000};
+    struct ckpt_saver *saver = open_slow(&plan, &arrays, 4 << 20, NULL);
+    assert_int_equal(train(saver, &arrays, true), STEPS);
+    struct ckpt_saver_stats stats = ckpt_saver_stats(saver);
+    assert_int_equal(stats.saves_count, STEPS);
+    assert_true(stats.copied_bytes > 4 << 20); /* the race was there, and waited for staging */
+    assert_true(stats.blocked_ns > 0);
+    ckpt_saver_close(saver);
+    arrays_free(&arrays);
+}
+
+static void ample_staging_gives_each_instant_without_waiting(void **state)
+{
+    (void)state;
+    struct arrays arrays = make_arrays();
+    struct fault_plan plan = {.write_delay_us = 2000};
+    struct ckpt_saver *saver = open_slow(&plan, &arrays, 64 << 20, NULL);
+    assert_int_equal(train(saver, &arrays, true), STEPS);
+    assert_true(ckpt_saver_stats(saver).copied_bytes > 4 << 20);
+    ckpt_saver_close(saver);
+    arrays_free(&arrays);
+}
+
+static void arrays_behind_a_device_give_each_instant(void **state)
+{
+    (void)state;
+    struct arrays arrays = make_arrays();
+    struct fault_plan plan = {.write_delay_us = 1000};
+    struct device *device = NULL;
+    struct err err = {0};
+    assert_ok(device_open("cpu", &device, &err), &err);
+    struct ckpt_saver *saver = open_slow(&plan, &arrays, 8 << 20, device);
+    assert_int_equal(train(saver, &arrays, true), STEPS);
+    ckpt_saver_close(saver);
+    device_close(device);
+    arrays_free(&arrays);
+}
+
+static void without_before_update_the_comparison_fails(void **state)
+{
+    (void)state;
+    if (test_is_sanitized())
+        test_skip("this race is meant; the thread sanitizer would stop at it");
+    struct arrays arrays = make_arrays();
+    struct fault_plan plan = {.write_delay_us = 2000};
+    struct ckpt_saver *saver = open_slow(&plan, &arrays, 4 << 20, NULL);
+    assert_true(train(saver, &arrays, false) < STEPS);
+    ckpt_saver_close(saver);
+    arrays_free(&arrays);
+}
+
+static void a_save_blocks_for_a_fraction_of_what_it_takes(void **state)
+{
+    (void)state;
+    struct arrays arrays = make_arrays();
+    struct fault_plan plan = {.write_delay_us = 5000};
+    struct ckpt_saver *saver = open_slow(&plan, &arrays, 64 << 20, NULL);
+    struct err err = {0};
+    uint64_t begun_ns = clock_now_ns();
+    assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
+    uint64_t save_ns = clock_now_ns() - begun_ns;
+    assert_true(ckpt_saver_busy(saver));
+    uint64_t blocked_ns = ckpt_saver_stats(saver).blocked_ns;
+    assert_true(blocked_ns > 0 && blocked_ns <= save_ns);
+    assert_ok(ckpt_saver_wait(saver, &err), &err);
+    struct ckpt_saver_stats stats = ckpt_saver_stats(saver);
+    assert_true(save_ns * 4 < stats.last_save_ns);
+    assert_true(stats.last_save_ns > 20 * 1000000); /* 20 blocks of 5 ms and more */
+    assert_false(ckpt_saver_busy(saver));
+    ckpt_saver_close(saver);
+    arrays_free(&arrays);
+}
+
+static void groups_that_nothing_is_saved_of_need_no_copy(void **state)
+{
+    (void)state;
+    static const struct array_spec spec = {"a", DTYPE_F32, "1000000", 2};
+    struct arrays arrays = arrays_make(&spec, 1);
+    struct ckpt_saver *saver = fixture_open(io, folder, &arrays);
+    struct err err = {0};
+    assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
+    ckpt_saver_before_update(saver, 0);
+    ckpt_saver_before_update(saver, 1);
+    assert_int_equal(ckpt_saver_stats(saver).copied_bytes, 0);
+    assert_ok(ckpt_saver_wait(saver, &err), &err);
+    ckpt_saver_before_update(saver, 2);
+    assert_true(ckpt_saver_stats(saver).copied_bytes == 0);
+    ckpt_saver_close(saver);
+    arrays_free(&arrays);
+}
+
+static void staging_below_the_least_is_refused(void **state)
+{
+    (void)state;
+    struct arrays arrays = make_arrays();
+    struct ckpt_saver_options options = {
+        .folder = folder, .io = io, .groups_count = GROUPS, .staging_bytes = 3 << 20};
+    struct ckpt_saver *saver = NULL;
+    struct err err = {0};
+    assert_true(ckpt_saver_open(&options, arrays.tensors, arrays.count, &saver, &err) < 0);
+    arrays_free(&arrays);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_slow_disk_and_tiny_staging_still_give_each_instant, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(ample_staging_gives_each_instant_without_waiting, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(arrays_behind_a_device_give_each_instant, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(without_before_update_the_comparison_fails, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_save_blocks_for_a_fraction_of_what_it_takes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(groups_that_nothing_is_saved_of_need_no_copy, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(staging_below_the_least_is_refused, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

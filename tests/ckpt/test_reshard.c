@@ -1,0 +1,314 @@
+/*
+ * Any layout into any layout: saved by several ranks in different boxes, loaded into others.
+ */
+#include "base/philox.h"
+#include "ckpt/box.h"
+#include "ckpt/manifest.h"
+#include "tests/ckpt/fault_io.h"
+#include "tests/ckpt/fixture.h"
+#include "tests/ckpt/thread_comm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct io *io;
+static char folder[TEST_PATH_BYTES_MAX];
+
+static int set_up(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    test_make_folder(folder);
+    assert_ok(io_open(folder, NULL, &io, &err), &err);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    io_close(io);
+    test_remove_folder(folder);
+    return 0;
+}
+
+/* The global arrays; each rank takes boxes of them. */
+static const struct array_spec specs[] = {
+    {"rows", DTYPE_F32, "1001x513", 0},         /* split by rows */
+    {"columns", DTYPE_F32, "300x1777", 0},      /* split along dimension 1 */
+    {"blocks", DTYPE_U16, "64x70x66", 1},       /* split along all three */
+    {"few", DTYPE_F64, "3x7", 1},               /* fewer rows than ranks: some hold nothing */
+    {"shared.large", DTYPE_F32, "1234x333", 0}, /* replicated, its rows spread */
+    {"shared.small", DTYPE_U8, "100", 0},       /* replicated, stored by one */
+    {"shared.empty", DTYPE_U8, "0x5", 0},
+    {"optimizer.step", DTYPE_I64, "-", 0},
+};
+
+enum { SPECS = sizeof specs / sizeof specs[0] };
+
+static uint64_t cut(uint64_t extent, uint64_t part, uint64_t parts)
+{
+    return extent * part / parts;
+}
+
+static void split(struct ckpt_tensor *tensor, uint32_t dimension, uint64_t part, uint64_t parts)
+{
+    tensor->replicated = false;
+    tensor->start[dimension] = cut(tensor->shape[dimension], part, parts);
+    tensor->extent[dimension] = cut(tensor->shape[dimension], part + 1, parts) - tensor->start[dimension];
+}
+
+/* The box of a global array into memory of its own, element by element. */
+static void take_box(struct ckpt_tensor *tensor, const struct ckpt_tensor *global)
+{
+    uint64_t element = dtype_bytes(tensor->dtype), bytes = array_bytes(tensor);
+    char *data = calloc(1, bytes + 1);
+    for (uint64_t i = 0; i < bytes / element; i++) {
+        uint64_t rest = i, index = 0, at[DTYPE_RANK_MAX];
+        for (uint32_t d = tensor->rank; d-- > 0; rest /= tensor->extent[d])
+            at[d] = tensor->start[d] + rest % tensor->extent[d];
+        for (uint32_t d = 0; d < tensor->rank; d++)
+            index = index * tensor->shape[d] + at[d];
+        memcpy(data + i * element, (const char *)global->data + index * element, element);
+    }
+    tensor->data = data;
+}
+
+/* What a rank of a layout with that many ranks holds. */
+static void layout_of(struct ckpt_tensor *tensors, const struct arrays *global, int rank, int ranks)
+{
+    uint64_t r = (uint64_t)rank, n = (uint64_t)ranks;
+    memcpy(tensors, global->tensors, SPECS * sizeof *tensors);
+    split(&tensors[0], 0, r, n);
+    split(&tensors[1], 1, r, n);
+    split(&tensors[2], 2, r % 2, n > 1 ? 2 : 1);
+    if (n > 1) /* halves of the last dimension, each cut along the first */
+        split(&tensors[2], 0, r / 2, r % 2 == 0 ? (n + 1) / 2 : n / 2);
+    split(&tensors[3], 0, r, n);
+    for (int i = 0; i < SPECS; i++)
+        take_box(&tensors[i], &global->tensors[i]);
+}
+
+static void free_layout(struct ckpt_tensor *tensors)
+{
+    for (int i = 0; i < SPECS; i++)
+        free(tensors[i].data);
+}
+
+struct save {
+    const struct arrays *global;
+    uint64_t step;
+    int failing_rank; /* its arrays are wrong; -1: none */
+    int statuses[THREAD_COMM_RANKS_MAX];
+};
+
+static void save_rank(void *context, struct comm *comm)
+{
+    struct save *save = context;
+    struct ckpt_tensor tensors[SPECS];
+    struct io *own = NULL;
+    struct ckpt_saver *saver = NULL;
+    struct err err = {0};
+    layout_of(tensors, save->global, comm->rank, comm->ranks);
+    if (save->failing_rank == comm->rank)
+        tensors[0].start[0] = 999999;
+    assert_ok(io_open(folder, NULL, &own, &err), &err);
+    struct ckpt_saver_options options = {
+        .folder = folder, .io = own, .comm = comm, .groups_count = 2, .run_id = "many", .numerics_id = "any"};
+    int status = ckpt_saver_open(&options, tensors, SPECS, &saver, &err);
+    if (!status)
+        status = ckpt_saver_save(saver, save->step, FIXTURE_STATE, &err);
+    if (!status)
+        status = ckpt_saver_wait(saver, &err);
+    ckpt_saver_close(saver);
+    io_close(own);
+    free_layout(tensors);
+    save->statuses[comm->rank] = status;
+}
+
+/* Loads the layout of each of so many ranks and compares. */
+static void check_layout(const char *path, const struct arrays *global, int ranks)
+{
+    struct err err = {0};
+    struct ckpt_reader *reader;
+    assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
+    for (int r = 0; r < ranks; r++) {
+        struct ckpt_tensor expected[SPECS], loaded[SPECS];
+        layout_of(expected, global, r, ranks);
+        memcpy(loaded, expected, sizeof loaded);
+        for (int i = 0; i < SPECS; i++)
+            loaded[i].data = calloc(1, array_bytes(&loaded[i]) + 1);
+        assert_ok(ckpt_reader_load(reader, loaded, SPECS, NULL, &err), &err);
+        for (int i = 0; i < SPECS; i++)
+            assert_memory_equal(loaded[i].data, expected[i].data, array_bytes(&loaded[i]));
+        free_layout(expected);
+        free_layout(loaded);
+    }
+    ckpt_reader_close(reader);
+}
+
+static void saved_on_any_ranks_loads_on_any_others_with_one_hash(void **state)
+{
+    (void)state;
+    struct arrays global = arrays_make(specs, SPECS);
+    struct ckpt_hashes first, hashes;
+    struct err err = {0};
+    arrays_fill(&global, 5);
+    for (int ranks = 1; ranks <= 5; ranks++) {
+        char path[FIXTURE_PATH_BYTES];
+        struct save save = {.global = &global, .step = (uint64_t)ranks, .failing_rank = -1};
+        thread_comm_run(ranks, save_rank, &save);
+        for (int r = 0; r < ranks; r++)
+            assert_int_equal(save.statuses[r], 0);
+        snprintf(path, sizeof path, "%s/step-%08d", folder, ranks);
+        for (int wanted = 1; wanted <= 8; wanted += wanted < 4 ? 1 : 4)
+            check_layout(path, &global, wanted);
+        assert_int_equal(ckpt_verify(io, path, NULL, NULL, &err), 0);
+        assert_ok(ckpt_hash(io, path, &hashes, &err), &err);
+        if (ranks == 1)
+            first = hashes;
+        assert_memory_equal(&first, &hashes, sizeof hashes);
+    }
+    arrays_free(&global);
+}
+
+static void replicated_arrays_are_stored_once_and_evenly(void **state)
+{
+    (void)state;
+    struct arrays global = arrays_make(specs, SPECS);
+    struct save save = {.global = &global, .step = 4, .failing_rank = -1};
+    char path[FIXTURE_PATH_BYTES];
+    struct ckpt_reader *reader;
+    struct err err = {0};
+    thread_comm_run(4, save_rank, &save);
+    snprintf(path, sizeof path, "%s/step-00000004", folder);
+    assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
+    const struct manifest *manifest = ckpt_reader_manifest(reader);
+    assert_int_equal(manifest->files_count, 4);
+    const struct manifest_tensor *large = manifest_find(manifest, "shared.large");
+    assert_int_equal(large->chunks_count, 4);
+    for (int i = 0; i < 4; i++)
+        assert_true(large->chunks[i].extent[0] == 308 || large->chunks[i].extent[0] == 309);
+    assert_int_equal(manifest_find(manifest, "shared.small")->chunks_count, 1);
+    ckpt_reader_close(reader);
+    arrays_free(&global);
+}
+
+static void a_rank_that_can_not_open_fails_it_on_all(void **state)
+{
+    (void)state;
+    struct arrays global = arrays_make(specs, SPECS);
+    struct save save = {.global = &global, .step = 1, .failing_rank = 2};
+    thread_comm_run(4, save_rank, &save);
+    for (int r = 0; r < 4; r++)
+        assert_int_equal(save.statuses[r], r == 2 ? -EINVAL : -EREMOTEIO);
+    assert_int_equal(fixture_list(io, folder, NULL), 0);
+    arrays_free(&global);
+}
+
+static uint32_t draw(uint64_t round, uint32_t purpose, uint32_t below)
+{
+    return philox(7, round, purpose).word[0] % below;
+}
+
+static void random_boxes_load(void **state)
+{
+    (void)state;
+    struct arrays global = arrays_make(specs, SPECS);
+    struct save save = {.global = &global, .step = 1, .failing_rank = -1};
+    struct ckpt_reader *reader;
+    struct err err = {0};
+    char path[FIXTURE_PATH_BYTES];
+    arrays_fill(&global, 6);
+    thread_comm_run(4, save_rank, &save);
+    snprintf(path, sizeof path, "%s/step-00000001", folder);
+    assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
+    for (uint64_t round = 0; round < 60; round++) {
+        struct ckpt_tensor expected[3], loaded[3];
+        for (uint32_t i = 0; i < 3; i++) { /* one array may be wanted twice, in boxes that overlap */
+            struct ckpt_tensor *tensor = &expected[i];
+            *tensor = global.tensors[draw(round, i, 4)];
+            for (uint32_t d = 0; d < tensor->rank; d++) {
+                tensor->start[d] = draw(round, 100 * i + 10 * d + 3, (uint32_t)tensor->shape[d]);
+                tensor->extent[d] =
+                    draw(round, 100 * i + 10 * d + 4, (uint32_t)(tensor->shape[d] - tensor->start[d]) + 1);
+            }
+            const struct ckpt_tensor *whole = NULL;
+            for (int g = 0; g < SPECS; g++)
+                if (global.tensors[g].name == tensor->name)
+                    whole = &global.tensors[g];
+            take_box(tensor, whole);
+            loaded[i] = *tensor;
+            loaded[i].data = calloc(1, array_bytes(tensor) + 1);
+        }
+        assert_ok(ckpt_reader_load(reader, loaded, 3, NULL, &err), &err);
+        for (int i = 0; i < 3; i++) {
+            assert_memory_equal(loaded[i].data, expected[i].data, array_bytes(&loaded[i]));
+            free(loaded[i].data);
+            free(expected[i].data);
+        }
+    }
+    ckpt_reader_close(reader);
+    arrays_free(&global);
+}
+
+static void only_the_blocks_needed_are_read(void **state)
+{
+    (void)state;
+    static const struct array_spec spec = {"a", DTYPE_U8, "40x1048576", 0};
+    struct arrays arrays = arrays_make(&spec, 1);
+    char path[FIXTURE_PATH_BYTES];
+    struct fault_plan plan = {0};
+    struct ckpt_reader *reader;
+    struct err err = {0};
+    fixture_save_step(io, folder, &arrays, 1, path);
+    assert_ok(ckpt_reader_open(fault_io_open(io, &plan), path, &reader, &err), &err);
+    long before = plan.read_bytes;
+    arrays.tensors[0].start[0] = 11;
+    arrays.tensors[0].extent[0] = 5;
+    assert_ok(ckpt_reader_load(reader, arrays.tensors, 1, NULL, &err), &err);
+    assert_int_equal(plan.read_bytes - before, 6 << 20); /* five rows of 1 MiB that begin within a block */
+    before = plan.read_bytes;
+    arrays.tensors[0].start[0] = 0;
+    arrays.tensors[0].extent[0] = 40;
+    arrays.tensors[0].start[1] = 500000;
+    arrays.tensors[0].extent[1] = 10;
+    assert_ok(ckpt_reader_load(reader, arrays.tensors, 1, NULL, &err), &err);
+    assert_true(plan.read_bytes - before <= 40 << 20);
+    ckpt_reader_close(reader);
+    arrays_free(&arrays);
+}
+
+static void loading_to_a_device_goes_through_its_copies(void **state)
+{
+    (void)state;
+    struct arrays arrays = arrays_odd(), loaded = arrays_like(&arrays);
+    struct device *device = NULL;
+    struct ckpt_reader *reader;
+    struct err err = {0};
+    char path[FIXTURE_PATH_BYTES];
+    arrays_fill(&arrays, 8);
+    fixture_save_step(io, folder, &arrays, 1, path);
+    assert_ok(device_open("cpu", &device, &err), &err);
+    assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
+    assert_ok(ckpt_reader_load(reader, loaded.tensors, loaded.count, device, &err), &err);
+    assert_true(arrays_equal(&arrays, &loaded));
+    ckpt_reader_close(reader);
+    device_close(device);
+    arrays_free(&loaded);
+    arrays_free(&arrays);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(saved_on_any_ranks_loads_on_any_others_with_one_hash, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(replicated_arrays_are_stored_once_and_evenly, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_rank_that_can_not_open_fails_it_on_all, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(random_boxes_load, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(only_the_blocks_needed_are_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(loading_to_a_device_goes_through_its_copies, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

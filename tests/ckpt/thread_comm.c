@@ -1,0 +1,149 @@
+/*
+ * thread_comm — see thread_comm.h.
+ *
+ * Splitting gives the same ranks another meeting place; the first to come makes it.
+ */
+#include "tests/ckpt/thread_comm.h"
+
+#include "tests/support/test.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct meeting {
+    pthread_barrier_t barrier;
+    const void *sent[THREAD_COMM_RANKS_MAX];
+    struct meeting *next; /* of those that were split from this one */
+};
+
+struct thread_comm {
+    struct comm base;
+    struct meeting *meeting;
+};
+
+static struct meeting *make_meeting(int ranks)
+{
+    struct meeting *meeting = calloc(1, sizeof *meeting);
+    pthread_barrier_init(&meeting->barrier, NULL, (unsigned)ranks);
+    return meeting;
+}
+
+static struct comm *make_comm(struct meeting *meeting, int rank, int ranks);
+
+/* What each rank sent, until the second `part`. */
+static const void *const *meet(struct comm *comm, const void *send)
+{
+    struct meeting *meeting = ((struct thread_comm *)comm)->meeting;
+    meeting->sent[comm->rank] = send;
+    pthread_barrier_wait(&meeting->barrier);
+    return meeting->sent;
+}
+
+static void part(struct comm *comm)
+{
+    pthread_barrier_wait(&((struct thread_comm *)comm)->meeting->barrier);
+}
+
+static int finish(struct comm *comm, struct comm_work *work)
+{
+    *work = (struct comm_work){.comm = comm, .done = true};
+    return 0;
+}
+
+static int thread_split(struct comm *comm, int color, int key, struct comm **ret_comm, struct err *err)
+{
+    (void)color;
+    (void)key;
+    (void)err;
+    struct meeting *made = comm->rank == 0 ? make_meeting(comm->ranks) : NULL;
+    struct meeting *meeting = (struct meeting *)(uintptr_t)meet(comm, made)[0];
+    if (comm->rank == 0) {
+        meeting->next = ((struct thread_comm *)comm)->meeting->next;
+        ((struct thread_comm *)comm)->meeting->next = meeting;
+    }
+    *ret_comm = make_comm(meeting, comm->rank, comm->ranks);
+    part(comm);
+    return 0;
+}
+
+static int thread_all_gather(struct comm *comm, const void *send, void *receive, size_t bytes,
+                             const struct comm_options *options, struct comm_work *work, struct err *err)
+{
+    (void)options;
+    (void)err;
+    const void *const *sent = meet(comm, send);
+    for (int r = 0; r < comm->ranks; r++)
+        memcpy((char *)receive + (size_t)r * bytes, sent[r], bytes);
+    part(comm);
+    return finish(comm, work);
+}
+
+static int thread_all_reduce_i64(struct comm *comm, int64_t *values, size_t count, enum comm_i64_op op,
+                                 const struct comm_options *options, struct comm_work *work, struct err *err)
+{
+    (void)options;
+    (void)err;
+    assert_true(op == COMM_SUM && count == 1);
+    const void *const *sent = meet(comm, values);
+    int64_t sum = 0;
+    for (int r = 0; r < comm->ranks; r++)
+        sum += *(const int64_t *)sent[r];
+    part(comm);
+    values[0] = sum;
+    return finish(comm, work);
+}
+
+static void thread_close(struct comm *comm)
+{
+    free(comm);
+}
+
+static const struct comm_ops thread_ops = {
+    .name = "threads",
+    .split = thread_split,
+    .all_gather = thread_all_gather,
+    .all_reduce_i64 = thread_all_reduce_i64,
+    .close = thread_close,
+};
+
+static struct comm *make_comm(struct meeting *meeting, int rank, int ranks)
+{
+    struct thread_comm *comm = calloc(1, sizeof *comm);
+    *comm =
+        (struct thread_comm){.base = {.ops = &thread_ops, .rank = rank, .ranks = ranks}, .meeting = meeting};
+    return &comm->base;
+}
+
+struct start {
+    struct comm *comm;
+    thread_comm_rank *rank;
+    void *context;
+};
+
+static void *run(void *argument)
+{
+    struct start *start = argument;
+    start->rank(start->context, start->comm);
+    comm_close(start->comm);
+    return NULL;
+}
+
+void thread_comm_run(int ranks, thread_comm_rank *rank, void *context)
+{
+    pthread_t threads[THREAD_COMM_RANKS_MAX];
+    struct start starts[THREAD_COMM_RANKS_MAX];
+    struct meeting *world = make_meeting(ranks);
+    for (int r = 0; r < ranks; r++) {
+        starts[r] = (struct start){make_comm(world, r, ranks), rank, context};
+        assert_int_equal(pthread_create(&threads[r], NULL, run, &starts[r]), 0);
+    }
+    for (int r = 0; r < ranks; r++)
+        pthread_join(threads[r], NULL);
+    while (world) {
+        struct meeting *next = world->next;
+        pthread_barrier_destroy(&world->barrier);
+        free(world);
+        world = next;
+    }
+}
