@@ -1,5 +1,5 @@
 /*
- * source_folder — see source.h: files below a folder, grouped into items by key.
+ * source_folder — see source.h: files below a folder. Grouping them is source_group.c.
  *
  * Left out, and said so once a reason: hidden files (silently), files without an extension, names that readers of shards skip,
  * and files directly in the root beside class folders.
@@ -7,7 +7,6 @@
 #include "convert/source.h"
 #include "io/whole.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -289,134 +288,4 @@ int source_list_files(struct io *io, struct source *source, struct err *err)
         qsort_r(source->files, source->files_count, sizeof *source->files, compare_names, source);
     free(listing);
     return status;
-}
-
-static void write_extension(const struct source *source, const struct source_file *file,
-                            char extension[SHARD_EXTENSION_BYTES_MAX])
-{
-    const char *text = source->names.data + file->name_at + file->dot_at + 1;
-    size_t i = 0;
-    for (; text[i] && i + 1 < SHARD_EXTENSION_BYTES_MAX; i++)
-        extension[i] = text[i] == ' ' ? '_' : (char)tolower((unsigned char)text[i]);
-    extension[i] = '\0';
-    if (strcmp(extension, "jpeg") == 0)
-        strcpy(extension, "jpg");
-}
-
-void source_file_extension(const struct source *source, uint64_t file,
-                           char extension[SHARD_EXTENSION_BYTES_MAX])
-{
-    write_extension(source, &source->files[file], extension);
-}
-
-/* The i-th byte of a file's key. */
-static int key_byte(const struct source *source, const struct source_file *file, size_t i)
-{
-    if (i >= file->dot_at)
-        return -1; /* a key sorts before those that it begins */
-    unsigned char byte = (unsigned char)source->names.data[file->name_at + i];
-    return i >= file->base_at && (byte == '.' || byte == ' ') ? '_' : byte;
-}
-
-static int compare_keys(const struct source *source, const struct source_file *left,
-                        const struct source_file *right)
-{
-    for (size_t i = 0;; i++) {
-        int a = key_byte(source, left, i), b = key_byte(source, right, i);
-        if (a != b)
-            return a < b ? -1 : 1;
-        if (a < 0)
-            return 0;
-    }
-}
-
-static int compare_files(const void *a, const void *b, void *context)
-{
-    const struct source *source = context;
-    const struct source_file *left = a, *right = b;
-    char left_extension[SHARD_EXTENSION_BYTES_MAX], right_extension[SHARD_EXTENSION_BYTES_MAX];
-    int order = compare_keys(source, left, right);
-    if (order)
-        return order;
-    write_extension(source, left, left_extension);
-    write_extension(source, right, right_extension);
-    order = strcmp(left_extension, right_extension);
-    return order ? order : compare_names(a, b, context);
-}
-
-static bool is_image(const char *extension)
-{
-    static const char *const images[] = {"jpg", "png",  "webp", "bmp", "gif",
-                                         "tif", "tiff", "ppm",  "pgm", "jp2"};
-    for (size_t i = 0; i < sizeof images / sizeof images[0]; i++)
-        if (strcmp(extension, images[i]) == 0)
-            return true;
-    return false;
-}
-
-/* Two files of one key that can't be fields of one sample: the same extension, or below class folders two pictures, each of
- * which would be a sample of its own elsewhere. */
-static int check_pair(const struct source *source, uint64_t earlier, uint64_t file, struct err *err)
-{
-    char before[SHARD_EXTENSION_BYTES_MAX], extension[SHARD_EXTENSION_BYTES_MAX];
-    source_file_extension(source, earlier, before);
-    source_file_extension(source, file, extension);
-    bool pictures = source->kind == SOURCE_CLASSES && is_image(before) && is_image(extension);
-    if (strcmp(before, extension) != 0 && !pictures)
-        return 0;
-    err_set(err, -EEXIST, "two files have one key: %s", source_file_name(source, earlier));
-    err_at(err, source_file_name(source, file), ERR_NO_OFFSET);
-    err_expected(err, "names that differ apart from their last extension, other dots and spaces being _");
-    err_advise(err, "rename one of them");
-    return -EEXIST;
-}
-
-static int check_extension(const struct source *source, uint64_t file, char seen[][SHARD_EXTENSION_BYTES_MAX],
-                           uint32_t *seen_count, struct err *err)
-{
-    char extension[SHARD_EXTENSION_BYTES_MAX];
-    const char *name = source_file_name(source, file);
-    source_file_extension(source, file, extension);
-    if (strlen(name) - source->files[file].dot_at > SHARD_EXTENSION_BYTES_MAX - 1 ||
-        (source->kind == SOURCE_CLASSES && strcmp(extension, "cls") == 0)) {
-        err_set(err, -EINVAL, "extension of a file can't be a field's name");
-        err_at(err, name, ERR_NO_OFFSET);
-        err_expected(err, "less than %d bytes, and not \"cls\" below class folders",
-                     SHARD_EXTENSION_BYTES_MAX - 1);
-        return -EINVAL;
-    }
-    for (uint32_t i = 0; i < *seen_count; i++)
-        if (strcmp(seen[i], extension) == 0)
-            return 0;
-    if (*seen_count == SHARD_FIELDS_MAX - 1) {
-        err_set(err, -E2BIG, "more than %d different extensions", SHARD_FIELDS_MAX - 1);
-        err_at(err, name, ERR_NO_OFFSET);
-        return -E2BIG;
-    }
-    strcpy(seen[(*seen_count)++], extension);
-    return 0;
-}
-
-int source_group_files(struct source *source, struct err *err)
-{
-    char seen[SHARD_FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX];
-    uint32_t seen_count = 0;
-    if (source->files_count == 0)
-        return 0;
-    qsort_r(source->files, source->files_count, sizeof *source->files, compare_files, source);
-    source->first_files = calloc(source->files_count + 1, sizeof *source->first_files);
-    if (!source->first_files)
-        return err_set(err, -ENOMEM, "out of memory for a list of samples");
-    for (uint64_t file = 0; file < source->files_count; file++) {
-        int status = check_extension(source, file, seen, &seen_count, err);
-        bool begins = file == 0 || compare_keys(source, &source->files[file - 1], &source->files[file]) != 0;
-        if (begins)
-            source->first_files[source->items++] = file;
-        for (uint64_t earlier = source->first_files[source->items - 1]; earlier < file && !status; earlier++)
-            status = check_pair(source, earlier, file, err);
-        if (status)
-            return status;
-    }
-    source->first_files[source->items] = source->files_count;
-    return 0;
 }

@@ -1,166 +1,12 @@
 /*
- * Converting datasets: the same bytes whatever the workers and interruptions, named errors, nothing half-written.
+ * Converting datasets: which samples come out of which files, with which names, in which order, the same bytes whatever the
+ * workers; bad items are named.
  */
-#include "convert/dataset.h"
-
-#include "image/jpeg.h"
-#include "io/whole.h"
-#include "shards/dataset.h"
-#include "shards/verify.h"
-#include "tests/support/test.h"
+#include "tests/convert/dataset_case.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-struct fixture {
-    struct io *io;
-    char folder[TEST_PATH_BYTES_MAX];
-    char source[TEST_PATH_BYTES_MAX + 32], target[TEST_PATH_BYTES_MAX + 32];
-    char log[8192]; /* all lines */
-    struct log sink;
-    struct convert_options options;
-    struct convert_result result;
-    struct err err;
-};
-
-static void note_line(void *context, enum log_level level, const char *line)
-{
-    struct fixture *fixture = context;
-    size_t used = strlen(fixture->log);
-    (void)level;
-    snprintf(fixture->log + used, sizeof fixture->log - used, "%s\n", line);
-}
-
-static int setup(void **state)
-{
-    struct err err;
-    struct fixture *fixture = calloc(1, sizeof *fixture);
-    assert_non_null(fixture);
-    assert_ok(io_open("file:", NULL, &fixture->io, &err), &err);
-    test_make_folder(fixture->folder);
-    snprintf(fixture->source, sizeof fixture->source, "%s/source", fixture->folder);
-    snprintf(fixture->target, sizeof fixture->target, "%s/target", fixture->folder);
-    assert_int_equal(mkdir(fixture->source, 0777), 0);
-    fixture->sink = (struct log){note_line, fixture, LOG_DEBUG};
-    fixture->options = (struct convert_options){.source = fixture->source,
-                                                .target = fixture->target,
-                                                .errors_max = -1,
-                                                .workers = 2,
-                                                .log = &fixture->sink};
-    *state = fixture;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *fixture = *state;
-    io_close(fixture->io);
-    test_remove_folder(fixture->folder);
-    free(fixture);
-    return 0;
-}
-
-static int convert(struct fixture *fixture)
-{
-    return convert_dataset(fixture->io, &fixture->options, &fixture->result, &fixture->err);
-}
-
-#define assert_converts(fixture) assert_ok(convert(fixture), &(fixture)->err)
-
-static void write_source(struct fixture *fixture, const char *relative, const void *data, size_t bytes)
-{
-    char path[2 * TEST_PATH_BYTES_MAX];
-    snprintf(path, sizeof path, "%s/%s", fixture->source, relative);
-    for (char *slash = strchr(path + strlen(fixture->source) + 1, '/'); slash;
-         slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdir(path, 0777);
-        *slash = '/';
-    }
-    test_write_file(path, data, bytes);
-}
-
-/* A small JPEG of one colour that depends on number. */
-static void write_jpeg(struct fixture *fixture, const char *relative, unsigned number)
-{
-    enum { SIDE = 24 };
-    static uint8_t rgb[SIDE * SIDE * 3];
-    struct str out = {0};
-    for (size_t i = 0; i < sizeof rgb; i++)
-        rgb[i] = (uint8_t)(number * 37 + i * (number % 5));
-    assert_ok(jpeg_encode(rgb, SIDE, SIDE, SIDE * 3, 80, &out, &fixture->err), &fixture->err);
-    write_source(fixture, relative, out.data, out.bytes);
-    str_deinit(&out);
-}
-
-/* 3 classes of count pictures each. */
-static void write_classes(struct fixture *fixture, unsigned count)
-{
-    static const char *const names[] = {"b", "a", "c d"};
-    for (unsigned i = 0; i < 3 * count; i++) {
-        char relative[64];
-        snprintf(relative, sizeof relative, "%s/%04u.jpg", names[i % 3], i);
-        write_jpeg(fixture, relative, i);
-    }
-}
-
-static struct dataset *open_dataset(struct fixture *fixture, const char *below)
-{
-    char path[TEST_PATH_BYTES_MAX + 64];
-    struct dataset *dataset;
-    snprintf(path, sizeof path, "%s%s", fixture->target, below);
-    assert_ok(dataset_open(fixture->io, path, &dataset, &fixture->err), &fixture->err);
-    struct verify_result result = {0};
-    assert_ok(verify_dataset(fixture->io, dataset, &(struct verify_options){0}, &result, &fixture->err),
-              &fixture->err);
-    assert_int_equal(result.problems_count, 0);
-    assert_int_equal(result.samples_count, dataset->samples);
-    return dataset;
-}
-
-enum { LISTING_BYTES = 1 << 16 };
-
-/* The members' names, one a line, in order. */
-static const char *list_members(struct fixture *fixture, const char *below)
-{
-    static char text[LISTING_BYTES];
-    assert_int_equal(test_run_output(text, sizeof text,
-                                     "cd '%s%s' && for s in shard-*.tar; do tar tf $s || exit 1; done 2>&1",
-                                     fixture->target, below),
-                     0);
-    return text;
-}
-
-static bool has_line(const char *text, const char *line)
-{
-    size_t bytes = strlen(line);
-    for (const char *at = text; *at; at = strchr(at, '\n') + 1)
-        if (strncmp(at, line, bytes) == 0 && at[bytes] == '\n')
-            return true;
-    return false;
-}
-
-static void assert_nothing_left(struct fixture *fixture)
-{
-    assert_int_equal(test_run("test ! -e '%s'", fixture->target), 0);
-}
-
-/* Every class of the real photos, a few of each, by copies. */
-static void copy_clothing(struct fixture *fixture, unsigned each)
-{
-    char photos[TEST_PATH_BYTES_MAX];
-    test_need_data("clothing/train", photos);
-    assert_int_equal(
-        test_run("cd '%s' && for c in *; do mkdir -p '%s'/$c && ls $c | head -%u | while read f; do cp $c/$f "
-                 "'%s'/$c/; done; done",
-                 photos, fixture->source, each, fixture->source),
-        0);
-}
 
 static void real_photos_keep_their_bytes_and_classes(void **state)
 {
@@ -521,143 +367,6 @@ static void other_kinds_are_refused_with_what_is_accepted(void **state)
     assert_nothing_left(fixture);
 }
 
-static void an_existing_target_is_kept_unless_forced(void **state)
-{
-    struct fixture *fixture = *state;
-    write_classes(fixture, 3);
-    assert_converts(fixture);
-    assert_int_equal(test_run("cp -r '%s' '%s/before'", fixture->target, fixture->folder), 0);
-    assert_int_equal(convert(fixture), -EEXIST);
-    assert_non_null(strstr(fixture->err.advice, "--force"));
-    assert_int_equal(test_run("diff -r '%s' '%s/before'", fixture->target, fixture->folder), 0);
-    assert_int_equal(test_run("echo mine >'%s/notes.md'", fixture->target), 0);
-    fixture->options.force = true;
-    fixture->options.shard_samples = 2;
-    assert_converts(fixture);
-    fixture->options.shard_samples = 0;
-    assert_converts(fixture);
-    assert_int_equal(test_run("rm '%s/notes.md' && diff -r '%s' '%s/before'", fixture->target,
-                              fixture->target, fixture->folder),
-                     0);
-    fixture->options.force = false;
-    assert_int_equal(test_run("rm -r '%s' && mkdir '%s' && touch '%s/notes.md'", fixture->target,
-                              fixture->target, fixture->target),
-                     0);
-    assert_int_equal(convert(fixture), -EEXIST);
-    fixture->options.resume = true;
-    assert_int_equal(convert(fixture), -EEXIST);
-}
-
-/* Runs the conversion in a child that is killed once so many shards stand. */
-static void convert_and_kill(struct fixture *fixture, const char *shard)
-{
-    char path[2 * TEST_PATH_BYTES_MAX];
-    struct io_stat info;
-    fflush(NULL);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        struct io *io;
-        struct err err;
-        if (!io_open("file:", NULL, &io, &err))
-            convert_dataset(io, &fixture->options, &fixture->result, &err);
-        _exit(0);
-    }
-    snprintf(path, sizeof path, "%s/%s", fixture->target, shard);
-    int status, waited = 0;
-    while (fixture->io->ops->stat(fixture->io, path, &info, NULL) && !waited) {
-        usleep(500);
-        waited = waitpid(child, &status, WNOHANG) == child;
-    }
-    if (!waited) {
-        kill(child, SIGKILL);
-        assert_int_equal(waitpid(child, &status, 0), child);
-    }
-}
-
-static void a_killed_conversion_resumes_to_the_same_bytes(void **state)
-{
-    struct fixture *fixture = *state;
-    static const char *const moments[] = {".millrace-convert.jsonl", "train/shard-000000.tar",
-                                          "val/shard-000000.tar", "train/shard-000007.tar",
-                                          "train/dataset.json"};
-    write_classes(fixture, 40);
-    write_source(fixture, "b/broken.jpg", "\xff\xd8\xff\xe0not really", 14);
-    fixture->options.skip_errors = true;
-    fixture->options.shard_samples = 12;
-    fixture->options.splits_count = 2;
-    fixture->options.splits[0] = (struct convert_split){"train", 0.8};
-    fixture->options.splits[1] = (struct convert_split){"val", 0.2};
-    assert_converts(fixture);
-    struct convert_result alone = fixture->result;
-    assert_int_equal(test_run("mv '%s' '%s/alone'", fixture->target, fixture->folder), 0);
-    for (size_t i = 0; i < sizeof moments / sizeof moments[0]; i++) {
-        fixture->options.resume = false;
-        convert_and_kill(fixture, moments[i]);
-        assert_int_equal(test_run("test -e '%s'", fixture->target), 0);
-        fixture->options.resume = true;
-        assert_converts(fixture);
-        assert_int_equal(test_run("diff -r '%s' '%s/alone'", fixture->target, fixture->folder), 0);
-        assert_int_equal(fixture->result.samples_count, alone.samples_count);
-        assert_converts(fixture); /* once more: done already */
-        assert_int_equal(fixture->result.samples_count, alone.samples_count);
-        assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
-    }
-}
-
-/* Stops once so many items are done. */
-struct stopper {
-    atomic_int stop;
-    uint64_t after, calls;
-};
-
-static void stop_after(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done,
-                       uint64_t bytes)
-{
-    struct stopper *stopper = context;
-    assert_true(items_done <= items && bytes_done <= bytes);
-    stopper->calls++;
-    if (items_done >= stopper->after)
-        atomic_store(&stopper->stop, 1);
-}
-
-static void a_stopped_conversion_keeps_whole_shards_and_resumes_only_as_itself(void **state)
-{
-    struct fixture *fixture = *state;
-    struct stopper stopper = {.after = UINT64_MAX};
-    write_classes(fixture, 30);
-    assert_converts(fixture);
-    assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
-    fixture->options.stop = &stopper.stop;
-    fixture->options.progress = stop_after;
-    fixture->options.progress_context = &stopper;
-    atomic_store(&stopper.stop, 1);
-    assert_int_equal(convert(fixture), -EINTR);
-    assert_nothing_left(fixture);
-    /* A broken item in the middle of the order ends it after some shards. */
-    atomic_store(&stopper.stop, 0);
-    fixture->options.shard_samples = 5;
-    fixture->options.keep_order = true;
-    write_source(fixture, "b/0045.jpg", "broken", 6);
-    assert_int_equal(convert(fixture), -EBADMSG);
-    assert_int_equal(test_run("cd '%s' && ls | grep -c '^shard' >/dev/null && test ! -e dataset.json && "
-                              "test -z \"$(ls -A | grep '^.tmp-')\"",
-                              fixture->target),
-                     0);
-    assert_int_equal(convert(fixture), -EEXIST);
-    assert_non_null(strstr(fixture->err.advice, "--resume"));
-    fixture->options.resume = true;
-    fixture->options.shard_samples = 6;
-    assert_int_equal(convert(fixture), -ESTALE);
-    fixture->options.shard_samples = 5;
-    fixture->options.skip_errors = true;
-    assert_converts(fixture);
-    assert_int_equal(fixture->result.samples_count, 89);
-    assert_true(stopper.calls > 0);
-    struct dataset *dataset = open_dataset(fixture, "");
-    dataset_close(dataset);
-}
-
 static void dataset_json_is_a_wids_list(void **state)
 {
     struct fixture *fixture = *state;
@@ -678,8 +387,6 @@ static void dataset_json_is_a_wids_list(void **state)
     assert_string_equal(text, "12 ['.cls', '.jpg']\n");
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -699,9 +406,6 @@ int main(void)
         CASE(text_at_the_edges_of_members_has_the_right_members),
         CASE(text_is_split_into_contiguous_parts),
         CASE(other_kinds_are_refused_with_what_is_accepted),
-        CASE(an_existing_target_is_kept_unless_forced),
-        CASE(a_killed_conversion_resumes_to_the_same_bytes),
-        CASE(a_stopped_conversion_keeps_whole_shards_and_resumes_only_as_itself),
         CASE(dataset_json_is_a_wids_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

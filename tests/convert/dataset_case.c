@@ -1,0 +1,141 @@
+/*
+ * dataset_case — see dataset_case.h.
+ */
+#include "tests/convert/dataset_case.h"
+
+#include "image/jpeg.h"
+#include "shards/verify.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static void note_line(void *context, enum log_level level, const char *line)
+{
+    struct fixture *fixture = context;
+    size_t used = strlen(fixture->log);
+    (void)level;
+    snprintf(fixture->log + used, sizeof fixture->log - used, "%s\n", line);
+}
+
+int setup(void **state)
+{
+    struct err err;
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    assert_non_null(fixture);
+    assert_ok(io_open("file:", NULL, &fixture->io, &err), &err);
+    test_make_folder(fixture->folder);
+    snprintf(fixture->source, sizeof fixture->source, "%s/source", fixture->folder);
+    snprintf(fixture->target, sizeof fixture->target, "%s/target", fixture->folder);
+    assert_int_equal(mkdir(fixture->source, 0777), 0);
+    fixture->sink = (struct log){note_line, fixture, LOG_DEBUG};
+    fixture->options = (struct convert_options){.source = fixture->source,
+                                                .target = fixture->target,
+                                                .errors_max = -1,
+                                                .workers = 2,
+                                                .log = &fixture->sink};
+    *state = fixture;
+    return 0;
+}
+
+int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+    io_close(fixture->io);
+    test_remove_folder(fixture->folder);
+    free(fixture);
+    return 0;
+}
+
+int convert(struct fixture *fixture)
+{
+    return convert_dataset(fixture->io, &fixture->options, &fixture->result, &fixture->err);
+}
+
+void write_source(struct fixture *fixture, const char *relative, const void *data, size_t bytes)
+{
+    char path[2 * TEST_PATH_BYTES_MAX];
+    snprintf(path, sizeof path, "%s/%s", fixture->source, relative);
+    for (char *slash = strchr(path + strlen(fixture->source) + 1, '/'); slash;
+         slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0777);
+        *slash = '/';
+    }
+    test_write_file(path, data, bytes);
+}
+
+/* A small JPEG of one colour that depends on number. */
+void write_jpeg(struct fixture *fixture, const char *relative, unsigned number)
+{
+    enum { SIDE = 24 };
+    static uint8_t rgb[SIDE * SIDE * 3];
+    struct str out = {0};
+    for (size_t i = 0; i < sizeof rgb; i++)
+        rgb[i] = (uint8_t)(number * 37 + i * (number % 5));
+    assert_ok(jpeg_encode(rgb, SIDE, SIDE, SIDE * 3, 80, &out, &fixture->err), &fixture->err);
+    write_source(fixture, relative, out.data, out.bytes);
+    str_deinit(&out);
+}
+
+/* 3 classes of count pictures each. */
+void write_classes(struct fixture *fixture, unsigned count)
+{
+    static const char *const names[] = {"b", "a", "c d"};
+    for (unsigned i = 0; i < 3 * count; i++) {
+        char relative[64];
+        snprintf(relative, sizeof relative, "%s/%04u.jpg", names[i % 3], i);
+        write_jpeg(fixture, relative, i);
+    }
+}
+
+struct dataset *open_dataset(struct fixture *fixture, const char *below)
+{
+    char path[TEST_PATH_BYTES_MAX + 64];
+    struct dataset *dataset;
+    snprintf(path, sizeof path, "%s%s", fixture->target, below);
+    assert_ok(dataset_open(fixture->io, path, &dataset, &fixture->err), &fixture->err);
+    struct verify_result result = {0};
+    assert_ok(verify_dataset(fixture->io, dataset, &(struct verify_options){0}, &result, &fixture->err),
+              &fixture->err);
+    assert_int_equal(result.problems_count, 0);
+    assert_int_equal(result.samples_count, dataset->samples);
+    return dataset;
+}
+
+/* The members' names, one a line, in order. */
+const char *list_members(struct fixture *fixture, const char *below)
+{
+    static char text[LISTING_BYTES];
+    assert_int_equal(test_run_output(text, sizeof text,
+                                     "cd '%s%s' && for s in shard-*.tar; do tar tf $s || exit 1; done 2>&1",
+                                     fixture->target, below),
+                     0);
+    return text;
+}
+
+bool has_line(const char *text, const char *line)
+{
+    size_t bytes = strlen(line);
+    for (const char *at = text; *at; at = strchr(at, '\n') + 1)
+        if (strncmp(at, line, bytes) == 0 && at[bytes] == '\n')
+            return true;
+    return false;
+}
+
+void assert_nothing_left(struct fixture *fixture)
+{
+    assert_int_equal(test_run("test ! -e '%s'", fixture->target), 0);
+}
+
+/* Every class of the real photos, a few of each, by copies. */
+void copy_clothing(struct fixture *fixture, unsigned each)
+{
+    char photos[TEST_PATH_BYTES_MAX];
+    test_need_data("clothing/train", photos);
+    assert_int_equal(
+        test_run("cd '%s' && for c in *; do mkdir -p '%s'/$c && ls $c | head -%u | while read f; do cp $c/$f "
+                 "'%s'/$c/; done; done",
+                 photos, fixture->source, each, fixture->source),
+        0);
+}
