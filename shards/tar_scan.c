@@ -79,7 +79,7 @@ static int parse_number(const uint8_t *field, size_t bytes, uint64_t *ret_value)
         at++;
     for (; at < bytes && field[at] >= '0' && field[at] <= '7'; at++)
         value = value << 3 | (uint64_t)(field[at] - '0'); /* 12 digits at most: 36 bits */
-    for (; at < bytes && field[at] != '\0'; at++) /* what stands behind a NUL is nobody's */
+    for (; at < bytes && field[at] != '\0'; at++)         /* what stands behind a NUL is nobody's */
         if (field[at] != ' ')
             return -EBADMSG;
     *ret_value = value;
