@@ -3,8 +3,8 @@
  *
  *     budget = fixed (workers' scratch, lists) + slots * (batch buffer + its lists) + ring
  *
- * As many slots as the budget feeds, each with its share of read-ahead; two slots at least. More ring than the slots can use
- * is not taken.
+ * As many slots as the budget feeds, each with its share of read-ahead; two slots at least. More ring than the slots
+ * can use is not taken.
  */
 #include "loader/state.h"
 

@@ -1,8 +1,8 @@
 /*
  * decode_stage — the workers: verify what was read, and lay it out in the batch.
  *
- * They take items, not micro-batches, oldest first, so that all of them work on the batch that the consumer waits for. What an
- * item writes is its own, hence the same whoever does it.
+ * They take items, not micro-batches, oldest first, so that all of them work on the batch that the consumer waits
+ * for. What an item writes is its own, hence the same whoever does it.
  */
 #include "loader/state.h"
 

@@ -11,13 +11,14 @@
  *     }
  *     loader_close(loader);
  *
- * How it works: the order is known, so a reader thread plans ahead: for each coming micro-batch that this rank owns it looks up
- * the samples, turns them into ranges, merges near ones and submits them to the I/O engine, deep; workers verify, decode and
- * lay out what has arrived straight into the batch's buffer; the consumer takes batches in order. Everything
- * that is read or decoded ahead lives in rings that are sized once, by memory_bytes; nothing is allocated afterwards.
+ * How it works: the order is known, so a reader thread plans ahead: for each coming micro-batch that this rank owns
+ * it looks up the samples, turns them into ranges, merges near ones and submits them to the I/O engine, deep; workers
+ * verify, decode and lay out what has arrived straight into the batch's buffer; the consumer takes batches in order.
+ * Everything that is read or decoded ahead lives in rings that are sized once, by memory_bytes; nothing is allocated
+ * afterwards.
  *
- * Two views of a dataset: **members** (a sample is the members of one key) and **windows** of text (a sample is block + 1
- * tokens of a token member, stride block).
+ * Two views of a dataset: **members** (a sample is the members of one key) and **windows** of text (a sample is block
+ * + 1 tokens of a token member, stride block).
  *
  * Threads: the calls below come from one thread, the consumer's. The library prints nothing and handles no signals.
  */
@@ -45,8 +46,10 @@ enum loader_decode {
 };
 
 enum loader_bad_policy {
-    LOADER_BAD_STOP,       /* the first bad sample is an error */
-    LOADER_BAD_SUBSTITUTE, /* a deterministic other sample takes its place; it is logged, counted, listed */
+    LOADER_BAD_STOP, /* the first bad sample is an error */
+    /* A deterministic other sample takes its place (docs/order.md), augmented as itself; it is logged, counted,
+     * listed. */
+    LOADER_BAD_SUBSTITUTE,
 };
 
 /* Immutable after open; texts are copied. */
@@ -58,13 +61,14 @@ struct loader_options {
     /* The order; zeros are resolved (see order_params_resolve). samples is filled in. */
     enum order_kind order;
     uint64_t seed, lanes, window, run;
-    uint32_t epoch;              /* the first */
-    uint64_t position;           /* within it: resume by giving what the cursor says */
+    uint32_t epoch;    /* the first */
+    uint64_t position; /* within it, what the cursor says; in the middle of a step, its rest is delivered */
     uint64_t once, order_digest; /* the digests so far, from the cursor */
-    uint64_t positions_max;      /* stop after so many global positions; 0: no limit */
-    uint64_t epochs_max;         /* stop after so many epochs; 0: never */
-    bool
-        drop_tail; /* training: a step that the epoch's end would cut short is left out; else micro-batch j has the items below N */
+    uint64_t positions_max;      /* stop after so many global positions, of all ranks; 0: no limit */
+    uint64_t epochs_max;         /* stop at the end of so many epochs, the first included; 0: never */
+    /* Training: a step that the epoch's end would cut short is left out. Else the last step's micro-batches have the
+     * items whose position is below N. */
+    bool drop_tail;
 
     struct batching batching;
 
@@ -83,14 +87,20 @@ struct loader_options {
     double bad_fraction_max; /* of the samples delivered so far (and at least one): more end the run */
     bool verify;             /* CRCs of what was read; on by default */
 
-    unsigned workers;       /* decoding threads; 0: one a CPU */
-    uint64_t memory_bytes;  /* for batch buffers, read-ahead and scratch together */
-    unsigned batches_ahead; /* at most so many micro-batches in the making; 0: as memory allows, 64 at most */
-    const struct log *log;
+    unsigned workers; /* decoding threads; 0: one a CPU */
+    /* For batch buffers, read-ahead, lists and scratch together; 0: 1 GiB. Beside it: the indexes of open shards, and
+     * the bytes of a substitute until its batch is released. */
+    uint64_t memory_bytes;
+    unsigned batches_ahead; /* micro-batches in the making, 2 to 64; 0: as memory allows */
+    const struct log *log;  /* one line a bad sample, from the consumer's thread */
 };
 
+/* Shuffled bytes, in micro-batches of 32 of 256; bad samples substituted, up to 1 %; 1 GiB; images 224 x 224, centre
+ * crop. */
 struct loader_options loader_options_default(void);
 
+/* -EINVAL with advice: options that contradict each other or the dataset, too little memory. Otherwise what opening
+ * the dataset gives. Text is counted here, which opens every shard once; other shards are opened when first needed. */
 int loader_open(const struct loader_options *options, struct loader **ret_loader, struct err *err);
 /* Cancels what is under way, joins all threads. Batches not released become invalid. NULL is fine. */
 void loader_close(struct loader *loader);
@@ -129,17 +139,20 @@ struct batch_item {
 /* Belongs to the consumer until it is released; immutable for it. */
 struct batch {
     uint32_t epoch;
-    uint64_t step;        /* within the epoch */
-    uint64_t micro;       /* j, of the step's M */
-    bool last_of_step;    /* the last micro-batch that this rank owns of this step */
-    uint32_t items_count; /* b, fewer only at the end of an epoch whose tail is kept; 0 is possible there */
+    uint64_t step;     /* within the epoch */
+    uint64_t micro;    /* j, of the step's M */
+    bool last_of_step; /* the last micro-batch that this rank owns of this step */
+    /* b; fewer, even 0, where the kept tail of an epoch, the start or positions_max cuts the step. */
+    uint32_t items_count;
     const struct batch_item *items;
     struct batch_field fields[BATCH_FIELDS_MAX];
     uint32_t fields_count;
 };
 
-/* LOADER_BATCH: *ret_batch is the next micro-batch; blocks until it is ready. LOADER_END: nothing is left. Else -errno: a bad
- * sample under LOADER_BAD_STOP, too many of them, I/O; the loader then only closes. */
+/* LOADER_BATCH: *ret_batch is the next micro-batch; blocks until it is ready. LOADER_END: nothing is left. Else
+ * -errno: a bad sample under LOADER_BAD_STOP, too many of them, I/O, a sample that does not fit the memory; the
+ * loader then only closes. Batches before the bad one are delivered first. -ENOBUFS while the caller holds all the
+ * memory there is: release a batch and try again, if the loader's slots were what lacked. */
 enum { LOADER_END = 0, LOADER_BATCH = 1 };
 int loader_next(struct loader *loader, const struct batch **ret_batch, struct err *err);
 /* True where loader_next would not block. */
@@ -147,8 +160,8 @@ bool loader_ready(struct loader *loader);
 /* Gives the batch's memory back. In the order that they came. */
 void loader_release(struct loader *loader, const struct batch *batch);
 
-/* The cursor after everything up to and including the last *step* whose micro-batches were all taken by loader_next: what a
- * checkpoint stores. The digests cover the items of this rank's micro-batches; sums over ranks give the whole. */
+/* The cursor after everything up to and including the last *step* whose micro-batches were all taken by loader_next:
+ * what a checkpoint stores. The digests cover the items of this rank's micro-batches; sums over ranks give the whole. */
 struct cursor loader_cursor(const struct loader *loader);
 
 /* What the order was resolved to, and the size of things. */

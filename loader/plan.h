@@ -1,8 +1,9 @@
 /*
  * plan — the micro-batches of one rank, in order, over the epochs: pure arithmetic.
  *
- * A step covers the positions [begin, end): all of its global batch, fewer where the epoch ends (and its tail is kept), where
- * the run starts in the middle of a step or where positions_max cuts one. Every rank sees the same steps.
+ * A step covers the positions [begin, end): all of its global batch, fewer where the epoch ends (and its tail is
+ * kept), where the run starts in the middle of a step or where positions_max cuts one. Every rank sees the same
+ * steps.
  */
 #ifndef MILLRACE_LOADER_PLAN_H
 #define MILLRACE_LOADER_PLAN_H

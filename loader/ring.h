@@ -4,10 +4,10 @@
  *        head (oldest taken)                tail (next to take)
  *     ...|=====|=======|--free--|=====|=====|......
  *
- * Ranges are taken in the order that micro-batches need them and may be given back in any order; memory becomes free again in
- * the order it was taken. A range is contiguous and starts at an address that is congruent to its offset in the file modulo
- * RING_ALIGN_BYTES, so that an engine that reads around the page cache can move whole pages straight into place.
- * Guarded by its owner's lock.
+ * Ranges are taken in the order that micro-batches need them and may be given back in any order; memory becomes free
+ * again in the order it was taken. A range is contiguous and starts at an address that is congruent to its offset in
+ * the file modulo RING_ALIGN_BYTES, so that an engine that reads around the page cache can move whole pages straight
+ * into place. Guarded by its owner's lock.
  */
 #ifndef MILLRACE_LOADER_RING_H
 #define MILLRACE_LOADER_RING_H

@@ -3,11 +3,14 @@
  *
  *     plan -> [reader] slot: items, pieces, chunks -> io queue -> ready items -> [workers] -> batch -> consumer
  *
- * A slot is a micro-batch in the making, and then the batch that the consumer holds. Slots are used in turn: micro-batch number n
- * of this loader lives in slot n mod slots_count. A chunk is one read: neighbouring pieces of a slot in one range of the ring.
+ * A slot is a micro-batch in the making, and then the batch that the consumer holds. Slots are used in turn:
+ * micro-batch number n of this loader lives in slot n mod slots_count. A chunk is one read: neighbouring pieces of a
+ * slot in one range of the ring.
  *
- * Who may touch a slot:   reader: from when it is free until its items are ready      worker: an item, from when it is taken
- * from the ready items until it is finished      consumer: from delivery to release. Hand-overs happen under `mutex`.
+ * Who may touch a slot; hand-overs happen under `mutex`:
+ *     reader       from when the slot is free until an item has all its bytes
+ *     worker       an item, from when it is taken from the ready items until it is finished
+ *     consumer     from delivery to release
  *
  * Locks: `mutex` guards what is marked G below. The shard cache's own mutex is never held together with it.
  */
@@ -191,6 +194,11 @@ void slot_note_bad(struct load_slot *slot, uint32_t item, const struct err *why)
 /* With mutex: the item ends the run, unless one before it does. */
 void slot_fail(struct load_slot *slot, uint32_t item, const struct err *why);
 
+/* read_plan.c: looks up the slot's items, whose positions are first, first + stride, ..., and lays out its reads. Bad
+ * samples are noted; a failure that is ours (memory, files) is returned. */
+int read_plan_slot(struct loader *loader, struct load_slot *slot, uint64_t first, uint64_t stride,
+                   struct err *err);
+
 /* read_stage.c, decode_stage.c: the threads' mains. */
 void *read_stage_main(void *loader);
 void *decode_stage_main(void *worker);
@@ -201,7 +209,8 @@ void slot_set_ready(struct loader *loader, struct load_slot *slot);
 /* With mutex: wakes the reader if it waits for room. */
 void read_stage_wake(struct loader *loader);
 
-/* item.c: one sample's bytes into its place of the batch. pieces have their data. -EBADMSG and the like: the sample is bad. */
+/* item.c: one sample's bytes into its place of the batch. pieces have their data. -EBADMSG and the like: the sample
+ * is bad. */
 int item_decode(struct load_worker *worker, struct load_slot *slot, uint32_t item, const struct shard *shard,
                 struct sample_ref ref, const struct view_piece *pieces, uint32_t count, struct err *err);
 /* substitute.c: finds and decodes another sample in the place of a bad one. */

@@ -1,8 +1,9 @@
 /*
  * stats — what was done, and which stage the others waited for.
  *
- * While loader_next blocks, the time until the batch's last bytes came counts for reading and the rest for decoding. While
- * every micro-batch that fits the memory is decoded and none was given back, the whole loader waits for the consumer.
+ * While loader_next blocks, the time until the batch's last bytes came counts for reading and the rest for decoding.
+ * While every micro-batch that fits the memory is decoded and none was given back, the whole loader waits for the
+ * consumer.
  */
 #include "loader/state.h"
 

@@ -14,139 +14,13 @@
 
 static const char label_extension[] = "cls";
 
-/* The windows of one shard: all but its last member have windows_each, or the table has a running count. */
-struct shard_windows {
-    uint64_t first; /* number of its first window in the dataset */
-    uint64_t windows_each;
-    uint64_t *ends; /* [members] windows up to and including each; NULL where windows_each says it */
-};
-
 struct view {
     const struct dataset *dataset;
-    struct shard_cache *cache;
     enum loader_decode decode;
     bool verify;
     char field[SHARD_EXTENSION_BYTES_MAX];
-    uint64_t block, token_bytes;
-    uint64_t samples;
-    struct shard_windows *shards; /* LOADER_TOKENS */
+    struct windows *windows; /* LOADER_TOKENS */
 };
-
-/* ---- Windows of text. ---- */
-
-static int bad_member(const struct shard *shard, const struct shard_field *field,
-                      const struct dataset *dataset, struct err *err)
-{
-    err_set(err, -EBADMSG, "a token member has not the size that dataset.json says");
-    err_at(err, shard->path, (int64_t)field->data_offset);
-    err_expected(err, "%" PRIu32 " bytes and whole tokens of %s", dataset->text.header_bytes,
-                 dataset->text.element);
-    err_found(err, "%" PRIu64 " bytes", field->size_bytes);
-    err_advise(err, "convert the text again");
-    return -EBADMSG;
-}
-
-static int count_member(const struct view *view, const struct shard *shard, int field_number, uint64_t member,
-                        uint64_t *ret_windows, struct err *err)
-{
-    struct shard_field field = {0};
-    if (field_number >= 0)
-        shard_index_field(shard->index, member, (uint32_t)field_number, &field);
-    uint64_t header = view->dataset->text.header_bytes;
-    if (!field.present || field.size_bytes < header || (field.size_bytes - header) % view->token_bytes != 0)
-        return bad_member(shard, &field, view->dataset, err);
-    uint64_t tokens = (field.size_bytes - header) / view->token_bytes;
-    *ret_windows = tokens ? (tokens - 1) / view->block : 0;
-    return 0;
-}
-
-/* Fills in the shard's windows; *total grows by them. */
-static int count_shard(const struct view *view, const struct shard *shard, struct shard_windows *windows,
-                       uint64_t *total, struct err *err)
-{
-    uint64_t members = shard_index_samples(shard->index), sum = 0;
-    int field_number = shard_index_find(shard->index, view->field);
-    bool is_regular = true;
-    windows->first = *total;
-    windows->ends = calloc(members ? members : 1, sizeof *windows->ends);
-    if (!windows->ends)
-        return err_set(err, -ENOMEM, "out of memory for a table of %" PRIu64 " members", members);
-    for (uint64_t m = 0; m < members; m++) {
-        uint64_t count = 0;
-        int status = count_member(view, shard, field_number, m, &count, err);
-        if (status)
-            return status;
-        if (m == 0)
-            windows->windows_each = count;
-        is_regular = is_regular &&
-                     (count == windows->windows_each || (m == members - 1 && count < windows->windows_each));
-        sum += count;
-        windows->ends[m] = sum;
-    }
-    if (is_regular) {
-        free(windows->ends);
-        windows->ends = NULL;
-    }
-    *total += sum;
-    return 0;
-}
-
-static int count_windows(struct view *view, struct err *err)
-{
-    uint64_t shards = view->dataset->shards_count;
-    view->shards = calloc(shards + 1, sizeof view->shards[0]);
-    if (!view->shards)
-        return err_set(err, -ENOMEM, "out of memory for a table of %" PRIu64 " shards", shards);
-    for (uint64_t i = 0; i < shards; i++) {
-        struct shard *shard;
-        int status = shard_cache_get(view->cache, i, &shard, err);
-        if (status)
-            return status;
-        status = count_shard(view, shard, &view->shards[i], &view->samples, err);
-        shard_cache_put(view->cache, i);
-        if (status)
-            return status;
-    }
-    view->shards[shards].first = view->samples;
-    if (view->samples == 0) {
-        err_set(err, -EINVAL, "no member of the dataset holds a whole block of tokens");
-        err_at(err, view->dataset->path, ERR_NO_OFFSET);
-        err_expected(err, "blocks of less than %" PRIu64 " tokens", view->dataset->text.member_tokens);
-        err_found(err, "%" PRIu64, view->block);
-        err_advise(err, "choose a shorter block");
-        return -EINVAL;
-    }
-    return 0;
-}
-
-static struct view_place locate_window(const struct view *view, uint64_t sample)
-{
-    uint64_t low = 0,
-             high = view->dataset->shards_count; /* the last shard whose first window is not beyond it */
-    while (high - low > 1) {
-        uint64_t middle = low + (high - low) / 2;
-        if (view->shards[middle].first <= sample)
-            low = middle;
-        else
-            high = middle;
-    }
-    const struct shard_windows *windows = &view->shards[low];
-    uint64_t rest = sample - windows->first;
-    if (!windows->ends)
-        return (struct view_place){.shard = low,
-                                   .member = rest / windows->windows_each,
-                                   .window = (int64_t)(rest % windows->windows_each)};
-    uint64_t below = 0, above = view->dataset->shards[low].samples; /* the first member that ends beyond it */
-    while (below < above) {
-        uint64_t middle = below + (above - below) / 2;
-        if (windows->ends[middle] <= rest)
-            below = middle + 1;
-        else
-            above = middle;
-    }
-    uint64_t before = below ? windows->ends[below - 1] : 0;
-    return (struct view_place){.shard = low, .member = below, .window = (int64_t)(rest - before)};
-}
 
 /* ---- Life cycle. ---- */
 
@@ -175,45 +49,20 @@ static int choose_field(struct view *view, const char *field, struct err *err)
     return wrong_field(view->dataset, field, err);
 }
 
-static int init_tokens(struct view *view, uint32_t block, struct err *err)
-{
-    const struct dataset_text *text = &view->dataset->text;
-    if (block < 1)
-        return err_set(err, -EINVAL, "a block of text has at least one token");
-    view->block = block;
-    view->token_bytes = strcmp(text->element, "uint16") == 0   ? 2
-                        : strcmp(text->element, "uint32") == 0 ? 4
-                                                               : 0;
-    if (!view->token_bytes) {
-        err_set(err, -EINVAL, "the dataset is not text");
-        err_at(err, view->dataset->path, ERR_NO_OFFSET);
-        err_expected(err, "token members of uint16 or uint32");
-        err_found(err, "\"%s\"", text->element);
-        err_advise(err, "make it from text by `millrace convert dataset`");
-        return -EINVAL;
-    }
-    return count_windows(view, err);
-}
-
 int view_open(const struct loader_options *options, const struct dataset *dataset, struct shard_cache *cache,
               struct view **ret_view, struct err *err)
 {
     struct view *view = calloc(1, sizeof *view);
     if (!view)
         return err_set(err, -ENOMEM, "out of memory for a view of a dataset");
-    *view = (struct view){.dataset = dataset,
-                          .cache = cache,
-                          .decode = options->decode,
-                          .verify = options->verify,
-                          .samples = options->decode == LOADER_TOKENS ? 0 : dataset->samples};
+    *view = (struct view){.dataset = dataset, .decode = options->decode, .verify = options->verify};
     int status = 0;
     if (view->decode == LOADER_IMAGE)
         status = choose_field(view, options->image.field, err);
-    if (view->decode == LOADER_TOKENS) {
+    if (view->decode == LOADER_TOKENS)
         status = choose_field(view, options->text.field, err);
-        if (!status)
-            status = init_tokens(view, options->text.block, err);
-    }
+    if (!status && view->decode == LOADER_TOKENS)
+        status = windows_open(dataset, cache, view->field, options->text.block, &view->windows, err);
     if (status)
         view_close(view);
     else
@@ -225,9 +74,7 @@ void view_close(struct view *view)
 {
     if (!view)
         return;
-    for (uint64_t i = 0; view->shards && i < view->dataset->shards_count; i++)
-        free(view->shards[i].ends);
-    free(view->shards);
+    windows_close(view->windows);
     free(view);
 }
 
@@ -235,24 +82,18 @@ void view_close(struct view *view)
 
 uint64_t view_samples(const struct view *view)
 {
-    return view->samples;
+    return view->windows ? windows_count(view->windows) : view->dataset->samples;
 }
 
 uint64_t view_mean_bytes(const struct view *view)
 {
-    return view->decode == LOADER_TOKENS ? (view->block + 1) * view->token_bytes
-                                         : view->dataset->mean_sample_bytes;
+    return view->windows ? windows_bytes(view->windows) : view->dataset->mean_sample_bytes;
 }
 
 uint64_t view_read_bytes(const struct view *view)
 {
-    uint64_t bytes = view_mean_bytes(view);
-    if (view->decode == LOADER_TOKENS && view->verify) { /* a window begins anywhere in a block */
-        uint64_t member_bytes =
-            view->dataset->text.header_bytes + view->dataset->text.member_tokens * view->token_bytes;
-        bytes = bytes_min(bytes + SHARD_BLOCK_BYTES, member_bytes);
-    }
-    return bytes;
+    uint64_t bytes = view_mean_bytes(view); /* of a window, which begins anywhere in a block */
+    return view->windows && view->verify ? bytes + SHARD_BLOCK_BYTES : bytes;
 }
 
 uint32_t view_pieces_max(const struct view *view)
@@ -270,8 +111,8 @@ uint32_t view_pieces_max(const struct view *view)
 
 struct view_place view_locate(const struct view *view, uint64_t sample)
 {
-    if (view->decode == LOADER_TOKENS)
-        return locate_window(view, sample);
+    if (view->windows)
+        return windows_locate(view->windows, sample);
     struct view_place place = {.window = -1};
     place.shard = dataset_locate(view->dataset, sample, &place.member);
     return place;
@@ -329,13 +170,12 @@ static int window_piece(const struct view *view, const struct shard *shard, stru
 {
     if (!find_field(shard, place.member, view->field, piece))
         return missing(shard, view->field, err);
-    uint64_t begin =
-        view->dataset->text.header_bytes + (uint64_t)place.window * view->block * view->token_bytes;
-    uint64_t bytes = (view->block + 1) * view->token_bytes;
-    if (begin > piece->field.size_bytes || bytes > piece->field.size_bytes - begin)
-        return bad_member(shard, &piece->field, view->dataset, err);
+    uint64_t begin;
+    int status = windows_offset(view->windows, shard, &piece->field, place.window, &begin, err);
+    if (status)
+        return status;
     piece->want_offset = piece->read_offset = piece->field.data_offset + begin;
-    piece->want_bytes = piece->read_bytes = bytes;
+    piece->want_bytes = piece->read_bytes = windows_bytes(view->windows);
     if (view->verify)
         widen(piece);
     return 0;

@@ -1,22 +1,19 @@
 /*
  * view — what the samples of a dataset are, and which bytes of which shard hold them.
  *
- * Members: a sample is the members of one key. Windows: a sample is block + 1 tokens of a token member, stride block;
- * windows do not cross members, so a member of n tokens has (n - 1) / block of them. How many windows a shard has is
- * counted once, from its index; per shard a few words are kept, and a table of its members only where they differ in length.
- *
- * Immutable after open but for the shard cache: any thread.
+ * Members: a sample is the members of one key. Windows: a sample is a part of a token member (windows.h). Immutable
+ * once open: any thread.
  */
 #ifndef MILLRACE_LOADER_VIEW_H
 #define MILLRACE_LOADER_VIEW_H
 
 #include "loader/loader.h"
-#include "loader/shard_cache.h"
+#include "loader/windows.h"
 
 struct view;
 
-/* Borrows dataset and cache. The options' decode, field names and block choose the view; verify decides how much is read.
- * -EINVAL with detail where the dataset has no such field or is no text. */
+/* Borrows dataset; cache only during the call. The options' decode, field names and block choose the view; verify
+ * decides how much is read. -EINVAL with detail where the dataset has no such field or is no text. */
 int view_open(const struct loader_options *options, const struct dataset *dataset, struct shard_cache *cache,
               struct view **ret_view, struct err *err);
 void view_close(struct view *view); /* NULL is fine */
@@ -25,12 +22,6 @@ uint64_t view_samples(const struct view *view);
 uint64_t view_mean_bytes(const struct view *view); /* of a sample, for the order's defaults */
 uint64_t view_read_bytes(const struct view *view); /* that are read for one, about: for sizing memory */
 uint32_t view_pieces_max(const struct view *view); /* a sample has at most so many */
-
-/* Where a sample lies. */
-struct view_place {
-    uint64_t shard, member; /* the member's (key's) number within its shard */
-    int64_t window;         /* within the member, -1 for members */
-};
 
 struct view_place view_locate(const struct view *view, uint64_t sample);
 
@@ -43,8 +34,8 @@ struct view_piece {
     const uint8_t *data;              /* where read_offset's byte is in memory, once it is read */
 };
 
-/* The pieces of a sample; of an image the first is the picture, and the label follows where there is one. -EBADMSG: it lacks a field
- * that it must have. */
+/* The pieces of a sample; of an image the first is the picture, and the label follows where there is one. -EBADMSG:
+ * it lacks a field that it must have. */
 int view_pieces(const struct view *view, const struct shard *shard, struct view_place place,
                 struct view_piece *pieces, uint32_t *ret_count, struct err *err);
 

@@ -28,22 +28,23 @@ struct order_params {
     enum order_kind kind;
     uint64_t samples; /* N >= 1, below 2^48 */
     uint64_t seed;
-    uint64_t lanes; /* L, 1..N */
+    uint64_t lanes;  /* L, 1..N */
     uint64_t window; /* w, 1..N, samples of a lane */
-    uint64_t run; /* c, 1..N, samples */
+    uint64_t run;    /* c, 1..N, samples */
 };
 
-/* Fills in what is 0: lanes = 64 (N if fewer), run = max(1, 2^20 / mean sample bytes), window = max(1, min(N/4, 2^18) / lanes).
- * Clamps all three to N, which changes nothing but lanes. For full and sequential orders lanes, window and run are 1, N, 1. */
+/* Fills in what is 0: lanes = 64 (N if fewer), run = max(1, 2^20 / mean sample bytes), window = max(1, min(N/4, 2^18)
+ * / lanes). Clamps all three to N, which changes nothing but lanes. For full and sequential orders lanes, window and
+ * run are 1, N, 1. */
 void order_params_resolve(struct order_params *params, uint64_t mean_sample_bytes);
 
 /* One epoch of one order; immutable after init, by value, some 300 bytes. */
 struct order {
     struct order_params params;
     uint32_t epoch;
-    uint64_t runs; /* K */
-    uint64_t short_slot; /* z: the slot of the short run, K where there is none */
-    uint64_t short_samples; /* s */
+    uint64_t runs;            /* K */
+    uint64_t short_slot;      /* z: the slot of the short run, K where there is none */
+    uint64_t short_samples;   /* s */
     struct cipher run_cipher; /* over K runs */
 };
 

@@ -1,5 +1,6 @@
 /*
- * sampler — see sampler.h. The order of the epoch that was last asked for is kept, and the ciphers of the last windows.
+ * sampler — see sampler.h. The order of the epoch that was last asked for is kept, and the ciphers of the last
+ * windows.
  */
 #include "sampler/sampler.h"
 

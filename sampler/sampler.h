@@ -1,8 +1,8 @@
 /*
  * sampler — positions to samples, for one dataset or a mix; who computes which micro-batch; the cursor; the digests.
  *
- * A step of global batch B has M = B/b micro-batches of b samples: micro-batch j, item i of step t is position t*B + i*M + j.
- * **Ranks own micro-batches, never positions**: micro-batch j holds the same samples whoever computes it.
+ * A step of global batch B has M = B/b micro-batches of b samples: micro-batch j, item i of step t is position t*B +
+ * i*M + j. **Ranks own micro-batches, never positions**: micro-batch j holds the same samples whoever computes it.
  */
 #ifndef MILLRACE_SAMPLER_SAMPLER_H
 #define MILLRACE_SAMPLER_SAMPLER_H
@@ -13,16 +13,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SAMPLER_SAMPLES_MAX ((UINT64_C(1) << 48) - 1) /* of a dataset: Philox keeps 16 bits of the word for draws */
+#define SAMPLER_SAMPLES_MAX                                                                                  \
+    ((UINT64_C(1) << 48) - 1) /* of a dataset: Philox keeps 16 bits of the word for draws */
 
 enum { BATCHING_SAMPLES_MAX = 1 << 30 }; /* of a global batch, so that products with a rank fit 64 bits */
 
 /* How positions become steps and micro-batches. Immutable. */
 struct batching {
-    uint64_t global; /* B, samples */
-    uint64_t micro; /* b, divides B */
+    uint64_t global;      /* B, samples */
+    uint64_t micro;       /* b, divides B */
     uint32_t rank, ranks; /* W <= M */
-    bool interleaved; /* rank owns j = rank (mod W), where gradients are sharded at every micro-batch; else a contiguous range */
+    /* The rank owns the j = rank (mod W), where gradients are sharded at every micro-batch; else a contiguous range. */
+    bool interleaved;
 };
 
 /* -EINVAL with detail: micro does not divide global, more ranks than micro-batches, no such rank. */
@@ -38,7 +40,8 @@ static inline uint64_t batching_micros(const struct batching *batching) /* M */
 uint64_t batching_owned_count(const struct batching *batching);
 uint64_t batching_owned(const struct batching *batching, uint64_t n);
 
-static inline uint64_t batching_position(const struct batching *batching, uint64_t step, uint64_t micro, uint64_t item)
+static inline uint64_t batching_position(const struct batching *batching, uint64_t step, uint64_t micro,
+                                         uint64_t item)
 {
     return step * batching->global + item * batching_micros(batching) + micro;
 }
@@ -56,8 +59,8 @@ struct cursor {
     uint64_t seed;
     uint32_t epoch;
     uint64_t position; /* within the epoch: the next one to be delivered */
-    uint64_t once; /* sum of xxh3(dataset, epoch, sample): equal sums, equal sets */
-    uint64_t order; /* sum of xxh3(epoch, position, dataset, sample): equal sums, equal order */
+    uint64_t once;     /* sum of xxh3(dataset, epoch, sample): equal sums, equal sets */
+    uint64_t order;    /* sum of xxh3(epoch, position, dataset, sample): equal sums, equal order */
     struct order_params params;
     uint32_t order_version;
 };

@@ -45,8 +45,8 @@ void fixture_find_field(const struct fixture *fixture, uint64_t sample, const ch
 /* Inverts a bit of a file. */
 void fixture_flip_bit(const char *path, uint64_t offset);
 
-/* What came out of a loader: a line an item ("epoch step micro position sample key window substituted") and a hash of all
- * bytes in batches, in order of delivery. */
+/* What came out of a loader: a line an item ("epoch step micro position sample key window substituted") and a hash of
+ * all bytes in batches, in order of delivery. */
 struct delivered {
     char *text;
     size_t bytes, capacity;

@@ -1,5 +1,6 @@
 /*
- * memory — tests: the budget is kept, nothing is allocated in the steady state, nobody hangs, and the stage that limits is told.
+ * memory — tests: the budget is kept, nothing is allocated in the steady state, nobody hangs, and the stage that
+ * limits is told.
  */
 #include "tests/loader/fixture.h"
 

@@ -22,8 +22,8 @@ static struct sampler *open_sampler(void)
     return sampler;
 }
 
-/* The samples of step t, micro-batch by micro-batch, as all ranks together deliver them. Returns how many; marks which
- * micro-batches were owned. */
+/* The samples of step t, micro-batch by micro-batch, as all ranks together deliver them. Returns how many; marks
+ * which micro-batches were owned. */
 static size_t collect_step(struct sampler *sampler, struct batching batching, uint64_t step,
                            uint64_t *ret_samples)
 {

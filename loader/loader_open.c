@@ -1,0 +1,248 @@
+/*
+ * loader_open — see loader.h: options, opening and closing. The rest is loader.c.
+ *
+ * Opened from the ground up: io, device, dataset, shard cache, view; order and plan; workers, memory, queue; threads
+ * last. Closing joins the threads first, and ends reads under way while their memory is still there.
+ */
+#include "loader/state.h"
+
+#include "base/bytes.h"
+#include "base/workers.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MEMORY_DEFAULT_BYTES = 1 << 30 };
+
+struct loader_options loader_options_default(void)
+{
+    return (struct loader_options){
+        .order = ORDER_SHUFFLE,
+        .batching = {.global = 256, .micro = 32, .ranks = 1},
+        .decode = LOADER_BYTES,
+        .image = {.field = "jpg", .width = 224, .height = 224, .crop = crop_options_default(CROP_CENTER)},
+        .text = {.field = "npy", .block = 1024},
+        .bad_policy = LOADER_BAD_SUBSTITUTE,
+        .bad_fraction_max = 0.01,
+        .verify = true,
+        .memory_bytes = MEMORY_DEFAULT_BYTES,
+    };
+}
+
+/* ---- Opening. ---- */
+
+static int open_foundation(struct loader *loader, struct err *err)
+{
+    struct loader_options *options = &loader->options;
+    int status = 0;
+    if (!options->io)
+        status = io_open(options->dataset, NULL, &loader->own_io, err);
+    loader->io = options->io ? options->io : loader->own_io;
+    if (!status && !options->device)
+        status = device_cpu_open(&loader->own_device, err);
+    loader->device = options->device ? options->device : loader->own_device;
+    if (!status)
+        status = dataset_open(loader->io, options->dataset, &loader->dataset, err);
+    if (!status)
+        status = shard_cache_open(loader->io, loader->dataset, &loader->cache, err);
+    if (!status)
+        status = view_open(options, loader->dataset, loader->cache, &loader->view, err);
+    return status;
+}
+
+static int check_options(const struct loader_options *options, struct err *err)
+{
+    if (!options->dataset || !options->dataset[0]) {
+        err_set(err, -EINVAL, "no dataset was named");
+        err_advise(err, "give the path of a dataset.json or of its folder");
+        return -EINVAL;
+    }
+    if (options->batching.micro > LOADER_MICRO_MAX) {
+        err_set(err, -EINVAL, "the micro-batch is too large");
+        err_expected(err, "at most %d samples", LOADER_MICRO_MAX);
+        err_found(err, "%" PRIu64, options->batching.micro);
+        err_advise(err, "use a smaller micro-batch");
+        return -EINVAL;
+    }
+    return batching_check(&options->batching, err);
+}
+
+static int open_order(struct loader *loader, struct err *err)
+{
+    const struct loader_options *options = &loader->options;
+    loader->order = (struct order_params){.kind = options->order,
+                                          .samples = view_samples(loader->view),
+                                          .seed = options->seed,
+                                          .lanes = options->lanes,
+                                          .window = options->window,
+                                          .run = options->run};
+    order_params_resolve(&loader->order, view_mean_bytes(loader->view));
+    int status = sampler_open(&loader->order, &loader->sampler, err);
+    if (status)
+        return status;
+    struct plan_options plan = {.batching = options->batching,
+                                .samples = loader->order.samples,
+                                .drop_tail = options->drop_tail,
+                                .epoch = options->epoch,
+                                .position = options->position,
+                                .positions_max = options->positions_max,
+                                .epochs_max = options->epochs_max};
+    status = plan_init(&loader->plan, &plan, err);
+    loader->once = options->once;
+    loader->order_digest = options->order_digest;
+    loader->cursor = (struct cursor){.fingerprint = loader->dataset->fingerprint,
+                                     .seed = options->seed,
+                                     .epoch = options->epoch,
+                                     .position = options->position,
+                                     .once = options->once,
+                                     .order = options->order_digest,
+                                     .params = loader->order,
+                                     .order_version = ORDER_VERSION};
+    return status;
+}
+
+static int init_worker(struct loader *loader, struct load_worker *worker, struct err *err)
+{
+    const struct loader_options *options = &loader->options;
+    worker->loader = loader;
+    worker->pieces = calloc(loader->pieces_max, sizeof *worker->pieces);
+    if (!worker->pieces)
+        return err_set(err, -ENOMEM, "out of memory for a worker");
+    if (options->decode != LOADER_IMAGE)
+        return 0;
+    struct image_options image = {
+        .width = options->image.width, .height = options->image.height, .crop = options->image.crop};
+    return image_pipeline_open(&image, &worker->pipeline, err);
+}
+
+static int start_threads(struct loader *loader, struct err *err)
+{
+    for (uint32_t i = 0; i < loader->workers_count; i++) {
+        struct load_worker *worker = &loader->workers[i];
+        pthread_cond_init(&worker->wake, NULL);
+        int failed = pthread_create(&worker->thread, NULL, decode_stage_main, worker);
+        if (failed) {
+            pthread_cond_destroy(&worker->wake);
+            return err_errno(err, -failed, "could not start decoding thread %" PRIu32, i);
+        }
+        loader->workers_started++;
+    }
+    int failed = pthread_create(&loader->reader, NULL, read_stage_main, loader);
+    if (failed)
+        return err_errno(err, -failed, "could not start the reading thread");
+    loader->reader_started = true;
+    return 0;
+}
+
+static int open_stages(struct loader *loader, struct err *err)
+{
+    unsigned workers = loader->options.workers ? loader->options.workers : workers_cpu_count();
+    loader->workers_count = (uint32_t)bytes_min(workers, LOADER_WORKERS_MAX);
+    loader->pieces_max = view_pieces_max(loader->view);
+    loader->group_items = loader->options.decode == LOADER_IMAGE ? 1 : LOADER_GROUP_ITEMS;
+    loader->workers = calloc(loader->workers_count, sizeof loader->workers[0]);
+    if (!loader->workers)
+        return err_set(err, -ENOMEM, "out of memory for %" PRIu32 " workers", loader->workers_count);
+    int status = 0;
+    for (uint32_t i = 0; !status && i < loader->workers_count; i++)
+        status = init_worker(loader, &loader->workers[i], err);
+    if (!status)
+        status = loader_budget_init(loader, err);
+    if (!status)
+        status = loader->io->ops->queue_open(loader->io, LOADER_QUEUE_DEPTH, &loader->queue, err);
+    return status ? status : start_threads(loader, err);
+}
+
+static void copy_options(struct loader *loader, const struct loader_options *options)
+{
+    loader->options = *options;
+    if (options->memory_bytes == 0)
+        loader->options.memory_bytes = MEMORY_DEFAULT_BYTES;
+    const char *field = options->decode == LOADER_TOKENS ? options->text.field : options->image.field;
+    strncpy(loader->field, field ? field : "", sizeof loader->field - 1);
+    loader->options.image.field = loader->options.text.field = loader->field;
+}
+
+int loader_open(const struct loader_options *options, struct loader **ret_loader, struct err *err)
+{
+    int status = check_options(options, err);
+    if (status)
+        return status;
+    struct loader *loader = calloc(1, sizeof *loader);
+    if (!loader)
+        return err_set(err, -ENOMEM, "out of memory for a loader");
+    copy_options(loader, options);
+    pthread_mutex_init(&loader->mutex, NULL);
+    pthread_cond_init(&loader->reader_wake, NULL);
+    pthread_cond_init(&loader->consumer_wake, NULL);
+    status = open_foundation(loader, err);
+    if (!status)
+        status = open_order(loader, err);
+    if (!status)
+        status = open_stages(loader, err);
+    loader->options.dataset = NULL; /* the caller's; dataset->path says it */
+    if (status)
+        loader_close(loader);
+    else
+        *ret_loader = loader;
+    return status;
+}
+
+/* ---- Closing. ---- */
+
+static void join_threads(struct loader *loader)
+{
+    pthread_mutex_lock(&loader->mutex);
+    loader->stop = true;
+    read_stage_wake(loader);
+    for (struct load_worker *worker = loader->idle; worker; worker = worker->next_idle) {
+        worker->is_asleep = false;
+        pthread_cond_signal(&worker->wake);
+    }
+    loader->idle = NULL;
+    pthread_mutex_unlock(&loader->mutex);
+    if (loader->reader_started)
+        pthread_join(loader->reader, NULL);
+    for (uint32_t i = 0; i < loader->workers_started; i++) {
+        pthread_join(loader->workers[i].thread, NULL);
+        pthread_cond_destroy(&loader->workers[i].wake);
+    }
+}
+
+static void close_workers(struct loader *loader)
+{
+    for (uint32_t i = 0; loader->workers && i < loader->workers_count; i++) {
+        struct load_worker *worker = &loader->workers[i];
+        image_pipeline_close(worker->pipeline);
+        if (worker->queue)
+            loader->io->ops->queue_close(worker->queue);
+        free(worker->pieces);
+        free(worker->scratch);
+    }
+    free(loader->workers);
+}
+
+void loader_close(struct loader *loader)
+{
+    if (!loader)
+        return;
+    join_threads(loader);
+    if (loader->queue)
+        loader->io->ops->queue_close(loader->queue); /* cancels what is under way: the ring is still there */
+    for (uint64_t i = loader->released; i < loader->planned; i++)
+        slot_clear(loader, loader_slot(loader, i));
+    close_workers(loader);
+    loader_budget_deinit(loader);
+    sampler_close(loader->sampler);
+    view_close(loader->view);
+    shard_cache_close(loader->cache);
+    dataset_close(loader->dataset);
+    device_close(loader->own_device);
+    io_close(loader->own_io);
+    pthread_cond_destroy(&loader->consumer_wake);
+    pthread_cond_destroy(&loader->reader_wake);
+    pthread_mutex_destroy(&loader->mutex);
+    free(loader);
+}

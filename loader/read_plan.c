@@ -1,0 +1,136 @@
+/*
+ * read_plan — from a micro-batch's positions to its reads: samples, their pieces in the order of the files, near ones
+ * merged.
+ */
+#include "loader/state.h"
+
+#include <stdint.h>
+
+static const uint8_t no_bytes[1]; /* where the data of empty fields is */
+
+static bool order_is_less(const struct load_order *a, const struct load_order *b)
+{
+    if (a->shard != b->shard)
+        return a->shard < b->shard;
+    return a->offset != b->offset ? a->offset < b->offset : a->piece < b->piece;
+}
+
+static void sift_down(struct load_order *list, uint32_t root, uint32_t count)
+{
+    for (uint64_t child; (child = 2 * (uint64_t)root + 1) < count; root = (uint32_t)child) {
+        if (child + 1 < count && order_is_less(&list[child], &list[child + 1]))
+            child++;
+        if (!order_is_less(&list[root], &list[child]))
+            return;
+        struct load_order swapped = list[root];
+        list[root] = list[child];
+        list[child] = swapped;
+    }
+}
+
+/* Heapsort, since qsort may allocate. */
+static void sort_order(struct load_order *list, uint32_t count)
+{
+    for (uint32_t root = count / 2; root-- > 0;)
+        sift_down(list, root, count);
+    for (uint32_t last = count; last-- > 1;) {
+        struct load_order swapped = list[0];
+        list[0] = list[last];
+        list[last] = swapped;
+        sift_down(list, 0, last);
+    }
+}
+
+/* Groups the sorted pieces into reads. */
+static void make_chunks(struct load_slot *slot)
+{
+    struct load_chunk *chunk = NULL;
+    uint64_t chunk_shard = 0, chunk_end = 0;
+    for (uint32_t i = 0; i < slot->sorted_count; i++) {
+        const struct load_order *order = &slot->sorted[i];
+        struct load_piece *piece = &slot->pieces[order->piece];
+        uint64_t begin = order->offset, end = begin + piece->view.read_bytes;
+        bool joins = chunk && chunk_shard == order->shard && begin <= chunk_end + LOADER_MERGE_GAP_BYTES &&
+                     (begin < chunk_end || end - chunk->request.offset <= LOADER_CHUNK_BYTES_MAX);
+        if (!joins) {
+            chunk = &slot->chunks[slot->chunks_count++];
+            *chunk = (struct load_chunk){.slot = slot, .first_piece = i};
+            chunk->request = (struct io_request){.kind = IO_READ, .offset = begin, .user = chunk};
+            chunk->request.file = slot->loads[piece->item].shard->file;
+            chunk_shard = order->shard;
+            chunk_end = begin;
+        }
+        chunk_end = end > chunk_end ? end : chunk_end;
+        chunk->request.bytes = chunk_end - chunk->request.offset;
+        chunk->pieces_count++;
+        chunk->users++;
+        piece->chunk = slot->chunks_count - 1;
+    }
+    slot->chunks_left = slot->chunks_count;
+}
+
+/* The sample's shard, key and pieces. A failure that is ours ends the run; others make the sample bad. */
+static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i, struct err *err)
+{
+    struct load_item *load = &slot->loads[i];
+    struct batch_item *item = &slot->items[i];
+    load->place = view_locate(loader->view, item->ref.sample);
+    item->window = load->place.window;
+    int status = shard_cache_get(loader->cache, load->place.shard, &load->shard, err);
+    if (status) {
+        load->shard = NULL;
+        return status;
+    }
+    item->key = shard_index_key(load->shard->index, load->place.member, &item->key_bytes);
+    struct load_piece *pieces = &slot->pieces[(size_t)i * loader->pieces_max];
+    struct view_piece views[SHARD_FIELDS_MAX];
+    uint32_t count;
+    status = view_pieces(loader->view, load->shard, load->place, views, &count, err);
+    if (status)
+        return status;
+    load->pieces_count = count;
+    for (uint32_t k = 0; k < count; k++) {
+        pieces[k] = (struct load_piece){.view = views[k], .item = i};
+        pieces[k].view.data = no_bytes;
+        if (views[k].read_bytes == 0)
+            continue;
+        load->pending++;
+        slot->sorted[slot->sorted_count++] =
+            (struct load_order){.shard = load->place.shard,
+                                .offset = views[k].read_offset,
+                                .piece = (uint32_t)(i * loader->pieces_max + k)};
+    }
+    return 0;
+}
+
+static int plan_items_of(struct loader *loader, struct load_slot *slot, uint64_t first, uint64_t stride,
+                         struct err *err)
+{
+    for (uint32_t i = 0; i < slot->batch.items_count; i++) {
+        struct batch_item *item = &slot->items[i];
+        item->position = first + i * stride;
+        item->ref = sampler_at(loader->sampler, slot->micro.epoch, item->position);
+        slot->once += digest_once_term(item->ref);
+        slot->order += digest_order_term(slot->micro.epoch, item->position, item->ref);
+        struct err why = {0};
+        int status = plan_item(loader, slot, i, &why);
+        if (status && item_failure_is_ours(status)) {
+            *err = why;
+            return status;
+        }
+        if (status)
+            slot_note_bad(slot, i, &why);
+    }
+    return 0;
+}
+
+int read_plan_slot(struct loader *loader, struct load_slot *slot, uint64_t first, uint64_t stride,
+                   struct err *err)
+{
+    int status = plan_items_of(loader, slot, first, stride, err);
+    if (status)
+        return status;
+    sort_order(slot->sorted, slot->sorted_count);
+    make_chunks(slot);
+    return 0;
+}

@@ -1,0 +1,34 @@
+/*
+ * windows — text as samples: block + 1 tokens of a token member each, stride block.
+ *
+ * Windows do not cross members, so a member of n tokens has (n - 1) / block of them. They are counted once, from the
+ * indexes: per shard a few words are kept, and a running count of its members only where they differ in length.
+ * Immutable once open: any thread.
+ */
+#ifndef MILLRACE_LOADER_WINDOWS_H
+#define MILLRACE_LOADER_WINDOWS_H
+
+#include "loader/shard_cache.h"
+
+struct windows;
+
+/* Where a sample lies. */
+struct view_place {
+    uint64_t shard, member; /* the member's (key's) number within its shard */
+    int64_t window;         /* within the member, -1 for members */
+};
+
+/* Opens every shard once. Borrows dataset. -EINVAL: the dataset is no text, or no member holds a block. */
+int windows_open(const struct dataset *dataset, struct shard_cache *cache, const char *field, uint32_t block,
+                 struct windows **ret_windows, struct err *err);
+void windows_close(struct windows *windows); /* NULL is fine */
+
+uint64_t windows_count(const struct windows *windows); /* of the dataset */
+struct view_place windows_locate(const struct windows *windows, uint64_t sample);
+
+uint64_t windows_bytes(const struct windows *windows); /* of one: (block + 1) tokens */
+/* Where the window begins in its member; -EBADMSG where the member is too short for it. */
+int windows_offset(const struct windows *windows, const struct shard *shard, const struct shard_field *field,
+                   int64_t window, uint64_t *ret_offset, struct err *err);
+
+#endif
