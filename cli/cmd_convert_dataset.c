@@ -173,6 +173,7 @@ static int run(const struct invocation *invocation, struct err *err)
     if (status)
         goto out;
     options.stop = signals_install();
+    signals_outlive_pipes();
     progress_begin(invocation->console, "converting", PROGRESS_ITEMS);
     status = convert_dataset(io, &options, &result, err);
     progress_end(invocation->console);

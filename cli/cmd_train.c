@@ -175,6 +175,7 @@ static int run_training(const struct invocation *invocation, const struct train_
     if (status)
         return status;
     options.stop = signals_install();
+    signals_outlive_pipes();
     status = trainer_run(&options, &result, err);
     if (!status)
         status = print_result(&result, args->common.json, err);

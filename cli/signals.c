@@ -27,6 +27,10 @@ atomic_int *signals_install(void)
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);
-    signal(SIGPIPE, SIG_IGN);
     return &stop_signal;
+}
+
+void signals_outlive_pipes(void)
+{
+    signal(SIGPIPE, SIG_IGN);
 }

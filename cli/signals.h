@@ -8,8 +8,10 @@
 
 #include <stdatomic.h>
 
-/* Installs the handlers (SIGPIPE is ignored from then on: a closed pipe is an error of the write) and gives the flag, which
- * lives for ever: the number of the signal, 0 before any. */
+/* Installs the handlers and gives the flag, which lives for ever: the number of the signal, 0 before any. */
 atomic_int *signals_install(void);
+
+/* For work that matters more than who watches it: a pipe closed at its other end no longer ends the program. */
+void signals_outlive_pipes(void);
 
 #endif

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Every example that help shows is run as it stands, in a folder that has what they name.
+. "$(dirname "$0")/lib.sh"
+
+"$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
+for _ in 1 2 3 4; do cat "$here"/*.sh; done >book.txt
+cat >train.yaml <<'YAML'
+run:        {dir: runs/a, seed: 3, steps: 8}
+data:       {train: shards, val: shards, memory: 32MiB, image: {size: 32}}
+model:      {layers: 2, heads: 2, width: 32, patch: 8}
+batch:      {global: 16, micro: 8}
+checkpoint: {every: 4}
+YAML
+
+run_examples() { # VERB...
+  local -a commands
+  # shellcheck disable=SC2068
+  mapfile -t commands < <(millrace $@ --help | sed -n '/^examples:/,$s/^  millrace //p')
+  [[ ${#commands[@]} -gt 0 ]] || fail "no examples of $*"
+  for command in "${commands[@]}"; do
+    # shellcheck disable=SC2086
+    same "$(status_of millrace $command)" 0 "status of: millrace $command ($(cat errors))"
+  done
+}
+
+examples_of_convert_dataset_work() { run_examples convert dataset; }
+examples_of_read_work() { run_examples read; }
+examples_of_train_work() { run_examples train; }
+examples_of_convert_checkpoint_work() { run_examples convert checkpoint; }
+examples_of_inspect_work() { run_examples inspect; }
+examples_of_verify_work() { run_examples verify; }
+examples_of_ckpt_work() { run_examples ckpt list; run_examples ckpt hash; }
+examples_of_help_work() { run_examples help; }
+
+run_cases examples_of_convert_dataset_work examples_of_read_work examples_of_train_work \
+  examples_of_convert_checkpoint_work examples_of_inspect_work examples_of_verify_work examples_of_ckpt_work \
+  examples_of_help_work

@@ -1,0 +1,55 @@
+# lib — what the script tests of the program share: cases told as cmocka tells them, a scratch folder, checks.
+#
+#     . lib.sh; a_behaviour() { ...; }; run_cases a_behaviour ...
+#
+# A case is a function, run in a shell of its own with -e; `skip REASON` ends it. MILLRACE names the program, RENDER_SHAPES the
+# program that renders labelled JPEGs. The scratch folder is the working directory and empty at the start.
+set -uo pipefail
+: "${MILLRACE:?names the millrace program}"
+data=${MILLRACE_TEST_DATA:-${TEST_DATA_DEFAULT:-}}
+here=$(cd "$(dirname "$0")" && pwd)
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/millrace-cli-XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+millrace() { "$MILLRACE" "$@"; }
+
+skip() { echo "SKIPPED: $*" >&2; exit 77; }
+fail() { echo "failed: $*" >&2; exit 1; }
+same() { [[ $1 == "$2" ]] || fail "${3:-}: expected \"$2\", found \"$1\""; }
+contains() { [[ $1 == *"$2"* ]] || fail "expected \"$2\" within \"$1\""; }
+
+# status_of COMMAND...: runs it, output to out and errors to errors; prints its exit status.
+status_of() {
+  local status=0
+  "$@" >out 2>errors </dev/null || status=$?
+  echo "$status"
+}
+one_line() { same "$(wc -l <"$1")" 1 "lines of $1 ($(cat "$1"))"; }
+
+python=
+for candidate in "${MILLRACE_PYTHON:-}" "${TEST_SOURCE_DIR:-.}/build/oracles/bin/python" /usr/bin/python3; do
+  [[ -n $candidate && -x $candidate ]] && { python=$candidate; break; }
+done
+need_python() { [[ -n $python ]] || skip "no Python here"; }
+# json EXPRESSION FILE: the value of a Python expression over the document d (a list of documents where there are several lines).
+json() {
+  "$python" -c 'import json, sys
+d = [json.loads(line) for line in open(sys.argv[2])]
+d = d[0] if len(d) == 1 else d
+print(eval(sys.argv[1]))' "$1" "$2"
+}
+
+run_cases() {
+  local name status failed=0
+  for name in "$@"; do
+    echo "[ RUN      ] $name"
+    (set -e; "$name")
+    status=$?
+    case $status in
+      0) echo "[       OK ] $name" ;;
+      77) echo "[  SKIPPED ] $name" ;;
+      *) echo "[  FAILED  ] $name"; failed=1 ;;
+    esac
+  done
+  exit $failed
+}

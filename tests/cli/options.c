@@ -1,0 +1,179 @@
+/*
+ * options — parsing of a verb's command line from its table.
+ */
+#include "cli/options.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct values {
+    bool flag;
+    const char *text;
+    uint64_t count, size, duration;
+    uint32_t choice;
+    struct option_list list, repeat;
+};
+
+static const char *const choices[] = {"red", "green", NULL};
+
+#define AT(member) offsetof(struct values, member)
+static const struct option rows[] = {
+    {"flag", 'f', OPTION_FLAG, AT(flag)},
+    {"text", 't', OPTION_TEXT, AT(text), "TEXT", "none"},
+    {"count", 'j', OPTION_COUNT, AT(count), "N", "7", .least = 1, .most = 64},
+    {"size", 0, OPTION_SIZE, AT(size), "SIZE", "1MiB"},
+    {"pause", 0, OPTION_DURATION, AT(duration), "TIME", "90s"},
+    {"color", 0, OPTION_CHOICE, AT(choice), NULL, "green", .choices = choices},
+    {"list", 0, OPTION_LIST, AT(list), "A,B"},
+    {"set", 0, OPTION_REPEAT, AT(repeat), "K=V"},
+    {"needed", 0, OPTION_TEXT, AT(text), "X", .required = true},
+};
+static const struct option_table table = {rows, sizeof rows / sizeof rows[0]};
+
+struct parsed {
+    struct values values;
+    struct option_list positional;
+    struct err err;
+    int status;
+};
+
+static struct parsed parse(int argc, const char *const *argv)
+{
+    struct parsed p = {0};
+    p.status = options_parse(&table, 1, argc, (char **)(uintptr_t)argv, &p.values, &p.positional, &p.err);
+    return p;
+}
+
+static void release(struct parsed *p)
+{
+    options_deinit(&table, 1, &p->values, &p->positional);
+}
+
+#define PARSE(...)                                                                                           \
+    parse((int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)), (const char *[]){__VA_ARGS__})
+
+static void defaults_are_parsed_like_values(void **state)
+{
+    (void)state;
+    struct parsed p = parse(0, NULL);
+    assert_int_equal(p.status, 0);
+    assert_false(p.values.flag);
+    assert_string_equal(p.values.text, "none");
+    assert_int_equal(p.values.count, 7);
+    assert_int_equal(p.values.size, 1 << 20);
+    assert_int_equal(p.values.duration, 90000000000);
+    assert_int_equal(p.values.choice, 1);
+    assert_int_equal(p.values.list.count, 0);
+    release(&p);
+}
+
+static void values_come_in_all_four_spellings(void **state)
+{
+    (void)state;
+    struct parsed p = PARSE("a", "--count", "3", "--size=3GB", "-j4", "-t", "x y", "b", "--color=red", "-f",
+                            "--", "--text");
+    assert_int_equal(p.status, 0);
+    assert_int_equal(p.values.count, 4);
+    assert_int_equal(p.values.size, 3000000000);
+    assert_string_equal(p.values.text, "x y");
+    assert_int_equal(p.values.choice, 0);
+    assert_true(p.values.flag);
+    assert_int_equal(p.positional.count, 3);
+    assert_string_equal(p.positional.items[0], "a");
+    assert_string_equal(p.positional.items[1], "b");
+    assert_string_equal(p.positional.items[2], "--text");
+    release(&p);
+}
+
+static void lists_split_at_commas_and_repeats_do_not(void **state)
+{
+    (void)state;
+    struct parsed p = PARSE("--list", "a,b=1,", "--set", "x=[1, 2]", "--set=y=2");
+    assert_int_equal(p.status, 0);
+    assert_int_equal(p.values.list.count, 3);
+    assert_string_equal(p.values.list.items[1], "b=1");
+    assert_string_equal(p.values.list.items[2], "");
+    assert_int_equal(p.values.repeat.count, 2);
+    assert_string_equal(p.values.repeat.items[0], "x=[1, 2]");
+    assert_string_equal(p.values.repeat.items[1], "y=2");
+    release(&p);
+}
+
+static void a_single_dash_is_an_argument(void **state)
+{
+    (void)state;
+    struct parsed p = PARSE("-", "");
+    assert_int_equal(p.status, 0);
+    assert_int_equal(p.positional.count, 2);
+    release(&p);
+}
+
+static void wrong_values_are_refused_with_what_was_expected(void **state)
+{
+    (void)state;
+    static const char *const wrong[][2] = {
+        {"--count=0", "from 1 to 64"},       {"--count=65", "from 1 to 64"},   {"--count=-1", "from 1 to 64"},
+        {"--count=3x", "from 1 to 64"},      {"--count=", "from 1 to 64"},     {"--size=big", "a size"},
+        {"--size=99999999999999GB", "size"}, {"--pause=soon", "a duration"},   {"--color=blue", "red|green"},
+        {"--flag=yes", "no value"},          {"--count=18446744073709551616"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct parsed p = PARSE(wrong[i][0]);
+        assert_int_equal(p.status, -EINVAL);
+        if (wrong[i][1])
+            assert_non_null(strstr(p.err.expected, wrong[i][1]));
+        release(&p);
+    }
+}
+
+static void a_missing_value_is_told(void **state)
+{
+    (void)state;
+    struct parsed p = PARSE("--count");
+    assert_int_equal(p.status, -EINVAL);
+    assert_string_equal(p.err.what, "--count lacks its value");
+    release(&p);
+}
+
+static void an_unknown_option_is_answered_with_the_nearest(void **state)
+{
+    (void)state;
+    struct parsed p = PARSE("--colour=red");
+    assert_int_equal(p.status, -EINVAL);
+    assert_string_equal(p.err.what, "unknown option --colour");
+    assert_string_equal(p.err.advice, "did you mean --color?");
+    release(&p);
+    p = PARSE("-x");
+    assert_int_equal(p.status, -EINVAL);
+    release(&p);
+    p = PARSE("-ff");
+    assert_int_equal(p.status, -EINVAL);
+    release(&p);
+}
+
+static void a_required_option_is_missed_only_where_it_is_absent(void **state)
+{
+    (void)state;
+    struct err err;
+    const char *without[] = {"--text", "--needed"}, *with[] = {"a", "--needed=x"},
+               *after[] = {"--", "--needed=x"};
+    assert_int_equal(options_check_required(&table, 1, 2, (char **)(uintptr_t)without, &err), -EINVAL);
+    assert_int_equal(options_check_required(&table, 1, 2, (char **)(uintptr_t)after, &err), -EINVAL);
+    assert_int_equal(options_check_required(&table, 1, 2, (char **)(uintptr_t)with, &err), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_are_parsed_like_values),
+        cmocka_unit_test(values_come_in_all_four_spellings),
+        cmocka_unit_test(lists_split_at_commas_and_repeats_do_not),
+        cmocka_unit_test(a_single_dash_is_an_argument),
+        cmocka_unit_test(wrong_values_are_refused_with_what_was_expected),
+        cmocka_unit_test(a_missing_value_is_told),
+        cmocka_unit_test(an_unknown_option_is_answered_with_the_nearest),
+        cmocka_unit_test(a_required_option_is_missed_only_where_it_is_absent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# `millrace read`: keys, ranks, digests, files.
+. "$(dirname "$0")/lib.sh"
+
+"$RENDER_SHAPES" --count 30 --side 40 photos >/dev/null
+millrace convert dataset photos shards --shard-bytes 100KiB --quiet >/dev/null
+samples=210
+
+# Sum of two digests, mod 2^64.
+add() { printf '%016x' $((0x$1 + 0x$2)); }
+digest() { sed -n "s/.*\"$1\":\"\([0-9a-f]\{16\}\)\".*/\1/p" "$2"; } # once|order FILE
+
+each_sample_comes_once() {
+  millrace read shards --print keys >keys 2>/dev/null
+  same "$(wc -l <keys)" $samples
+  cut -f 1 keys | sort -n | cmp - <(seq 0 $((samples - 1)))
+  for shard in shards/*.tar; do tar tf "$shard"; done | grep '\.jpg$' | sed 's/\.jpg$//' | sort >members
+  cut -f 2 keys | sort | cmp - members
+}
+
+keys_come_alone_on_stdout() {
+  millrace read shards --print keys >keys 2>summary
+  ! grep -vP '^\d+\t[^\t]+$' keys || fail "other lines among the keys"
+  grep -q '^once  *[0-9a-f]\{16\}$' summary
+  grep -q '^order  *[0-9a-f]\{16\}$' summary
+  millrace read shards >summary
+  grep -q '^order  *[0-9a-f]\{16\}$' summary
+}
+
+ranks_share_the_order_without_gap_or_repeat() {
+  millrace read shards --batch 48 --micro 6 --print json --json >whole 2>whole.sum
+  local ranks
+  for ranks in 1 2 3 4 8; do
+    local once=0 order=0 rank
+    : >parts
+    for ((rank = 0; rank < ranks; rank++)); do
+      millrace read shards --batch 48 --micro 6 --rank $rank --ranks $ranks --print json --json >>parts 2>part.sum
+      once=$(add "$once" "$(digest once part.sum)")
+      order=$(add "$order" "$(digest order part.sum)")
+    done
+    cmp <(sort parts) <(sort whole)
+    same "$once" "$(digest once whole.sum)" "once of $ranks ranks"
+    same "$order" "$(digest order whole.sum)" "order of $ranks ranks"
+  done
+}
+
+a_rank_reads_the_micro_batches_it_owns() {
+  # step 0 of batch 48 in micro-batches of 6: item i of micro-batch j stands at position i * 8 + j; rank 1 of 2 owns 4..7
+  millrace read shards --batch 48 --micro 6 --rank 1 --ranks 2 --count 48 --print keys 2>/dev/null | cut -f 1 >found
+  for j in 4 5 6 7; do for i in 0 1 2 3 4 5; do echo $((i * 8 + j)); done; done | cmp found -
+}
+
+the_order_depends_on_seed_and_epoch_alone() {
+  keys() { millrace read shards --order full --print keys --quiet "$@"; }
+  keys >first
+  keys --workers 1 --memory 64MiB | cmp first -
+  keys --batch 7 --micro 7 | sort -n | cmp - <(sort -n first)
+  keys --seed 1 >other
+  ! cmp -s first other || fail "another seed, the same order"
+  keys --epoch 1 >other
+  ! cmp -s first other || fail "another epoch, the same order"
+}
+
+start_and_count_cut_the_same_line() {
+  millrace read shards --batch 16 --micro 16 --print keys 2>/dev/null | sort -n >whole
+  millrace read shards --batch 16 --micro 16 --start 48 --count 32 --print keys 2>/dev/null | sort -n >part
+  sed -n '49,80p' whole | cmp - part
+}
+
+out_writes_the_members_as_they_are() {
+  millrace read shards --out files >summary
+  [[ -s summary ]]
+  for shard in shards/*.tar; do tar xf "$shard" --one-top-level=extracted; done
+  diff -r files extracted
+  (cd photos && find . -name '*.jpg' -exec cmp {} ../files/{} \;)
+  same "$(status_of millrace read shards --out files)" 1
+  one_line errors
+  millrace read shards --out files --force --quiet >/dev/null
+}
+
+decoded_images_are_portable_pixmaps() {
+  millrace read shards --decode image --size 20 --crop center --count 4 --batch 4 --micro 4 --out pixels --quiet >/dev/null
+  same "$(find pixels -name '*.ppm' | wc -l)" 4
+  find pixels -name '*.ppm' | while read -r file; do
+    same "$(head -n 2 "$file" | tr '\n' ' ')" "P6 20 20 "
+    same "$(stat -c %s "$file")" $((13 + 20 * 20 * 3))
+  done
+}
+
+json_names_what_was_done() {
+  need_python
+  millrace read shards --json >summary
+  same "$(json 'd["samples_count"]' summary)" $samples
+  same "$(json 'd["epoch_samples_count"]' summary)" $samples
+  [[ -n $(json 'd["engine"]' summary) ]]
+  [[ -n $(json 'd["limited_by"]' summary) ]]
+  millrace read shards --print json --count 9 2>/dev/null >lines
+  same "$(json 'sorted(x["position"] for x in d)' lines)" "[0, 1, 2, 3, 4, 5, 6, 7, 8]"
+}
+
+quiet_prints_only_what_was_asked_for() {
+  same "$(status_of millrace read shards --print keys --quiet)" 0
+  same "$(wc -l <out)" $samples
+  same "$(cat errors)" ""
+}
+
+a_window_of_text_is_named_by_member_and_number() {
+  (set +o pipefail; yes 'a book that says the same for ever' | head -c 200000 >book.txt)
+  millrace convert dataset book.txt tokens --keep-order --quiet >/dev/null
+  # 200,001 tokens: 195 windows of 1024 and one token more, 64 a member of 65,536 and its overlap
+  millrace read tokens --block 1024 --order sequential --batch 1 --micro 1 --print keys --quiet | cut -f 2 >keys
+  same "$(wc -l <keys)" 195
+  same "$(sort -u keys | wc -l)" 195
+  same "$(sed -n '1s/.*#//p;64s/.*#//p;65s/.*#//p' keys | tr '\n' ' ')" "0 63 0 "
+}
+
+a_reader_that_has_enough_is_no_error_to_talk_about() {
+  (set +o pipefail; millrace read shards --print keys --quiet 2>errors | head -n 1 >first)
+  same "$(cat errors)" ""
+  same "$(wc -l <first)" 1
+}
+
+a_full_disk_behind_stdout_is_an_error() {
+  [[ -w /dev/full ]] || skip "no /dev/full here"
+  local status=0
+  millrace read shards --print keys >/dev/full 2>errors || status=$?
+  same $status 1
+  grep -q 'No space left' errors
+}
+
+run_cases each_sample_comes_once keys_come_alone_on_stdout ranks_share_the_order_without_gap_or_repeat \
+  a_rank_reads_the_micro_batches_it_owns the_order_depends_on_seed_and_epoch_alone start_and_count_cut_the_same_line \
+  out_writes_the_members_as_they_are decoded_images_are_portable_pixmaps json_names_what_was_done \
+  quiet_prints_only_what_was_asked_for a_window_of_text_is_named_by_member_and_number \
+  a_reader_that_has_enough_is_no_error_to_talk_about   a_full_disk_behind_stdout_is_an_error

@@ -1,0 +1,119 @@
+/*
+ * text — what people read: a result made from its JSON document, and the progress bar at any width.
+ */
+#include "base/clock.h"
+#include "cli/console.h"
+#include "cli/output.h"
+#include "tests/support/test.h"
+
+#include <string.h>
+
+static void write_document(struct output *output)
+{
+    struct json_writer *json = &output->json;
+    output_begin(output);
+    json_write_u64(json, "samples_count", 3068);
+    json_write_u64(json, "mean_sample_bytes", 28774);
+    json_write_u64(json, "small_bytes", 12);
+    json_write_f64(json, "read_bytes_per_second", 1048576.0);
+    json_write_f64(json, "samples_per_second", 12.34);
+    json_write_f64(json, "elapsed_seconds", 1.5);
+    json_write_i64(json, "offset", -3);
+    json_write_bool(json, "whole", true);
+    json_write_null(json, "val_loss");
+    json_begin_array(json, "fields");
+    json_write_string(json, NULL, "cls");
+    json_write_string(json, NULL, "jpg");
+    json_end_array(json);
+    json_begin_object(json, "text");
+    json_write_string(json, "element", "uint16");
+    json_end_object(json);
+    json_begin_array(json, "tensors");
+    for (int i = 0; i < 2; i++) {
+        json_begin_object(json, NULL);
+        json_write_string(json, "name", i ? "b" : "long.name");
+        json_begin_array(json, "shape");
+        json_write_u64(json, NULL, 4);
+        json_write_u64(json, NULL, 2);
+        json_end_array(json);
+        json_end_object(json);
+    }
+    json_end_array(json);
+}
+
+static void show(bool as_json, char *text, size_t bytes)
+{
+    struct output output;
+    struct err err;
+    FILE *stream = fmemopen(text, bytes, "w");
+    assert_non_null(stream);
+    write_document(&output);
+    assert_ok(output_end(&output, as_json, stream, &err), &err);
+    fclose(stream);
+}
+
+static void a_result_reads_as_text_with_units(void **state)
+{
+    (void)state;
+    char text[2048];
+    show(false, text, sizeof text);
+    assert_string_equal(text, "samples               3068\n"
+                              "mean sample           28.1 KiB (28774)\n"
+                              "small                 12\n"
+                              "read per second       1.0 MiB\n"
+                              "samples per second    12.3\n"
+                              "elapsed               1.50 s\n"
+                              "offset                -3\n"
+                              "whole                 yes\n"
+                              "val loss              -\n"
+                              "fields                cls, jpg\n"
+                              "text\n"
+                              "  element             uint16\n"
+                              "tensors\n"
+                              "  name       shape\n"
+                              "  long.name  [4, 2]\n"
+                              "  b          [4, 2]\n");
+}
+
+static void the_same_result_is_one_line_of_json(void **state)
+{
+    (void)state;
+    char text[2048];
+    show(true, text, sizeof text);
+    assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+    assert_non_null(strstr(text, "\"mean_sample_bytes\":28774"));
+}
+
+static void a_bar_never_outgrows_its_terminal(void **state)
+{
+    (void)state;
+    char text[CONSOLE_BAR_BYTES_MAX];
+    for (unsigned columns = 1; columns < 300; columns++)
+        for (uint64_t done = 0; done <= 3068; done += 767) {
+            progress_format("converting", PROGRESS_ITEMS, done, 3068, 5 * CLOCK_NS_PER_S, columns, text);
+            assert_true(strlen(text) <= columns);
+        }
+}
+
+static void a_bar_tells_amount_part_rate_and_time_left(void **state)
+{
+    (void)state;
+    char text[CONSOLE_BAR_BYTES_MAX];
+    progress_format("converting", PROGRESS_ITEMS, 500, 2000, 5 * CLOCK_NS_PER_S, 72, text);
+    assert_string_equal(text, "converting  500/2000  25%  [======>                  ]  100/s  15 s left");
+    progress_format("verifying", PROGRESS_BYTES, 1 << 20, 0, CLOCK_NS_PER_S, 72, text);
+    assert_string_equal(text, "verifying  1.0 MiB  1.0 MiB/s");
+    progress_format("x", PROGRESS_ITEMS, 0, 10, 0, 30, text);
+    assert_non_null(strstr(text, "0/10"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_result_reads_as_text_with_units),
+        cmocka_unit_test(the_same_result_is_one_line_of_json),
+        cmocka_unit_test(a_bar_never_outgrows_its_terminal),
+        cmocka_unit_test(a_bar_tells_amount_part_rate_and_time_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# `millrace train`, `ckpt` and `convert checkpoint`: what a user sees of a run, and its exit statuses.
+. "$(dirname "$0")/lib.sh"
+
+"$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
+millrace convert dataset photos shards --quiet >/dev/null
+cat >train.yaml <<'YAML'
+run:        {dir: runs/a, seed: 3, steps: 12}
+data:       {train: shards, val: shards, memory: 32MiB, image: {size: 32}}
+model:      {layers: 2, heads: 2, width: 32, patch: 8}
+batch:      {global: 16, micro: 8}
+checkpoint: {every: 4, keep: {last: 2}}
+eval:       {every: 6}
+log:        {every: 3}
+YAML
+millrace train train.yaml >whole.out 2>whole.log || { cat whole.log >&2; exit 1; }
+
+a_run_tells_its_steps_on_stderr_and_its_result_on_stdout() {
+  grep -q '^step 3/12  loss [0-9.]*  lr .*  grad .* samples/s  waits: data .* ckpt .*  left ' whole.log
+  grep -q '^step 12/12  validation loss ' whole.log
+  grep -q '^step  *12$' whole.out
+  grep -q '^checkpoint  *runs/a/ckpt/step-00000012$' whole.out
+  grep -qE '^order  *[0-9a-f]{16}$' whole.out
+  grep -qE '^once  *[0-9a-f]{16}$' whole.out
+}
+
+a_finished_run_is_done_again_at_once() {
+  same "$(status_of millrace train train.yaml)" 0
+  cmp out whole.out
+}
+
+json_is_a_line_an_event() {
+  need_python
+  same "$(status_of millrace train train.yaml --set run.dir=runs/json --json --quiet)" 0
+  same "$(cat errors)" ""
+  same "$(json '[x["step"] for x in d if x["event"] == "step"]' out)" "[3, 6, 9, 12]"
+  same "$(json 'd[-1]["event"], d[-1]["step"]' out)" "('done', 12)"
+  same "$(json 'd[-1]["order"]' out)" "$(sed -n 's/^order  *//p' whole.out)" "order of the same run"
+}
+
+a_stop_on_request_saves_and_says_75_and_the_same_command_goes_on() {
+  local pid status=0
+  "$MILLRACE" train train.yaml --set run.dir=runs/stopped --set run.steps=100000 --set schedule.type=constant \
+    >stopped.out 2>stopped.log &
+  pid=$!
+  until grep -qs '^step 6/' stopped.log; do kill -0 $pid; sleep 0.02; done
+  kill -TERM $pid
+  wait $pid || status=$?
+  same $status 75
+  local step
+  step=$(sed -n 's/^step  *//p' stopped.out)
+  contains "$(sed -n 's/^checkpoint  *//p' stopped.out)" "$(printf 'step-%08d' "$step")"
+  same "$(status_of millrace train train.yaml --set run.dir=runs/stopped --set run.steps=$((step + 2)) --set schedule.type=constant)" 0
+  grep -q "resuming at step $step" errors
+  same "$(sed -n 's/^step  *//p' out)" $((step + 2))
+}
+
+a_second_interrupt_ends_at_once_with_130() {
+  need_python
+  # the work outlives the pause between the two: one step takes long
+  "$python" - "$MILLRACE" <<'PY' >status 2>/dev/null
+import signal, subprocess, sys, time
+p = subprocess.Popen([sys.argv[1], "train", "train.yaml", "--set", "run.dir=runs/interrupted", "--set", "run.steps=1000",
+                      "--set", "model.width=1024", "--set", "model.layers=8", "--set", "batch.global=48",
+                      "--set", "schedule.warmup=1"], stderr=subprocess.PIPE, text=True)
+for line in p.stderr:
+    if line.startswith("memory"):
+        break
+time.sleep(0.3)
+p.send_signal(signal.SIGINT)
+time.sleep(0.2)
+p.send_signal(signal.SIGINT)
+print(p.wait(timeout=60))
+PY
+  same "$(cat status)" 130
+}
+
+checkpoints_are_listed_oldest_first_and_only_as_many_as_kept() {
+  need_python
+  millrace ckpt list runs/a/ckpt --json >list
+  same "$(json '[c["step"] for c in d["checkpoints"]]' list)" "[8, 12]"
+  same "$(json 'd["checkpoints"][1]["size_bytes"] > 0' list)" True
+  mkdir -p runs/a/ckpt/.tmp-step-16-x runs/a/ckpt/step-00000020
+  millrace ckpt list runs/a/ckpt --json >list 2>/dev/null
+  same "$(json '[c["step"] for c in d["checkpoints"]]' list)" "[8, 12]"
+  rm -r runs/a/ckpt/.tmp-step-16-x runs/a/ckpt/step-00000020
+}
+
+a_hash_names_bits_not_places() {
+  millrace ckpt hash runs/a/ckpt >first
+  same "$(cut -f 1 first | tr '\n' ' ')" "model optimizer loader "
+  ! grep -vqP '^[a-z]+\t[0-9a-f]{32}$' first
+  cp -r runs/a/ckpt/step-00000012 elsewhere
+  millrace ckpt hash elsewhere | cmp - first
+  millrace ckpt hash runs/a/ckpt/step-00000008 >other
+  ! cmp -s first other || fail "another step, the same hash"
+}
+
+a_full_file_has_the_models_hash() {
+  millrace convert checkpoint runs/a/ckpt model.safetensors --to full --verify >/dev/null 2>&1
+  millrace ckpt hash model.safetensors | cmp - <(millrace ckpt hash runs/a/ckpt | grep '^model')
+  same "$(status_of millrace convert checkpoint runs/a/ckpt model.safetensors --to full)" 1
+  one_line errors
+  millrace verify model.safetensors >/dev/null
+  need_python
+  "$python" -c 'import safetensors' 2>/dev/null || skip "no Python here has the module safetensors (scripts/setup --oracles)"
+  "$python" -c 'from safetensors import safe_open
+f = safe_open("model.safetensors", "np"); assert f.keys() and not any(k.startswith("optimizer.") for k in f.keys())'
+}
+
+a_damaged_checkpoint_is_named() {
+  cp -r runs/a/ckpt/step-00000012 damaged
+  chmod -R u+w damaged
+  local file=damaged/rank-00000.safetensors byte
+  byte=$(od -An -tu1 -j 9000 -N 1 $file | tr -d ' ')
+  printf "\\x$(printf %02x $((byte ^ 1)))" | dd of=$file bs=1 seek=9000 conv=notrunc status=none
+  same "$(status_of millrace verify damaged)" 1
+  grep -q '^bad: .*rank-00000.safetensors at ' out
+  one_line errors
+  same "$(status_of millrace verify runs/a/ckpt)" 0
+}
+
+a_checkpoint_is_inspected_by_its_manifest() {
+  need_python
+  millrace inspect runs/a/ckpt --json >report
+  same "$(json 'd["step"], d["ranks_count"], d["loader"]["samples"]' report)" "(12, 1, 56)"
+  same "$(json 'd["tensors_count"] == len(d["tensors"])' report)" True
+}
+
+run_cases a_run_tells_its_steps_on_stderr_and_its_result_on_stdout a_finished_run_is_done_again_at_once \
+  json_is_a_line_an_event a_stop_on_request_saves_and_says_75_and_the_same_command_goes_on \
+  a_second_interrupt_ends_at_once_with_130 checkpoints_are_listed_oldest_first_and_only_as_many_as_kept \
+  a_hash_names_bits_not_places a_full_file_has_the_models_hash a_damaged_checkpoint_is_named \
+  a_checkpoint_is_inspected_by_its_manifest

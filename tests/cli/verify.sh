@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# `millrace inspect` and `millrace verify`: what they say of good and of bad files, and errors about paths.
+. "$(dirname "$0")/lib.sh"
+
+"$RENDER_SHAPES" --count 6 --side 40 photos >/dev/null
+millrace convert dataset photos good --quiet >/dev/null
+fresh() { rm -rf bad; cp -r good bad; chmod -R u+w bad; }
+# flip FILE OFFSET: one bit of that byte
+flip() {
+  local byte
+  byte=$(od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' ')
+  printf "\\x$(printf %02x $((byte ^ 4)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+
+a_good_dataset_passes() {
+  same "$(status_of millrace verify good)" 0 "$(cat errors 2>/dev/null)"
+  same "$(status_of millrace verify good/shard-000000.tar)" 0
+  need_python
+  millrace verify good --json >report
+  same "$(json 'd["bad_count"], d["bad"], d["samples_count"], d["members_count"]' report)" "(0, [], 42, 84)"
+}
+
+a_flipped_bit_anywhere_is_found() {
+  local size offset
+  size=$(stat -c %s good/shard-000000.tar)
+  for ((offset = 3; offset < size; offset += size / 23)); do
+    fresh
+    flip bad/shard-000000.tar "$offset"
+    same "$(status_of millrace verify bad)" 1 "status after a flip at $offset"
+    one_line errors
+    grep -q '^bad: ' out || fail "nothing named after a flip at $offset"
+  done
+}
+
+a_bad_member_is_named_with_sample_and_offset() {
+  fresh
+  local key offset
+  key=$(tar tf bad/shard-000000.tar | grep '\.jpg$' | sed -n '5s/\.jpg$//p')
+  # GNU tar's block numbers: the header's block, so the data begins one block later
+  offset=$(($(tar tRf bad/shard-000000.tar | sed -n "s/^block \([0-9]*\): ${key//\//\\/}\.jpg$/\1/p") * 512 + 512 + 100))
+  flip bad/shard-000000.tar $offset
+  same "$(status_of millrace verify bad/shard-000000.tar)" 1
+  contains "$(cat out)" "$key"
+  contains "$(cat out)" "bad/shard-000000.tar at "
+}
+
+a_cut_grown_or_missing_shard_is_bad() {
+  fresh
+  truncate -s -512 bad/shard-000000.tar
+  same "$(status_of millrace verify bad)" 1
+  fresh
+  echo more >>bad/shard-000000.tar
+  same "$(status_of millrace verify bad)" 1
+  fresh
+  rm bad/shard-000000.tar
+  same "$(status_of millrace verify bad)" 1
+  contains "$(cat out errors)" shard-000000.tar
+}
+
+an_undecodable_jpeg_behind_good_checksums_is_named() {
+  [[ -d $data/jpeg-malformed ]] || skip "no test data at $data/jpeg-malformed (set MILLRACE_TEST_DATA)"
+  mkdir -p broken/a
+  cp photos/ring/0001.jpg broken/a/whole.jpg
+  head -c 900 photos/ring/0002.jpg >broken/a/cut.jpg
+  same "$(status_of millrace convert dataset broken shards)" 1
+  contains "$(cat errors)" cut.jpg
+  [[ ! -e shards/dataset.json ]]
+  millrace convert dataset broken shards --on-error skip >out 2>errors
+  grep -q cut.jpg errors
+  same "$(millrace read shards --print keys --quiet | wc -l)" 1
+}
+
+inspect_says_what_a_path_is() {
+  need_python
+  local path
+  for path in good good/dataset.json good/shard-000000.tar; do
+    millrace inspect $path --json >"report"
+    same "$(json 'd["samples_count"]' report)" 42 "samples of $path"
+  done
+  millrace inspect good --json >report
+  same "$(json 'd["kind"]' report)" dataset
+  same "$(json '" ".join(d["class_names"])' report)" "circle cross moon ring square stripes triangle"
+  millrace inspect good/shard-000000.tar --json >report
+  same "$(json 'd["kind"], [(f["extension"], f["members_count"]) for f in d["fields"]]' report)" \
+    "('shard', [('cls', 42), ('jpg', 42)])"
+}
+
+safetensors_are_judged_by_their_headers() {
+  [[ -d $data/safetensors ]] || skip "no test data at $data/safetensors (set MILLRACE_TEST_DATA)"
+  local file
+  for file in "$data"/safetensors/valid/*.safetensors; do
+    same "$(status_of millrace inspect "$file")" 0 "status of $file ($(cat errors))"
+    same "$(status_of millrace verify "$file")" 0
+  done
+  for file in "$data"/safetensors/malformed/*.safetensors; do
+    same "$(status_of millrace inspect "$file")" 1 "status of $file"
+    one_line errors
+    same "$(status_of millrace verify "$file")" 1
+  done
+}
+
+what_is_not_there_is_told_in_one_line_with_status_1() {
+  local command
+  for command in "inspect nowhere" "verify nowhere" "read nowhere" "train nowhere.yaml" "ckpt list nowhere" \
+    "ckpt hash nowhere" "convert dataset nowhere out" "convert checkpoint nowhere out --to full" "inspect /dev/null"; do
+    # shellcheck disable=SC2086
+    same "$(status_of millrace $command)" 1 "status of $command"
+    one_line errors
+    contains "$(cat errors)" "millrace: "
+    same "$(cat out)" "" "stdout of $command"
+  done
+}
+
+an_existing_output_is_kept_unless_forced() {
+  fresh
+  same "$(status_of millrace convert dataset photos bad)" 1
+  one_line errors
+  millrace verify bad --quiet >/dev/null
+  millrace convert dataset photos bad --force --quiet >/dev/null
+  cmp good/shard-000000.tar bad/shard-000000.tar
+}
+
+run_cases a_good_dataset_passes a_flipped_bit_anywhere_is_found a_bad_member_is_named_with_sample_and_offset \
+  a_cut_grown_or_missing_shard_is_bad an_undecodable_jpeg_behind_good_checksums_is_named inspect_says_what_a_path_is \
+  safetensors_are_judged_by_their_headers what_is_not_there_is_told_in_one_line_with_status_1 \
+  an_existing_output_is_kept_unless_forced
