@@ -213,9 +213,7 @@ static int open_model(struct run *run, struct err *err)
         .block = (uint32_t)c->data.text.block,
         .vocabulary = (uint32_t)c->model.vocabulary,
     };
-    int status = ops_cpu_open(run->device, DTYPE_F32, (unsigned)c->threads, &run->ops, err);
-    if (!status)
-        status = model_open(&config, run->ops, run->batching.micro, &run->model, err);
+    int status = model_open(&config, run->ops, run->batching.micro, &run->model, err);
     if (status)
         return status;
     run->params = model_params(run->model);
@@ -370,6 +368,8 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
         status = io_join_path(c->run.dir, "ckpt", run->folder, err);
     if (!status)
         status = device_open("cpu", &run->device, err);
+    if (!status) /* before the loader's threads: see ops_cpu_blas.h */
+        status = ops_cpu_open(run->device, DTYPE_F32, (unsigned)c->threads, &run->ops, err);
     if (!status)
         status = find_checkpoint(run, reader, path, err);
     if (!status)
