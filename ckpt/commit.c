@@ -184,7 +184,7 @@ int commit_finish(struct commit *commit, int status, const struct commit_request
     struct comm_options options = roster_comm_options("agreeing on a checkpoint");
     status = comm_agree(comm, status, &options, err);
     if (!status)
-        status = roster_gather(commit->roster, request->block_crc32c, comm, err);
+        status = roster_gather(commit->roster, comm, err);
     if (!status && comm->rank == 0)
         status = publish(commit, request->state_json, err);
     options = roster_comm_options("publishing a checkpoint");

@@ -47,7 +47,6 @@ struct commit {
 
 struct commit_request {
     uint64_t file_bytes;
-    const uint32_t *block_crc32c; /* of this rank's file */
     const char *state_json;
 };
 

@@ -12,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-int image_writer_init(struct image_writer *image, struct snapshot *snapshot, struct io *io, struct err *err)
+int image_writer_init(struct image_writer *image, struct snapshot *snapshot, uint32_t *block_crc32c,
+                      struct io *io, struct err *err)
 {
-    *image = (struct image_writer){.snapshot = snapshot, .io = io};
+    *image = (struct image_writer){.snapshot = snapshot, .io = io, .block_crc32c = block_crc32c};
     image->requests = calloc(snapshot->buffers_count, sizeof *image->requests);
-    image->block_crc32c = calloc(snapshot->layout->blocks_count, sizeof *image->block_crc32c);
     int status = 0;
-    if (!image->requests || !image->block_crc32c)
-        status = err_set(err, -ENOMEM, "out of memory for block checksums");
+    if (!image->requests)
+        status = err_set(err, -ENOMEM, "out of memory for writes");
     if (!status)
         status = io->ops->queue_open(io, snapshot->buffers_count, &image->queue, err);
     if (status)
@@ -32,7 +32,6 @@ void image_writer_deinit(struct image_writer *image)
     if (image->queue)
         image->io->ops->queue_close(image->queue);
     free(image->requests);
-    free(image->block_crc32c);
     *image = (struct image_writer){0};
 }
 

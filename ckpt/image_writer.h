@@ -18,11 +18,12 @@ struct image_writer {
     struct io *io;
     struct io_queue *queue;
     struct io_request *requests; /* [buffers_count] */
-    uint32_t *block_crc32c;      /* [blocks_count] */
+    uint32_t *block_crc32c;      /* [blocks_count] borrowed */
 };
 
-/* Opens a queue for the thread that calls image_writer_run. */
-int image_writer_init(struct image_writer *image, struct snapshot *snapshot, struct io *io, struct err *err);
+/* Opens a queue for the thread that calls image_writer_run. Borrows snapshot and block_crc32c. */
+int image_writer_init(struct image_writer *image, struct snapshot *snapshot, uint32_t *block_crc32c,
+                      struct io *io, struct err *err);
 void image_writer_deinit(struct image_writer *image);
 /* Writes all blocks and fills block_crc32c. Blocks. On failure everything submitted has ended, and the caller's waiting too. */
 int image_writer_run(struct image_writer *image, struct io_file *file, const char *path, struct err *err);

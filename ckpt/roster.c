@@ -174,7 +174,7 @@ static void list_rank(struct roster *roster, int rank, const char *told, struct 
     *file = (struct manifest_file){.name = roster_file_name(rank, roster->file_names[rank]),
                                    .size_bytes = head.file_bytes,
                                    .blocks_count = manifest_blocks_count(head.file_bytes),
-                                   .block_crc32c = roster->gathered + (uint64_t)rank * roster->blocks_max};
+                                   .block_crc32c = roster_checksums(roster, rank)};
     told += sizeof head;
     for (uint64_t i = 0; i < head.chunks_count; i++) {
         const struct told_chunk *chunk = (const void *)told; /* aligned: all parts are multiples of 8 */
@@ -244,8 +244,13 @@ void roster_deinit(struct roster *roster)
     *roster = (struct roster){0};
 }
 
-int roster_gather(struct roster *roster, const uint32_t *block_crc32c, struct comm *comm, struct err *err)
+uint32_t *roster_checksums(struct roster *roster, int rank)
 {
-    return all_gather(comm, block_crc32c, roster->gathered, (size_t)roster->blocks_max * sizeof *block_crc32c,
-                      err);
+    return roster->gathered + (uint64_t)rank * roster->blocks_max;
+}
+
+int roster_gather(struct roster *roster, struct comm *comm, struct err *err)
+{
+    return all_gather(comm, roster_checksums(roster, comm->rank), roster->gathered,
+                      (size_t)roster->blocks_max * sizeof *roster->gathered, err);
 }

@@ -32,8 +32,10 @@ const char *roster_file_name(int rank, char name[ROSTER_NAME_BYTES_MAX]);
 /* Collective, blocks. -EINVAL on all ranks where arrays overlap, leave something out, or disagree. */
 int roster_init(struct roster *roster, const struct layout *layout, struct comm *comm, struct err *err);
 void roster_deinit(struct roster *roster);
-/* This rank's checksums [its blocks] to everybody's: afterwards manifest.files[] point to them. Collective, blocks. */
-int roster_gather(struct roster *roster, const uint32_t *block_crc32c, struct comm *comm, struct err *err);
+/* Where a rank puts the checksums of its own blocks. */
+uint32_t *roster_checksums(struct roster *roster, int rank);
+/* This rank's checksums to everybody; manifest.files[] point to those of all. Collective, blocks. */
+int roster_gather(struct roster *roster, struct comm *comm, struct err *err);
 struct comm_options roster_comm_options(const char *what);
 
 #endif

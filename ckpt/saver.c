@@ -63,7 +63,6 @@ static int run_save(struct ckpt_saver *saver, struct err *err)
 {
     struct io_file *file = NULL;
     struct commit_request request = {.file_bytes = saver->layout.file_bytes,
-                                     .block_crc32c = saver->image.block_crc32c,
                                      .state_json = str_text(&saver->state_json)};
     int status = commit_begin(&saver->commit, saver->step, request.file_bytes, &file, err);
     if (!status)
@@ -176,7 +175,8 @@ static int prepare(struct ckpt_saver *saver, const struct ckpt_saver_options *op
         buffers = BUFFERS_MAX;
     int status = snapshot_init(&saver->snapshot, &saver->layout, options->device, (unsigned)buffers, err);
     if (!status)
-        status = image_writer_init(&saver->image, &saver->snapshot, saver->io, err);
+        status = image_writer_init(&saver->image, &saver->snapshot,
+                                   roster_checksums(&saver->roster, saver->comm->rank), saver->io, err);
     if (status)
         return status;
     saver->commit = (struct commit){.io = saver->io,

@@ -38,7 +38,7 @@ static int parse_chunks(const char *chunks, struct err *err)
 
 #define CHUNK(offset, r, c, rows, columns)                                                                   \
     "{\"file\":0,\"offset_bytes\":" #offset ",\"start\":[" #r "," #c "],\"extent\":[" #rows "," #columns "]" \
-                                                                                                         "}"
+    "}"
 
 static void chunks_that_tile_the_shape_are_taken(void **state)
 {

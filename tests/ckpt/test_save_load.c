@@ -339,6 +339,7 @@ static void a_state_that_is_no_object_is_refused(void **state)
     assert_true(ckpt_saver_save(saver, 1, "{", &err) < 0);
     ckpt_saver_close(saver);
     assert_int_equal(fixture_list(io, folder, NULL), 0);
+    arrays_free(&arrays);
 }
 
 static void nothing_to_find_is_said(void **state)

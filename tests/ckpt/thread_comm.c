@@ -74,7 +74,7 @@ static int thread_all_gather(struct comm *comm, const void *send, void *receive,
     (void)err;
     const void *const *sent = meet(comm, send);
     for (int r = 0; r < comm->ranks; r++)
-        memcpy((char *)receive + (size_t)r * bytes, sent[r], bytes);
+        memmove((char *)receive + (size_t)r * bytes, sent[r], bytes); /* one's own may lie in place */
     part(comm);
     return finish(comm, work);
 }
