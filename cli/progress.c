@@ -75,6 +75,8 @@ const char *progress_format(const char *label, enum progress_unit unit, uint64_t
         format_bar(done, total, (unsigned)(inner > BAR_COLUMNS_MOST ? BAR_COLUMNS_MOST : inner), bar + 2);
     }
     if (used > columns)
+        snprintf(tail, sizeof tail, "%s", rate);
+    if (strlen(head) + strlen(tail) > columns)
         tail[0] = '\0';
     snprintf(text, (size_t)columns + 1, "%s%s%s", head, bar, tail);
     return text;

@@ -103,6 +103,8 @@ static void a_bar_tells_amount_part_rate_and_time_left(void **state)
     assert_string_equal(text, "converting  500/2000  25%  [======>                  ]  100/s  15 s left");
     progress_format("verifying", PROGRESS_BYTES, 1 << 20, 0, CLOCK_NS_PER_S, 72, text);
     assert_string_equal(text, "verifying  1.0 MiB  1.0 MiB/s");
+    progress_format("converting", PROGRESS_ITEMS, 500, 2000, 5 * CLOCK_NS_PER_S, 40, text);
+    assert_string_equal(text, "converting  500/2000  25%  100/s");
     progress_format("x", PROGRESS_ITEMS, 0, 10, 0, 30, text);
     assert_non_null(strstr(text, "0/10"));
 }
