@@ -116,11 +116,13 @@ static void head_forward(struct model *model, const struct model_pass *pass,
                          const struct model_result *result, bool want_gradient)
 {
     struct ops *ops = model->ops;
+    const struct model_input *input = pass->input;
     void *logits = layout_at(pass->activations, pass->layout.logits);
     linear_forward(&model->head, ops, model_group_weights(model, pass, MODEL_GROUP_EMBED),
                    layout_at(pass->activations, pass->layout.normed), logits);
-    ops->table->xent(ops, logits, result->losses, result->correct, pass->input->tokens + 1, model->items,
-                     model->tokens, model->tokens + 1, model->classes, want_gradient);
+    ops->table->xent(ops, logits, result->losses, result->correct,
+                     input->targets ? input->targets : input->tokens + 1, model->items, model->tokens,
+                     input->targets ? model->tokens : model->tokens + 1, model->classes, want_gradient);
 }
 
 static void head_backward(struct model *model, const struct model_pass *pass)

@@ -11,9 +11,6 @@
 
 enum { SIDE_MAX = 1 << 14, CLASSES_MAX = 1 << 24, COLOURS = 3 };
 
-/* Initial values: small models learn faster where what goes into a block keeps its size, hence 1 / sqrt(inputs) and not
- * GPT-2's 0.02. A head of zeros learns slower. */
-
 /* Of the photographs of ImageNet, by colour; what everybody subtracts and divides by. */
 static const float pixel_mean[COLOURS] = {0.485f, 0.456f, 0.406f};
 static const float pixel_deviation[COLOURS] = {0.229f, 0.224f, 0.225f};
@@ -36,6 +33,8 @@ static int check(const struct model_config *config, struct err *err)
     return 0;
 }
 
+/* Initial weights: small models learn faster where what goes into a block keeps its size, hence 1 / sqrt(inputs) and not GPT-2's
+ * 0.02. A head of zeros learns slower. */
 static struct block_config block(const struct model_config *config)
 {
     return (struct block_config){.width = config->width,

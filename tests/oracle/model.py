@@ -109,13 +109,14 @@ def vit(folder, w, c):
 
 
 def gpt2(folder, w, c):
-    tokens = torch.from_numpy(np.fromfile(os.path.join(folder, "tokens.i32"), np.int32)).long()
+    tokens, targets = (torch.from_numpy(np.fromfile(os.path.join(folder, n + ".i32"), np.int32)).long()
+                       for n in ("tokens", "targets"))
     tokens = tokens.view(-1, c["block"] + 1)
     x = F.embedding(tokens[:, :-1], w("embed.tokens.weight")) + w("embed.positions.weight")
     for i in range(c["layers"]):
         x = block(x, w, f"blocks.{i}", c)
     logits = F.linear(norm(x, w, "norm", c), w("embed.tokens.weight"))
-    return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), reduction="none", ignore_index=-1)
+    return F.cross_entropy(logits.flatten(0, 1), targets, reduction="none", ignore_index=-1)
 
 
 def run(folder):

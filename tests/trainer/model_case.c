@@ -85,6 +85,7 @@ void case_open(struct model_case *c, const struct model_config *config, uint64_t
     c->images = allocate(items * config->side * config->side * 3);
     c->labels = allocate(items * sizeof *c->labels);
     c->tokens = allocate(items * (config->block + 1) * sizeof *c->tokens);
+    c->targets = allocate(items * config->block * sizeof *c->targets);
     params_init_values(model_params(c->model), 3, dtype, c->weights);
     add_noise(c);
     case_data(c, 0);
@@ -103,6 +104,7 @@ void case_close(struct model_case *c)
     free(c->images);
     free(c->labels);
     free(c->tokens);
+    free(c->targets);
 }
 
 void case_data(struct model_case *c, uint64_t micro)
@@ -115,11 +117,14 @@ void case_data(struct model_case *c, uint64_t micro)
         c->labels[i] = (int32_t)(philox(micro, 2, i).word[0] % config->classes);
     for (uint64_t i = 0; config->vocabulary && i < tokens; i++)
         c->tokens[i] = (int32_t)(philox(micro, 3, i).word[0] % config->vocabulary);
+    for (uint64_t i = 0; i < c->items * config->block; i++)
+        c->targets[i] = c->tokens[i + i / config->block + 1];
 }
 
 struct model_input case_input(const struct model_case *c)
 {
-    return (struct model_input){.images = c->images, .labels = c->labels, .tokens = c->tokens};
+    return (struct model_input){
+        .images = c->images, .labels = c->labels, .tokens = c->tokens, .targets = c->targets};
 }
 
 void case_forward(struct model_case *c, bool want_gradient)

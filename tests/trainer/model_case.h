@@ -19,7 +19,7 @@ struct model_case {
     double *losses;
     uint8_t *correct;
     uint8_t *images;
-    int32_t *labels, *tokens;
+    int32_t *labels, *tokens, *targets; /* targets: those of tokens, to be masked */
 };
 
 extern const struct model_config case_vit, case_gpt2; /* small: seconds of central differences */

@@ -157,7 +157,7 @@ static void where_all_targets_are_masked_all_gradients_are_zero(void **state)
         struct model_case c;
         case_open(&c, configs[i], ITEMS, DTYPE_F32, 1);
         memset(c.labels, 0xff, ITEMS * sizeof *c.labels);
-        memset(c.tokens, 0xff, ITEMS * (c.config.block + 1) * sizeof *c.tokens);
+        memset(c.targets, 0xff, ITEMS * c.config.block * sizeof *c.targets);
         case_forward(&c, true);
         case_backward(&c, c.gradients);
         for (uint64_t e = 0; e < model_params(c.model)->elements; e++)
@@ -194,7 +194,7 @@ static void check_padding(const struct model_config *config)
     case_open(&many, config, ITEMS, DTYPE_F64, 1);
     /* the same data for the items both have, an absent one after them */
     many.labels[ITEMS - 1] = -1;
-    memset(many.tokens + (ITEMS - 1) * (config->block + 1), 0xff, (config->block + 1) * sizeof *many.tokens);
+    memset(many.targets + (ITEMS - 1) * config->block, 0xff, config->block * sizeof *many.targets);
     assert_memory_equal(few.images, many.images, (ITEMS - 1) * config->side * config->side * 3);
     case_forward(&few, true);
     case_backward(&few, few.gradients);
@@ -224,7 +224,12 @@ static void a_masked_target_takes_nothing_from_the_others(void **state)
     uint32_t block = case_gpt2.block;
     case_forward(&c, true);
     memcpy(losses, c.losses, c.rows * sizeof *losses);
-    c.tokens[block] = -1; /* the last target of the first item, which is no input */
+    int32_t *targets = c.targets;
+    c.targets = NULL; /* the same as those given */
+    case_forward(&c, true);
+    assert_memory_equal(losses, c.losses, c.rows * sizeof *losses);
+    c.targets = targets;
+    c.targets[block - 1] = -1;
     case_forward(&c, true);
     assert_true(c.losses[block - 1] == 0);
     losses[block - 1] = 0;

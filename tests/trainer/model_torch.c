@@ -122,6 +122,7 @@ static void write_model_case(const struct model_case *c, const struct block_conf
     write_case_file(folder, "weights.f64", c->weights, params->elements * sizeof(double));
     write_case_file(folder, "images.u8", c->images, c->items * config->side * config->side * 3);
     write_case_file(folder, "labels.i32", c->labels, c->items * sizeof *c->labels);
+    write_case_file(folder, "targets.i32", c->targets, c->items * config->block * sizeof *c->targets);
     write_case_file(folder, "tokens.i32", c->tokens, c->items * (config->block + 1) * sizeof *c->tokens);
 }
 
@@ -140,7 +141,7 @@ static void check_model(const struct model_config *config, double epsilon)
     case_open(&c, config, 4, DTYPE_F64, 1);
     c.labels[1] = -1;
     if (config->block)
-        c.tokens[2 * config->block + 1] = -1; /* the last target of the second item */
+        c.targets[config->block + 2] = -1;
     write_model_case(&c, &block, folder);
     assert_int_equal(test_run("'%s' %s/tests/oracle/model.py '%s'", python, TEST_SOURCE_DIR, parent), 0);
     case_forward(&c, true);
