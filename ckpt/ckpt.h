@@ -26,6 +26,8 @@
  *     ckpt_reader_load(reader, tensors, tensors_count, err);      // any boxes; only the bytes needed, verified
  *     ckpt_reader_close(reader);
  *
+ * Arrays on a device are settled when save or before_update is called: what the caller queued that writes them has ended.
+ *
  * Names starting with "optimizer." are of the section `optimizer`, all others of `model`.
  *
  * Threads: a saver's calls come from one thread (its own writer thread works beside it); readers are single-threaded.
@@ -81,7 +83,9 @@ struct ckpt_saver_options {
 
 struct ckpt_saver;
 
-/* Takes the folder's lock (-EBUSY names the owner), removes what dead owners left, plans the files, allocates all memory. */
+/* Takes the folder's lock (-EBUSY names the owner), removes what dead owners left, plans the files, allocates all memory.
+ * Collective: all ranks pass the same replicated arrays in the same order, and boxes that together cover each other one.
+ * Borrows tensors and names during the call, what data points to as long as the saver. -EINVAL names an array. */
 int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_tensor *tensors,
                     uint64_t tensors_count, struct ckpt_saver **ret_saver, struct err *err);
 /* Waits for a save under way; its error is lost (ask ckpt_saver_wait before). NULL is fine. */
@@ -131,12 +135,14 @@ const struct json_t *ckpt_reader_state(const struct ckpt_reader *reader); /* bor
 const struct manifest *ckpt_reader_manifest(const struct ckpt_reader *reader);
 /* Fills the boxes asked for: same name, dtype and global shape as saved. Reads only what is needed, by rising offset, and
  * verifies every block that it touches. -ENOENT names a missing tensor, -EBADMSG a block whose CRC differs, with tensor, file and
- * offset. Host memory, or the device's through staging. */
+ * offset, -EINVAL a tensor of another dtype or shape, with both. Host memory (device NULL: blocks are read straight to their place
+ * where they can be), or the device's by its copies. On failure the arrays hold anything. */
 int ckpt_reader_load(struct ckpt_reader *reader, const struct ckpt_tensor *wanted, uint64_t wanted_count,
                      struct device *device, struct err *err);
 
 /* xxh3-128 over tensors sorted by name: for each name length u32, name, dtype name length u32, dtype name, rank u32, dimensions
- * u64, bytes. loader: over the entries of state.loader sorted by key: key length u32, key, compact JSON length u32, JSON. Nothing of
+ * u64, bytes. loader: over the entries of state.loader sorted by key: key length u32, key, compact JSON (keys sorted at every
+ * depth) length u32, JSON. A section without tensors is absent. Nothing of
  * step, time, path, files, ranks or layout. path: a step, a folder of steps, or a safetensors file (then only the sections that
  * it has). */
 enum ckpt_section { CKPT_MODEL, CKPT_OPTIMIZER, CKPT_LOADER, CKPT_SECTION_COUNT };

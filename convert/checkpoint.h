@@ -17,9 +17,9 @@
 struct convert_checkpoint_options {
     const char *source; /* a step or a folder of steps */
     const char *target; /* the file */
-    const char *only; /* "model" (NULL), "all", or a glob over tensor names */
-    bool force; /* an existing target gives way */
-    bool verify; /* read the result back and compare the hashes */
+    const char *only;   /* "model" (NULL), "all", or a glob over tensor names */
+    bool force;         /* an existing target gives way */
+    bool verify;        /* read the result back and compare the hashes */
     const struct log *log;
     void (*progress)(void *context, uint64_t bytes_done, uint64_t bytes);
     void *progress_context;
