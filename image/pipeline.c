@@ -294,6 +294,11 @@ int image_pipeline_open(const struct image_options *options, struct image_pipeli
     return 0;
 }
 
+uint32_t image_pipeline_warnings(const struct image_pipeline *pipeline)
+{
+    return jpeg_decoder_warnings(pipeline->decoder);
+}
+
 void image_pipeline_close(struct image_pipeline *pipeline)
 {
     if (!pipeline)

@@ -39,6 +39,9 @@ void image_pipeline_close(struct image_pipeline *pipeline); /* NULL is fine */
 int image_pipeline_run(struct image_pipeline *pipeline, const void *data, size_t bytes, const char *path,
                        struct image_key key, uint8_t *rgb, size_t stride_bytes, struct err *err);
 
+/* Harmless warnings (see jpeg_decoder_warnings) of the last image. */
+uint32_t image_pipeline_warnings(const struct image_pipeline *pipeline);
+
 /* The whole image, upright, scaled so that its longer side is at most side_max (0: as it is), as RGB in memory that belongs
  * to the pipeline until its next call. For converters. */
 int image_pipeline_whole(struct image_pipeline *pipeline, const void *data, size_t bytes, const char *path,

@@ -63,6 +63,8 @@ static int decode_image(struct load_worker *worker, struct load_slot *slot, uint
             err->offset = (int64_t)pieces[0].want_offset;
         return status;
     }
+    atomic_fetch_add_explicit(&worker->jpeg_warnings, image_pipeline_warnings(worker->pipeline),
+                              memory_order_relaxed);
     if (count > 1)
         status = parse_label(loader, shard, &pieces[1], &label, err);
     ((int32_t *)labels->data)[item] = label;

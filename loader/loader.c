@@ -184,6 +184,8 @@ struct loader_shape loader_shape(const struct loader *loader)
                                  .classes_count = loader->dataset->classes_count,
                                  .vocabulary = loader->dataset->text.vocabulary,
                                  .memory_bytes = loader->memory_bytes,
+                                 .pixels_version =
+                                     loader->options.decode == LOADER_IMAGE ? IMAGE_PIPELINE_VERSION : 0,
                                  .engine = loader->io->ops->name};
 }
 

@@ -25,6 +25,7 @@
 #include "loader/view.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum {
     LOADER_SLOTS_MAX = 64,
@@ -109,9 +110,10 @@ struct load_worker {
     bool is_asleep; /* G */
     struct load_worker *next_idle;   /* G */
     struct image_pipeline *pipeline; /* LOADER_IMAGE */
-    struct io_queue *queue;          /* for substitutes, opened when first needed */
-    struct view_piece *pieces;       /* pieces_max, of a substitute */
-    uint8_t *scratch;                /* a substitute's bytes */
+    atomic_uint_least64_t jpeg_warnings;
+    struct io_queue *queue;    /* for substitutes, opened when first needed */
+    struct view_piece *pieces; /* pieces_max, of a substitute */
+    uint8_t *scratch;          /* a substitute's bytes */
     uint64_t scratch_bytes;
 };
 

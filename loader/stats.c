@@ -60,8 +60,11 @@ struct loader_stats loader_stats(const struct loader *loader)
     if (shared->full_since_ns)
         stats.stage_ns[LOADER_STAGE_CONSUMER] += clock_now_ns() - shared->full_since_ns;
     pthread_mutex_unlock(&shared->mutex);
-    for (uint32_t i = 0; i < shared->workers_started; i++)
+    for (uint32_t i = 0; i < shared->workers_started; i++) {
+        stats.jpeg_warnings_count +=
+            atomic_load_explicit(&shared->workers[i].jpeg_warnings, memory_order_relaxed);
         stats.decode_cpu_ns += thread_cpu_ns(shared->workers[i].thread);
+    }
     stats.limit = LOADER_STAGE_CONSUMER;
     for (int i = 0; i < LOADER_STAGE_COUNT; i++)
         if (stats.stage_ns[i] > stats.stage_ns[stats.limit])

@@ -287,7 +287,8 @@ static int open_saver(struct run *run, struct err *err)
     uint64_t seed[3] = {clock_wall_ns(), clock_now_ns(), (uint64_t)getpid()};
     snprintf(run->run_id, sizeof run->run_id, "%016" PRIx64, hash_64(seed, sizeof seed));
     run->ops->table->numerics_id(run->ops, &run->numerics_id);
-    str_add_format(&run->numerics_id, "; micro-batch %" PRIu64, run->batching.micro);
+    str_add_format(&run->numerics_id, "; pixels %u; micro-batch %" PRIu64, run->shape.pixels_version,
+                   run->batching.micro);
     int status = str_status(&run->numerics_id);
     if (status)
         return err_set(err, status, "out of memory for the numerics' name");
