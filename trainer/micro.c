@@ -53,21 +53,24 @@ static int token_input(struct run *run, const struct batch *batch, struct model_
                        uint64_t *ret_valid, struct err *err)
 {
     const struct batch_field *tokens = field_named(batch, "tokens");
-    uint64_t items = run->batching.micro, row = run->config->data.text.block + 1;
+    uint64_t items = run->batching.micro, block = run->config->data.text.block, row = block + 1;
     const int32_t *source = tokens->data;
     for (uint64_t i = 0; i < batch->items_count; i++)
         for (uint64_t t = 0; t < row; t++)
             if ((uint64_t)source[i * row + t] >= run->config->model.vocabulary)
                 return refuse(&batch->items[i], "has a token beyond the model's vocabulary",
                               "raise model.vocabulary", err);
-    memcpy(run->targets, source, batch->items_count * row * sizeof run->targets[0]);
-    for (uint64_t i = batch->items_count; i < items; i++) {
-        run->targets[i * row] = 0; /* an input only; all that it should predict is ignored */
-        for (uint64_t t = 1; t < row; t++)
-            run->targets[i * row + t] = -1;
+    input->tokens = source;
+    if (batch->items_count < items) {
+        memset(run->tokens, 0, items * row * sizeof run->tokens[0]);
+        memcpy(run->tokens, source, batch->items_count * row * sizeof run->tokens[0]);
+        for (uint64_t i = 0; i < items; i++)
+            for (uint64_t t = 0; t < block; t++)
+                run->targets[i * block + t] = i < batch->items_count ? source[i * row + t + 1] : -1;
+        input->tokens = run->tokens;
+        input->targets = run->targets;
     }
-    input->tokens = run->targets;
-    *ret_valid = batch->items_count * (row - 1);
+    *ret_valid = batch->items_count * block;
     return 0;
 }
 
@@ -81,11 +84,10 @@ int micro_input(struct run *run, const struct batch *batch, struct model_input *
 
 void micro_add_result(const struct run *run, const struct model_input *input, struct step_totals *totals)
 {
-    uint64_t rows = model_rows(run->model), block = run->config->data.text.block;
+    const int32_t *targets = input->labels ? input->labels : input->targets;
+    uint64_t rows = model_rows(run->model);
     for (uint64_t row = 0; row < rows; row++) {
-        int32_t target =
-            input->labels ? input->labels[row] : input->tokens[row / block * (block + 1) + row % block + 1];
-        if (target < 0)
+        if (targets && targets[row] < 0)
             continue;
         exact_sum_add(&totals->losses, run->losses[row]);
         totals->correct_count += run->correct[row];

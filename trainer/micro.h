@@ -6,7 +6,7 @@
 
 #include "trainer/run.h"
 
-/* input borrows from the batch and from run->targets and run->images until the next call. *ret_valid: items (tokens) with a
+/* input borrows from the batch and from the run's padded buffers until the next call. *ret_valid: items (tokens) with a
  * target. -EBADMSG where a label is beyond the model's classes, or absent. */
 int micro_input(struct run *run, const struct batch *batch, struct model_input *ret_input,
                 uint64_t *ret_valid, struct err *err);

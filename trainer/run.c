@@ -182,16 +182,18 @@ static int allocate(struct run *run, enum mem_kind kind, uint64_t bytes, void *r
     return run->device->ops->mem_alloc(run->device, kind, bytes, ret_memory, err);
 }
 
-static uint64_t target_count(const struct run *run)
-{
-    return run->config->model.type == MODEL_VIT ? run->batching.micro
-                                                : run->batching.micro * (run->config->data.text.block + 1);
-}
+/* What a padded micro-batch takes of the fields that its model has; one element of the others. */
+struct micro_sizes {
+    uint64_t tokens, targets, image_bytes;
+};
 
-static uint64_t image_bytes(const struct run *run)
+static struct micro_sizes micro_sizes(const struct run *run)
 {
-    uint64_t side = run->config->data.image.size;
-    return run->config->model.type == MODEL_VIT ? run->batching.micro * side * side * 3 : 1;
+    uint64_t items = run->batching.micro, block = run->config->data.text.block,
+             side = run->config->data.image.size;
+    if (run->config->model.type == MODEL_VIT)
+        return (struct micro_sizes){.tokens = 1, .targets = items, .image_bytes = items * side * side * 3};
+    return (struct micro_sizes){.tokens = items * (block + 1), .targets = items * block, .image_bytes = 1};
 }
 
 static int open_model(struct run *run, struct err *err)
@@ -235,9 +237,11 @@ static int open_model(struct run *run, struct err *err)
         status = allocate(run, MEM_DEVICE, model_activation_bytes(run->model, &run->stage), &run->activations,
                           err);
     if (!status)
-        status = allocate(run, MEM_PINNED, target_count(run) * sizeof(int32_t), &run->targets, err);
+        status = allocate(run, MEM_PINNED, sizes.tokens * sizeof(int32_t), &run->tokens, err);
     if (!status)
-        status = allocate(run, MEM_PINNED, image_bytes(run), &run->images, err);
+        status = allocate(run, MEM_PINNED, sizes.targets * sizeof(int32_t), &run->targets, err);
+    if (!status)
+        status = allocate(run, MEM_PINNED, sizes.image_bytes, &run->images, err);
     if (!status)
         status = allocate(run, MEM_PINNED, rows * sizeof(double), &run->losses, err);
     if (!status)
@@ -416,10 +420,12 @@ void run_close(struct run *run)
     metrics_close(run->metrics);
     if (run->model) {
         uint64_t rows = model_rows(run->model);
+        struct micro_sizes sizes = micro_sizes(run);
         release(run, MEM_PINNED, run->correct, rows);
         release(run, MEM_PINNED, run->losses, rows * sizeof(double));
-        release(run, MEM_PINNED, run->images, image_bytes(run));
-        release(run, MEM_PINNED, run->targets, target_count(run) * sizeof(int32_t));
+        release(run, MEM_PINNED, run->images, sizes.image_bytes);
+        release(run, MEM_PINNED, run->targets, sizes.targets * sizeof(int32_t));
+        release(run, MEM_PINNED, run->tokens, sizes.tokens * sizeof(int32_t));
         release(run, MEM_DEVICE, run->activations, model_activation_bytes(run->model, &run->stage));
         release(run, MEM_DEVICE, run->weights, run->params->elements * ops_master_bytes(run->ops));
     }

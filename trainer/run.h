@@ -64,7 +64,8 @@ struct run {
     struct metrics *metrics;
 
     /* One micro-batch as the model takes it: see micro.h. */
-    int32_t *targets; /* labels, or tokens */
+    int32_t *tokens;  /* of a short last micro-batch, padded */
+    int32_t *targets; /* labels; of padded tokens */
     uint8_t *images;  /* of a short last micro-batch, padded */
     double *losses;
     uint8_t *correct;

@@ -96,6 +96,19 @@ static int visit(const struct walk *walk, struct fy_node *mapping, const char *p
     return 0;
 }
 
+/* Spaces and comments only: libfyaml makes no document of it, and names no error. */
+static bool says_nothing(const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        if (text[i] == '#')
+            while (i + 1 < bytes && text[i + 1] != '\n')
+                i++;
+        else if (!strchr(" \t\r\n", text[i]) || text[i] == '\0')
+            return false;
+    }
+    return true;
+}
+
 int yaml_walk(const char *text, size_t bytes, const char *name,
               int (*leaf)(void *context, const struct yaml_leaf *leaf), void *context, struct err *err)
 {
@@ -107,8 +120,8 @@ int yaml_walk(const char *text, size_t bytes, const char *name,
     fy_diag_set_collect_errors(diag, true);
     struct fy_parse_cfg parse = {.flags = FYPCF_QUIET, .diag = diag};
     struct fy_document *document = fy_document_build_from_string(&parse, text, bytes);
-    int status;
-    if (!document) {
+    int status = 0;
+    if (!document && !says_nothing(text, bytes)) {
         void *iterator = NULL;
         struct fy_diag_error *error = fy_diag_errors_iterate(diag, &iterator);
         err_set(err, -EINVAL, "not valid YAML");
@@ -116,7 +129,7 @@ int yaml_walk(const char *text, size_t bytes, const char *name,
         err_found(err, "%s at line %d", error && error->msg ? error->msg : "a syntax error",
                   error ? error->line : 0);
         status = -EINVAL;
-    } else {
+    } else if (document) {
         struct fy_node *root = fy_document_root(document);
         if (!root)
             status = 0; /* an empty file says nothing */
