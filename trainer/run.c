@@ -231,6 +231,7 @@ static int open_model(struct run *run, struct err *err)
                                           .weight_decay = c->optimizer.weight_decay,
                                           .clip_norm = c->optimizer.clip_norm};
     uint64_t rows = model_rows(run->model);
+    struct micro_sizes sizes = micro_sizes(run);
     status =
         allocate(run, MEM_DEVICE, run->params->elements * ops_master_bytes(run->ops), &run->weights, err);
     if (!status)
