@@ -6,9 +6,10 @@
  */
 #include "trainer/run.h"
 
+#include "trainer/resume.h"
+
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/json.h"
 #include "io/whole.h"
 
 #include <errno.h>
@@ -67,81 +68,6 @@ struct loader_options run_loader_options(const struct run *run, const char *data
     return o;
 }
 
-struct comparison {
-    const struct run *run;
-    const char *path;
-    uint64_t refused_count;
-    struct err *err;
-};
-
-static void report_difference(void *context, const struct config_field *field, const char *saved,
-                              const char *now)
-{
-    struct comparison *comparison = context;
-    bool is_place = strcmp(field->key, "run.dir") == 0 || strcmp(field->key, "checkpoint.dir") == 0;
-    if (!field->orders) {
-        if (!is_place)
-            run_say(comparison->run, "%s was %s, is now %s", field->key, saved, now);
-        return;
-    }
-    if (comparison->refused_count++ > 0)
-        return;
-    err_set(comparison->err, -EINVAL, "%s can't change in the middle of a run", field->key);
-    err_at(comparison->err, comparison->path, ERR_NO_OFFSET);
-    err_expected(comparison->err, "%s", saved);
-    err_found(comparison->err, "%s", now);
-    err_advise(comparison->err, "set it back, or start another run with another run.dir");
-}
-
-/* Opens the checkpoint to go on from, if there is one; *ret_reader stays NULL where the run starts anew. */
-static int find_checkpoint(struct run *run, struct ckpt_reader **ret_reader, char path[IO_PATH_BYTES_MAX],
-                           struct err *err)
-{
-    uint64_t step;
-    const char *where = run->options->resume == CONFIG_RESUME_PATH ? run->options->resume_path : run->folder;
-    int status = ckpt_find(run->io, where, path, &step, err);
-    if (status == -ENOENT && run->options->resume != CONFIG_RESUME_PATH) {
-        err_clear(err); /* nothing to go on from: the run begins */
-        return 0;
-    }
-    if (status)
-        return status;
-    if (run->options->resume == CONFIG_RESUME_NEVER) {
-        err_set(err, -EEXIST, "the run's folder already holds a checkpoint");
-        err_at(err, path, ERR_NO_OFFSET);
-        err_advise(err, "go on from it with --resume auto, or give another run.dir");
-        return -EEXIST;
-    }
-    status = ckpt_reader_open(run->io, path, ret_reader, err);
-    if (status)
-        return status;
-    struct comparison comparison = {.run = run, .path = path, .err = err};
-    run->step = ckpt_reader_step(*ret_reader);
-    config_compare(run->options->config, json_get(ckpt_reader_state(*ret_reader), "config"),
-                   report_difference, &comparison);
-    return comparison.refused_count > 0 ? -EINVAL : 0;
-}
-
-static int check_cursor(const struct run *run, const struct cursor *cursor, const char *path, struct err *err)
-{
-    const struct order_params *saved = &cursor->params, *now = &run->shape.order;
-    bool same_data = cursor->fingerprint == run->shape.fingerprint && saved->samples == now->samples;
-    bool same_order = cursor->order_version == ORDER_VERSION && saved->kind == now->kind &&
-                      saved->seed == now->seed && saved->lanes == now->lanes &&
-                      saved->window == now->window && saved->run == now->run;
-    if (same_data && same_order)
-        return 0;
-    err_set(err, -EINVAL,
-            same_data ? "the order of samples is not the saved one"
-                      : "the training data is not the saved one");
-    err_at(err, path, ERR_NO_OFFSET);
-    err_expected(err, "dataset %016" PRIx64 ", order version %u", cursor->fingerprint, cursor->order_version);
-    err_found(err, "dataset %016" PRIx64 ", order version %u", run->shape.fingerprint,
-              (unsigned)ORDER_VERSION);
-    err_advise(err, "resume with the data and the order that the run began with");
-    return -EINVAL;
-}
-
 static int open_data(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
 {
     struct loader_options options = run_loader_options(run, run->config->data.train, true);
@@ -160,7 +86,7 @@ static int open_data(struct run *run, struct ckpt_reader *reader, const char *pa
     if (status)
         return status;
     run->shape = loader_shape(run->loader);
-    if (reader && (status = check_cursor(run, &cursor, path, err)))
+    if (reader && (status = resume_check_cursor(run, &cursor, path, err)))
         return status;
     if (run->shape.steps == 0) {
         err_set(err, -EINVAL, "the training data is smaller than one batch");
@@ -312,34 +238,6 @@ static int open_saver(struct run *run, struct err *err)
     return ckpt_saver_open(&options, run->tensors, run->tensors_count, &run->saver, err);
 }
 
-static void restore_evaluation(struct run *run, const struct json_t *state)
-{
-    const struct json_t *metrics = json_get(state, "metrics");
-    struct evaluation *e = &run->evaluation;
-    e->present = json_u64(json_get(metrics, "val_step"), &e->step) == 0 &&
-                 json_f64(json_get(metrics, "val_loss"), &e->loss) == 0 &&
-                 json_f64(json_get(metrics, "val_accuracy"), &e->accuracy) == 0;
-}
-
-static int restore(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
-{
-    const struct json_t *state = ckpt_reader_state(reader);
-    int status =
-        json_get_u64(json_get(state, "optimizer"), "updates_count", &run->optimizer.updates, path, err);
-    if (!status)
-        status = ckpt_reader_load(reader, run->tensors, run->tensors_count, run->device, err);
-    if (status)
-        return status;
-    restore_evaluation(run, state);
-    const char *saved_id = ckpt_reader_numerics_id(reader);
-    if (strcmp(saved_id, str_text(&run->numerics_id)) != 0)
-        log_line(run->options->log, LOG_WARN,
-                 "the bits may differ from the run that saved this: it was computed with %s, here %s",
-                 saved_id, str_text(&run->numerics_id));
-    run_say(run, "resuming at step %" PRIu64 " from %s", run->step, path);
-    return 0;
-}
-
 static int open_metrics(struct run *run, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX];
@@ -377,7 +275,7 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
     if (!status) /* before the loader's threads: see ops_cpu_blas.h */
         status = ops_cpu_open(run->device, DTYPE_F32, (unsigned)c->threads, &run->ops, err);
     if (!status)
-        status = find_checkpoint(run, reader, path, err);
+        status = resume_find(run, reader, path, err);
     if (!status)
         status = open_data(run, *reader, path, err);
     if (!status)
@@ -387,7 +285,7 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
     if (!status)
         status = open_saver(run, err);
     if (!status && *reader)
-        status = restore(run, *reader, path, err);
+        status = resume_restore(run, *reader, path, err);
     if (!status)
         status = open_metrics(run, err);
     return status;

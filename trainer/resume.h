@@ -1,0 +1,22 @@
+/*
+ * resume — where a run goes on: the checkpoint to start from, what must be as it was, and the state put back.
+ */
+#ifndef MILLRACE_TRAINER_RESUME_H
+#define MILLRACE_TRAINER_RESUME_H
+
+#include "trainer/run.h"
+
+/* Opens the checkpoint to go on from, if there is one, and sets run->step; *ret_reader stays NULL where the run starts anew.
+ * -EEXIST where it must not go on, -EINVAL where the configuration changed in what decides order or model; other
+ * differences are said. */
+int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_PATH_BYTES_MAX],
+                struct err *err);
+
+/* The data and the order that the loader found are those of the cursor. -EINVAL. */
+int resume_check_cursor(const struct run *run, const struct cursor *cursor, const char *path,
+                        struct err *err);
+
+/* Weights, moments, the count of updates, the last evaluation. */
+int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err);
+
+#endif
