@@ -3,6 +3,7 @@
  * limits is told.
  */
 #include "tests/loader/fixture.h"
+#include "tests/support/allocations.h"
 
 #include "base/clock.h"
 
@@ -12,54 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* ---- Allocations of this program's own code (and its static libraries), counted while asked for. ---- */
-
-static atomic_bool counting;
-static atomic_int allocations;
-
-#ifndef MR_SANITIZED
-void *__libc_malloc(size_t bytes);
-void *__libc_calloc(size_t count, size_t bytes);
-void *__libc_realloc(void *memory, size_t bytes);
-void __libc_free(void *memory);
-void *malloc(size_t bytes);
-void *calloc(size_t count, size_t bytes);
-void *realloc(void *memory, size_t bytes);
-void free(void *memory);
-extern const char __executable_start[], etext[];
-
-static void count(const void *caller)
-{
-    if (atomic_load(&counting) && (const char *)caller >= __executable_start && (const char *)caller < etext)
-        atomic_fetch_add(&allocations, 1);
-}
-
-void *malloc(size_t bytes)
-{
-    count(__builtin_return_address(0));
-    return __libc_malloc(bytes);
-}
-
-void *calloc(size_t number, size_t bytes)
-{
-    count(__builtin_return_address(0));
-    return __libc_calloc(number, bytes);
-}
-
-void *realloc(void *memory, size_t bytes)
-{
-    count(__builtin_return_address(0));
-    return __libc_realloc(memory, bytes);
-}
-
-void free(void *memory)
-{
-    if (memory)
-        count(__builtin_return_address(0));
-    __libc_free(memory);
-}
-#endif
 
 /* ---- An engine that is slow or fails, by its reaping. ---- */
 
@@ -113,37 +66,26 @@ static int remove_images(void **state)
 static void steady_state_allocates_nothing(void **state)
 {
     const struct fixture *fixture = *state;
-    if (test_is_sanitized())
-        test_skip("sanitizers have their own allocator");
-    free(malloc(1));
+    assert_true(allocations_ours() > 0); /* the fixture's: or the count itself is broken */
     for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
         struct loader_options options = fixture_loader_options(fixture, decode);
         struct loader *loader;
         const struct batch *batch;
         struct err err;
+        size_t before = 0;
         options.epochs_max = 0;
         options.image.crop = crop_options_default(CROP_CENTER);
         assert_ok(loader_open(&options, &loader, &err), &err);
         for (int i = 0; i < 2200; i++) {
             /* scratch grows until every worker has met the largest picture: after twenty epochs they have */
-            if (i == 2000) {
-                atomic_store(&allocations, 0);
-                atomic_store(&counting, true);
-            }
+            if (i == 2000)
+                before = allocations_ours();
             assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
             loader_release(loader, batch);
         }
-        atomic_store(&counting, false);
-        assert_int_equal(atomic_load(&allocations), 0);
+        assert_int_equal(allocations_ours() - before, 0);
         loader_close(loader);
     }
-    void *(*volatile allocate)(size_t) = malloc; /* else the compiler leaves it out */
-    atomic_store(&counting, true);               /* the count itself can count */
-    void *one = allocate(3);
-    atomic_store(&counting, false);
-    assert_non_null(one);
-    assert_int_equal(atomic_load(&allocations), 1);
-    free(one);
 }
 
 static uint64_t resident_bytes(void)
