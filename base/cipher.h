@@ -11,6 +11,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { CIPHER_ROUNDS_MAX = 24 };
 
 /* Immutable after init; by value. */
@@ -26,5 +30,9 @@ void cipher_init(struct cipher *cipher, uint64_t count, const uint64_t key[4]);
 /* index < count. The image of index, and back. */
 uint64_t cipher_encrypt(const struct cipher *cipher, uint64_t index);
 uint64_t cipher_decrypt(const struct cipher *cipher, uint64_t image);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

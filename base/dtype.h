@@ -8,6 +8,10 @@
 #include <stddef.h>
 #include <string.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* In memory and in our formats only the names are stored; the numbers are free to change. */
 enum dtype {
     DTYPE_BOOL,
@@ -55,5 +59,9 @@ static inline bool dtype_from_name(const char *name, enum dtype *ret_dtype)
     }
     return false;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

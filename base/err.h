@@ -21,6 +21,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     ERR_TEXT_BYTES_MAX = 256,
     ERR_PATH_BYTES_MAX = 1024,
@@ -57,5 +61,9 @@ void err_clear(struct err *err);
 
 /* Writes the one line described above into line, cut to bytes. Returns line. */
 const char *err_format(const struct err *err, char *line, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

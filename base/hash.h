@@ -9,6 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct hash128 {
     uint64_t high, low;
 };
@@ -29,5 +33,9 @@ uint64_t hash_stream_64(const struct hash_stream *stream); /* XXH3-64 of the sam
 
 /* 32 lower-case digits, high half first (as `xxh128sum` prints), into text of HASH128_HEX_BYTES. Returns text. */
 const char *hash128_format(struct hash128 hash, char *text);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

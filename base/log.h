@@ -6,6 +6,10 @@
 #ifndef MILLRACE_BASE_LOG_H
 #define MILLRACE_BASE_LOG_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
 enum { LOG_LINE_BYTES_MAX = 2048 };
@@ -20,5 +24,9 @@ struct log {
 /* log may be NULL: nothing happens. Longer lines are cut to LOG_LINE_BYTES_MAX. */
 void log_line(const struct log *log, enum log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -47,6 +47,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct json_t;
 
 #define CKPT_OPTIMIZER_PREFIX "optimizer."
@@ -157,5 +161,9 @@ int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes, s
  * offset); returns how many, or -errno where it could not be read at all. */
 int ckpt_verify(struct io *io, const char *step_path, void (*bad)(void *context, const struct err *detail),
                 void *context, struct err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

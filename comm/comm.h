@@ -22,6 +22,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct comm;
 
 enum comm_order {
@@ -97,5 +101,9 @@ int comm_agree(struct comm *comm, int status, const struct comm_options *options
 /* The backends, one file each. self is one rank, on which everything is done when the call returns. */
 int comm_self_open(struct comm **ret_comm, struct err *err);
 void comm_close(struct comm *comm); /* NULL is fine */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

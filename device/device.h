@@ -22,6 +22,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum mem_kind {
     MEM_PLAIN,  /* host memory, page-aligned */
     MEM_HUGE,   /* host memory in huge pages where the kernel offers them, plain otherwise */
@@ -86,5 +90,9 @@ void device_close(struct device *device); /* NULL is fine */
 /* The backends, one file each. */
 int device_cpu_open(struct device **ret_device, struct err *err);
 int device_null_open(struct device **ret_device, struct err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -15,6 +15,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum crop_kind {
     CROP_NONE,   /* the whole image, squeezed to the target */
     CROP_CENTER, /* the largest central square, times center_fraction */
@@ -44,5 +48,9 @@ struct crop {
  * seed, dataset, epoch, sample key the choices. */
 struct crop crop_choose(const struct crop_options *options, uint32_t width, uint32_t height, uint64_t seed,
                         uint32_t dataset, uint32_t epoch, uint64_t sample);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

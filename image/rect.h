@@ -10,6 +10,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* x, y from the top left; empty where width or height is 0. */
 struct image_rect {
     uint32_t x, y, width, height;
@@ -36,13 +40,19 @@ static inline struct image_rect orientation_to_stored(uint32_t orientation, stru
                                                       uint32_t width, uint32_t height)
 {
     struct image_rect r = seen;
-    if (orientation_swaps_sides(orientation))
-        r = (struct image_rect){.x = seen.y, .y = seen.x, .width = seen.height, .height = seen.width};
+    if (orientation_swaps_sides(orientation)) {
+        r.x = seen.y, r.y = seen.x;
+        r.width = seen.height, r.height = seen.width;
+    }
     if (orientation_from_right(orientation))
         r.x = width - r.x - r.width;
     if (orientation_from_bottom(orientation))
         r.y = height - r.y - r.height;
     return r;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

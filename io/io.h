@@ -37,6 +37,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define IO_TEMPORARY_PREFIX ".tmp-"
 #define IO_FOREVER          (-1)
 
@@ -169,5 +173,9 @@ void io_close(struct io *io); /* NULL is fine; all its queues, files and sets mu
 
 /* The backends, one file each. */
 int io_threads_open(const struct io_options *options, struct io **ret_io, struct err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -36,6 +36,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct loader;
 
 /* What a batch holds. */
@@ -208,5 +212,9 @@ struct loader_bad_sample {
     const char *reason;
 };
 uint64_t loader_quarantine(const struct loader *loader, const struct loader_bad_sample **ret_list);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -17,6 +17,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { ORDER_VERSION = 1 }; /* part of every saved state: raise it whenever a position's sample changes */
 
 enum order_kind { ORDER_SHUFFLE, ORDER_FULL, ORDER_SEQUENTIAL };
@@ -62,5 +66,9 @@ struct order_cache *order_cache_open(const struct order_params *params);
 void order_cache_close(struct order_cache *cache);
 
 const char *order_kind_name(enum order_kind kind); /* "shuffle", "full", "sequential" */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -13,6 +13,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define SAMPLER_SAMPLES_MAX                                                                                  \
     ((UINT64_C(1) << 48) - 1) /* of a dataset: Philox keeps 16 bits of the word for draws */
 
@@ -77,5 +81,9 @@ int sampler_open(const struct order_params *params, struct sampler **ret_sampler
 void sampler_close(struct sampler *sampler); /* NULL is fine */
 uint64_t sampler_epoch_samples(const struct sampler *sampler);
 struct sample_ref sampler_at(struct sampler *sampler, uint32_t epoch, uint64_t position);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
