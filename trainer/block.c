@@ -239,7 +239,8 @@ static void norm_backward(const struct block *block, const void *weights, void *
                          linear_weights(ops, weights, weight), false);
 }
 
-void block_forward(const struct block *block, const void *weights, void *saved, const void *x, void *out)
+void block_forward(const struct block *block, const void *weights, void *saved, const void *x,
+                   const int32_t *row_starts, void *out)
 {
     struct ops *ops = block->ops;
     const struct ops_table *table = ops->table;
@@ -257,7 +258,7 @@ void block_forward(const struct block *block, const void *weights, void *saved, 
     linear_forward(&block->qkv, ops, weights, normed1, qkv);
     if (config->rope)
         table->rope(ops, &block->attention, qkv, config->rope_base, false);
-    table->attn_fwd(ops, &block->attention, mixed, layout_at(saved, s->lse), qkv);
+    table->attn_fwd(ops, &block->attention, mixed, layout_at(saved, s->lse), qkv, row_starts);
     linear_forward(&block->attn_proj, ops, weights, mixed, middle);
     table->add(ops, middle, middle, x, stream);
 
@@ -295,7 +296,7 @@ static void mlp_backward(const struct block *block, const void *weights, void *s
 }
 
 static void attention_backward(const struct block *block, const void *weights, void *saved, const void *x,
-                               void *scratch, void *gradients, void *d)
+                               const int32_t *row_starts, void *scratch, void *gradients, void *d)
 {
     struct ops *ops = block->ops;
     const struct block_saved *s = &block->saved;
@@ -305,7 +306,7 @@ static void attention_backward(const struct block *block, const void *weights, v
 
     linear_backward(&block->attn_proj, ops, weights, mixed, d, gradients, d_mixed);
     ops->table->attn_bwd(ops, &block->attention, d_qkv, d_mixed, layout_at(saved, s->qkv), mixed,
-                         layout_at(saved, s->lse), layout_at(scratch, block->scratch.attention));
+                         layout_at(saved, s->lse), row_starts, layout_at(scratch, block->scratch.attention));
     if (block->config.rope)
         ops->table->rope(ops, &block->attention, d_qkv, block->config.rope_base, true);
     linear_backward(&block->qkv, ops, weights, layout_at(saved, s->normed1), d_qkv, gradients, d_normed);
@@ -313,11 +314,11 @@ static void attention_backward(const struct block *block, const void *weights, v
                   x, layout_at(saved, s->mean1), layout_at(saved, s->rstd1), d);
 }
 
-void block_backward(const struct block *block, const void *weights, void *saved, const void *x, void *scratch,
-                    void *gradients, void *d)
+void block_backward(const struct block *block, const void *weights, void *saved, const void *x,
+                    const int32_t *row_starts, void *scratch, void *gradients, void *d)
 {
     mlp_backward(block, weights, saved, scratch, gradients, d);
-    attention_backward(block, weights, saved, x, scratch, gradients, d);
+    attention_backward(block, weights, saved, x, row_starts, scratch, gradients, d);
 }
 
 double block_flops(const struct block *block)

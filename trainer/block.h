@@ -10,8 +10,8 @@
  *
  *     block_describe(&config, &params, "blocks.0", &offsets, err);      // once a block: its group of parameters
  *     block_plan(&block, &config, &offsets, ops, items, tokens, err);   // once for all equal blocks
- *     block_forward(&block, weights, saved, x, out);
- *     block_backward(&block, weights, saved, x, scratch, gradients, d);
+ *     block_forward(&block, weights, saved, x, row_starts, out);
+ *     block_backward(&block, weights, saved, x, row_starts, scratch, gradients, d);
  *
  * One plan serves all blocks of a model: offsets count from the start of a block's group, and a block's saved tensors lie in one
  * arena of saved_bytes at offsets found when planned. Calling block_forward again with the same arguments gives the same saved
@@ -86,13 +86,15 @@ int block_describe(const struct block_config *config, struct params *params, con
 int block_plan(struct block *block, const struct block_config *config, const struct block_offsets *offsets,
                struct ops *ops, uint64_t items, uint64_t tokens, struct err *err);
 
-/* x, out: [rows, width], compute type. weights: of this block's group. saved: to be kept, with x, until the backward pass. */
-void block_forward(const struct block *block, const void *weights, void *saved, const void *x, void *out);
+/* x, out: [rows, width], compute type. weights: of this block's group. row_starts: the first row of its sequence that each row's
+ * attention sees, NULL: row 0 (see attn_fwd). saved: to be kept, with x and row_starts, until the backward pass. */
+void block_forward(const struct block *block, const void *weights, void *saved, const void *x,
+                   const int32_t *row_starts, void *out);
 
 /* d: the gradient of out, becomes that of x. gradients: of this block's group; each is written, not added to. scratch: of
  * scratch_bytes. */
-void block_backward(const struct block *block, const void *weights, void *saved, const void *x, void *scratch,
-                    void *gradients, void *d);
+void block_backward(const struct block *block, const void *weights, void *saved, const void *x,
+                    const int32_t *row_starts, void *scratch, void *gradients, void *d);
 
 double block_flops(const struct block *block); /* of a forward and a backward pass, see model_flops */
 

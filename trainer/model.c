@@ -332,7 +332,7 @@ void model_forward(struct model *model, const struct model_stage *stage, const v
         void *out = leaves ? hidden_out : hidden_at(&pass, i + 1);
         uint64_t group = MODEL_GROUP_BLOCKS + (uint64_t)stage->first_block + i;
         block_forward(&model->block, model_group_weights(model, &pass, group), saved_at(model, &pass, i), x,
-                      out);
+                      input->row_starts, out);
         x = out;
     }
     if (stage->heads)
@@ -356,7 +356,7 @@ void model_backward(struct model *model, const struct model_stage *stage, const 
     for (uint32_t i = stage->blocks_count; i-- > 0;) {
         uint64_t group = MODEL_GROUP_BLOCKS + (uint64_t)stage->first_block + i;
         block_backward(&model->block, model_group_weights(model, &pass, group), saved_at(model, &pass, i),
-                       hidden_at(&pass, i), layout_at(activations, pass.layout.scratch),
+                       hidden_at(&pass, i), input->row_starts, layout_at(activations, pass.layout.scratch),
                        model_group_gradients(model, &pass, group), d);
         if (done)
             done(context, group);

@@ -46,10 +46,11 @@ struct model_stage {
 /* The data of one micro-batch, on the device. Exactly the items the model was opened for; absent ones have targets of -1, and
  * any pixels or tokens. */
 struct model_input {
-    const uint8_t *images;  /* ViT: [items, side, side, 3] */
-    const int32_t *labels;  /* ViT: [items], -1: not counted */
-    const int32_t *tokens;  /* language model: [items, block + 1], each 0 to vocabulary - 1 */
-    const int32_t *targets; /* of tokens: [items, block], -1: not counted; NULL: tokens 1..block */
+    const uint8_t *images;     /* ViT: [items, side, side, 3] */
+    const int32_t *labels;     /* ViT: [items], -1: not counted */
+    const int32_t *tokens;     /* language model: [items, block + 1], each 0 to vocabulary - 1 */
+    const int32_t *targets;    /* of tokens: [items, block], -1: not counted; NULL: tokens 1..block */
+    const int32_t *row_starts; /* of tokens: [items, block], the first that each attends to; NULL: 0 */
 };
 
 /* Of a stage with the head; on the device, rows = items (ViT) or items * block. */

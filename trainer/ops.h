@@ -88,10 +88,15 @@ struct ops_table {
     int (*plan_attn)(struct ops *ops, const struct attn_shape *shape, struct err *err);
     /* out: [batch * tokens, heads * head_dim]; lse: [batch, heads, tokens], master: the log-sum-exp of each row of scores. Memory is
      * linear in tokens. */
-    void (*attn_fwd)(struct ops *ops, const struct attn_shape *shape, void *out, void *lse, const void *qkv);
-    /* Every element of d_qkv is written. scratch: attn_bwd_scratch elements of the master type; NULL where that is 0. */
+    /* row_starts: of each of batch * tokens rows the first key that it sees, at most its own; NULL: all see key 0, and the bits
+     * are those of zeros. */
+    void (*attn_fwd)(struct ops *ops, const struct attn_shape *shape, void *out, void *lse, const void *qkv,
+                     const int32_t *row_starts);
+    /* Every element of d_qkv is written. scratch: attn_bwd_scratch elements of the master type; NULL where that is 0. row_starts: as
+     * in the forward pass. */
     void (*attn_bwd)(struct ops *ops, const struct attn_shape *shape, void *d_qkv, const void *d_out,
-                     const void *qkv, const void *out, const void *lse, void *scratch);
+                     const void *qkv, const void *out, const void *lse, const int32_t *row_starts,
+                     void *scratch);
     uint64_t (*attn_bwd_scratch)(struct ops *ops, const struct attn_shape *shape);
     /* Rotary positions in place on the q and k heads of qkv (Su et al., "RoFormer", 2021), pairs (d, d + head_dim/2) as Hugging
      * Face; backward turns the other way. */

@@ -24,13 +24,22 @@ def compare(name, expected, tolerance=1e-11):
         failed = True
 
 
-def attention(name, batch, tokens, heads, kv_heads, dim, causal):
+def document_numbers(item, tokens):
+    """Documents of 17, 18, ... tokens: which one each token belongs to."""
+    lengths = range(17 + item, 17 + item + tokens)
+    return torch.cat([torch.full((length,), number) for number, length in enumerate(lengths)])[:tokens]
+
+
+def attention(name, batch, tokens, heads, kv_heads, dim, causal, documents=False):
     qkv = load(f"{name}.qkv", batch, tokens, heads + 2 * kv_heads, dim).requires_grad_()
     q, k, v = (part.transpose(1, 2) for part in qkv.split([heads, kv_heads, kv_heads], dim=2))
     k, v = (part.repeat_interleave(heads // kv_heads, dim=1) for part in (k, v))
     scores = q @ k.transpose(-1, -2) / dim ** 0.5
     if causal:
         scores = scores.masked_fill(torch.ones(tokens, tokens).triu(1).bool(), float("-inf"))
+    if documents:
+        number = torch.stack([document_numbers(item, tokens) for item in range(batch)])
+        scores = scores.masked_fill((number[:, None, :, None] != number[:, None, None, :]), float("-inf"))
     out = (scores.softmax(-1) @ v).transpose(1, 2)
     compare(f"{name}.out", out.detach())
     compare(f"{name}.lse", scores.logsumexp(-1).detach())
@@ -40,6 +49,7 @@ def attention(name, batch, tokens, heads, kv_heads, dim, causal):
 
 attention("full", 2, 100, 4, 4, 12, False)
 attention("causal", 2, 97, 4, 2, 8, True)
+attention("documents", 2, 97, 4, 2, 8, True, documents=True)
 
 rows, cols = 70, 45
 x = load("x", rows, cols).requires_grad_()

@@ -80,7 +80,7 @@ void block_case_close(struct block_case *c)
 double block_case_loss(struct block_case *c)
 {
     memset(c->saved, 0xff, c->block.saved_bytes);
-    block_forward(&c->block, c->weights + c->params.groups[1].offset, c->saved, c->x, c->out);
+    block_forward(&c->block, c->weights + c->params.groups[1].offset, c->saved, c->x, NULL, c->out);
     double sum = 0;
     for (uint64_t i = 0; i < c->stream; i++)
         sum += c->out[i] * c->r[i];
@@ -93,6 +93,6 @@ void block_case_backward(struct block_case *c)
     memset(c->scratch, 0xff, c->block.scratch_bytes);
     memset(c->gradients + group->offset, 0xff, group->elements * sizeof *c->gradients);
     memcpy(c->d, c->r, c->stream * sizeof *c->d);
-    block_backward(&c->block, c->weights + group->offset, c->saved, c->x, c->scratch,
+    block_backward(&c->block, c->weights + group->offset, c->saved, c->x, NULL, c->scratch,
                    c->gradients + group->offset, c->d);
 }

@@ -120,7 +120,7 @@ static void failures_are_remembered_until_sync_tells_them_once(void **state)
     assert_string_equal(err.what, "target 4 of row 0 is not among the 4 classes");
     assert_int_equal(ops->table->sync(ops, &err), 0);
     const struct attn_shape unplanned = {1, 8, 1, 1, 4, false};
-    ops->table->attn_fwd(ops, &unplanned, logits, logits, logits);
+    ops->table->attn_fwd(ops, &unplanned, logits, logits, logits, NULL);
     assert_int_equal(ops->table->sync(ops, &err), -EINVAL);
     ops_close(ops);
 }

@@ -61,35 +61,49 @@ static void check_subject(const char *name, const struct subject *s)
     free(x), free(u), free(d_x);
 }
 
+struct attention {
+    struct attn_shape shape;
+    const int32_t *row_starts;
+};
+
 static void attention_forward(const struct subject *s, const double *x, double *out)
 {
-    const struct attn_shape *shape = s->shape;
+    const struct attention *attention = s->shape;
+    const struct attn_shape *shape = &attention->shape;
     double *lse = malloc(shape->batch * shape->heads * shape->tokens * sizeof *lse);
-    s->ops->table->attn_fwd(s->ops, shape, out, lse, x);
+    s->ops->table->attn_fwd(s->ops, shape, out, lse, x, attention->row_starts);
     free(lse);
 }
 
 static void attention_backward(const struct subject *s, const double *x, const double *d_out, double *d_x)
 {
-    const struct attn_shape *shape = s->shape;
+    const struct attention *attention = s->shape;
+    const struct attn_shape *shape = &attention->shape;
     double *lse = malloc(shape->batch * shape->heads * shape->tokens * sizeof *lse);
     double *out = malloc(s->out_count * sizeof *out);
     double *scratch = malloc((s->ops->table->attn_bwd_scratch(s->ops, shape) + 1) * sizeof *scratch);
-    s->ops->table->attn_fwd(s->ops, shape, out, lse, x);
-    s->ops->table->attn_bwd(s->ops, shape, d_x, d_out, x, out, lse, scratch);
+    s->ops->table->attn_fwd(s->ops, shape, out, lse, x, attention->row_starts);
+    s->ops->table->attn_bwd(s->ops, shape, d_x, d_out, x, out, lse, attention->row_starts, scratch);
     free(lse), free(out), free(scratch);
 }
 
-static void check_attention(const char *name, const struct attn_shape *shape)
+static void check_masked_attention(const char *name, const struct attn_shape *shape,
+                                   const int32_t *row_starts)
 {
     struct ops *ops = ops_case_open(DTYPE_F64, 2);
+    struct attention attention = {*shape, row_starts};
     struct err err;
     assert_ok(ops->table->plan_attn(ops, shape, &err), &err);
     size_t rows = shape->batch * shape->tokens;
     check_subject(name, &(struct subject){
-                            ops, shape, rows * (shape->heads + 2 * shape->kv_heads) * shape->head_dim,
+                            ops, &attention, rows * (shape->heads + 2 * shape->kv_heads) * shape->head_dim,
                             rows * shape->heads * shape->head_dim, attention_forward, attention_backward});
     ops_close(ops);
+}
+
+static void check_attention(const char *name, const struct attn_shape *shape)
+{
+    check_masked_attention(name, shape, NULL);
 }
 
 static void attention_has_the_gradient_of_its_differences(void **state)
@@ -102,6 +116,20 @@ static void attention_has_the_gradient_of_its_differences(void **state)
     check_attention("full, several blocks of queries", &(struct attn_shape){1, 170, 2, 2, 8, false});
     check_attention("causal and grouped, several blocks of queries",
                     &(struct attn_shape){2, 190, 4, 2, 6, true});
+}
+
+static void attention_within_documents_has_the_gradient_of_its_differences(void **state)
+{
+    (void)state;
+    const int32_t few[12] = {0, 0, 2, 2, 4, 4, /* the second item */ 0, 1, 1, 1, 1, 5};
+    check_masked_attention("few", &(struct attn_shape){2, 6, 2, 2, 4, true}, few);
+    check_masked_attention("few, full", &(struct attn_shape){2, 6, 4, 2, 4, false}, few);
+    int32_t many[2 * 190];
+    for (int32_t row = 0; row < 2 * 190; row++) {
+        int32_t token = row % 190;
+        many[row] = token < 61 ? 0 : token < 79 ? 61 : token < 80 ? 79 : token - token % 37;
+    }
+    check_masked_attention("several blocks of queries", &(struct attn_shape){2, 190, 4, 2, 6, true}, many);
 }
 
 /* x holds the norm's input, then weight, then bias. */
@@ -244,6 +272,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attention_has_the_gradient_of_its_differences),
+        cmocka_unit_test(attention_within_documents_has_the_gradient_of_its_differences),
         cmocka_unit_test(norms_have_the_gradient_of_their_differences),
         cmocka_unit_test(activations_have_the_gradient_of_their_differences),
         cmocka_unit_test(rotary_positions_have_the_gradient_of_their_differences),

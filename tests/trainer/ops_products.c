@@ -103,7 +103,7 @@ static void attention_is_that_of_the_definition(void **state)
                            expected_lse + (batch * s->heads + head) * s->tokens + query);
         struct err err;
         assert_ok(ops->table->plan_attn(ops, s, &err), &err);
-        ops->table->attn_fwd(ops, s, out, lse, qkv);
+        ops->table->attn_fwd(ops, s, out, lse, qkv, NULL);
         ops_case_assert_near("attention", out, expected_out, out_count, TOLERANCE);
         ops_case_assert_near("log-sum-exp", lse, expected_lse, rows * s->heads, TOLERANCE);
         free(qkv), free(out), free(lse), free(expected_out), free(expected_lse);
@@ -123,8 +123,8 @@ static void attention_to_huge_scores_stays_finite(void **state)
         qkv[i] = i % 12 < 8 ? (float)(i % 7 - 3) * 1000 : 1;
     for (int i = 0; i < 20; i++)
         d_out[i] = 1;
-    ops->table->attn_fwd(ops, &shape, out, lse, qkv);
-    ops->table->attn_bwd(ops, &shape, d_qkv, d_out, qkv, out, lse, NULL);
+    ops->table->attn_fwd(ops, &shape, out, lse, qkv, NULL);
+    ops->table->attn_bwd(ops, &shape, d_qkv, d_out, qkv, out, lse, NULL, NULL);
     for (int i = 0; i < 20; i++)
         assert_true(out[i] == 1); /* the mean of ones, whatever the weights */
     for (int i = 0; i < 60; i++)

@@ -15,17 +15,36 @@ static void *save(const char *name, void *values, size_t count)
     return values;
 }
 
-static void save_attention(struct ops *ops, const char *name, const struct attn_shape *s)
+/* Documents of 17, 18, ... tokens, shifted from item to item; of malloc. */
+static int32_t *document_starts(const struct attn_shape *s)
+{
+    int32_t *starts = malloc(s->batch * s->tokens * sizeof *starts);
+    for (uint64_t item = 0; item < s->batch; item++) {
+        uint64_t start = 0, length = 17 + item;
+        for (uint64_t t = 0; t < s->tokens; t++) {
+            if (t - start == length) {
+                start = t;
+                length++;
+            }
+            starts[item * s->tokens + t] = (int32_t)start;
+        }
+    }
+    return starts;
+}
+
+static void save_attention(struct ops *ops, const char *name, const struct attn_shape *s, bool documents)
 {
     size_t rows = s->batch * s->tokens, count = rows * (s->heads + 2 * s->kv_heads) * s->head_dim;
     size_t out_count = rows * s->heads * s->head_dim;
     double *qkv = ops_case_values(1, count, 2), *d_out = ops_case_values(2, out_count, 1);
     double *out = ops_case_blank(ops, out_count), *lse = ops_case_blank(ops, rows * s->heads);
     double *d_qkv = ops_case_blank(ops, count);
+    int32_t *starts = documents ? document_starts(s) : NULL;
     struct err err;
     assert_ok(ops->table->plan_attn(ops, s, &err), &err);
-    ops->table->attn_fwd(ops, s, out, lse, qkv);
-    ops->table->attn_bwd(ops, s, d_qkv, d_out, qkv, out, lse, NULL);
+    ops->table->attn_fwd(ops, s, out, lse, qkv, starts);
+    ops->table->attn_bwd(ops, s, d_qkv, d_out, qkv, out, lse, starts, NULL);
+    free(starts);
     const struct {
         const char *what;
         double *values;
@@ -94,8 +113,9 @@ static void torch_computes_the_same(void **state)
     const char *python = test_need_python("torch");
     test_make_folder(folder);
     struct ops *ops = ops_case_open(DTYPE_F64, 2);
-    save_attention(ops, "full", &(struct attn_shape){2, 100, 4, 4, 12, false});
-    save_attention(ops, "causal", &(struct attn_shape){2, 97, 4, 2, 8, true});
+    save_attention(ops, "full", &(struct attn_shape){2, 100, 4, 4, 12, false}, false);
+    save_attention(ops, "causal", &(struct attn_shape){2, 97, 4, 2, 8, true}, false);
+    save_attention(ops, "documents", &(struct attn_shape){2, 97, 4, 2, 8, true}, true);
     save_norm_gelu_xent(ops);
     save_adamw(ops);
     ops_close(ops);
