@@ -59,8 +59,8 @@ struct trainer_result {
     enum trainer_end end;
     uint64_t step; /* the last one that is done and saved */
     bool evaluated;
-    double val_loss, val_accuracy;      /* the last evaluation's */
-    uint64_t once, order;               /* the training loader's digests at that step */
+    double val_loss, val_accuracy;           /* the last evaluation's */
+    uint64_t once, order;                    /* the training loader's digests at that step */
     char checkpoint[IO_PATH_BYTES_MAX + 32]; /* the newest one */
 };
 

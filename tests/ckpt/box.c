@@ -1,8 +1,8 @@
 /*
  * Boxes and runs against element-by-element loops.
  */
-#include "base/philox.h"
 #include "ckpt/box.h"
+#include "base/philox.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

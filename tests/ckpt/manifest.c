@@ -1,10 +1,10 @@
 /*
  * The manifest: what is written is read, and what can't be is refused.
  */
+#include "ckpt/manifest.h"
 #include "base/crc.h"
 #include "base/json.h"
 #include "ckpt/json_format.h"
-#include "ckpt/manifest.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

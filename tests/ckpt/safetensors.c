@@ -1,8 +1,8 @@
 /*
  * Safetensors headers: what is refused, what is read, what is written.
  */
-#include "base/bytes.h"
 #include "ckpt/safetensors.h"
+#include "base/bytes.h"
 #include "tests/ckpt/fixture.h"
 
 #include <dirent.h>

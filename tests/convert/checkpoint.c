@@ -1,8 +1,8 @@
 /*
  * Checkpoints into full files.
  */
-#include "ckpt/safetensors.h"
 #include "convert/checkpoint.h"
+#include "ckpt/safetensors.h"
 #include "tests/ckpt/fixture.h"
 
 #include <errno.h>

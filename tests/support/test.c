@@ -104,7 +104,8 @@ void test_ok(int status, const struct err *err, const char *call, const char *fi
     if (status >= 0)
         return;
     char text[ERR_LINE_BYTES_MAX];
-    print_error("%s gave %d: %s\n", call, status, err ? err_format(err, text, sizeof text) : strerror(-status));
+    print_error("%s gave %d: %s\n", call, status,
+                err ? err_format(err, text, sizeof text) : strerror(-status));
     _fail(file, line);
 }
 
