@@ -183,6 +183,7 @@ struct loader_shape loader_shape(const struct loader *loader)
                                  .steps = plan_steps(&loader->plan),
                                  .classes_count = loader->dataset->classes_count,
                                  .vocabulary = loader->dataset->text.vocabulary,
+                                 .document_end = loader->dataset->text.document_end,
                                  .memory_bytes = loader->memory_bytes,
                                  .pixels_version =
                                      loader->options.decode == LOADER_IMAGE ? IMAGE_PIPELINE_VERSION : 0,

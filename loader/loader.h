@@ -175,7 +175,8 @@ struct loader_shape {
     uint64_t samples; /* an epoch: members or windows */
     uint64_t steps;   /* an epoch, of the global batch: dropped tail not counted */
     uint64_t classes_count;
-    uint32_t vocabulary; /* text: token ids are below it */
+    uint32_t vocabulary;   /* text: token ids are below it */
+    uint32_t document_end; /* text: the token behind each document */
     uint32_t
         pixels_version; /* of the image pipeline: other versions give other pixels; 0 where nothing is decoded */
     uint64_t memory_bytes; /* what was taken of the budget */

@@ -20,6 +20,9 @@ enum { CONFIG_TEXT_BYTES_MAX = 1024 };
 
 enum config_save_error { CONFIG_SAVE_ERROR_CONTINUE, CONFIG_SAVE_ERROR_STOP };
 
+/* What a token attends to of those before it in its window. */
+enum config_text_mask { CONFIG_MASK_NONE, CONFIG_MASK_DOCUMENT };
+
 enum config_resume { CONFIG_RESUME_AUTO, CONFIG_RESUME_NEVER, CONFIG_RESUME_PATH };
 
 /* The effective configuration. Fields stand as in the YAML; 0 in a field documented as "auto" is resolved by who uses it. */
@@ -52,6 +55,7 @@ struct train_config {
         struct {
             char field[48];
             uint64_t block; /* 0: no text */
+            uint32_t mask;  /* enum config_text_mask */
         } text;
     } data;
     struct {

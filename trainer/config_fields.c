@@ -22,12 +22,14 @@ static const char *const optimizer_names[] = {"adamw", NULL};
 static const char *const precision_names[] = {"fp32", NULL};
 static const char *const strategy_names[] = {"ddp", NULL};
 static const char *const reduction_names[] = {"canonical", NULL};
+static const char *const mask_names[] = {"none", "document", NULL};
 static const char *const save_error_names[] = {"continue", "stop", NULL};
 
 static_assert(ORDER_SHUFFLE == 0 && ORDER_FULL == 1 && ORDER_SEQUENTIAL == 2, "order_names is in step");
 static_assert(LOADER_BAD_STOP == 0 && LOADER_BAD_SUBSTITUTE == 1, "policy_names is in step");
 static_assert(CROP_NONE == 0 && CROP_CENTER == 1 && CROP_RANDOM == 2, "crop_names is in step");
 static_assert(MODEL_VIT == 0 && MODEL_GPT2 == 1, "model_names is in step");
+static_assert(CONFIG_MASK_NONE == 0 && CONFIG_MASK_DOCUMENT == 1, "mask_names is in step");
 static_assert(SCHEDULE_CONSTANT == 0 && SCHEDULE_LINEAR == 1 && SCHEDULE_COSINE == 2,
               "schedule_names is in step");
 
@@ -82,6 +84,8 @@ static const struct config_field fields[] = {
      .help = "extension of the token member"},
     {"data.text.block", CONFIG_COUNT, AT(data.text.block), "256", 1, 65536, ORDERS,
      .help = "tokens that a language model sees"},
+    {"data.text.mask", CONFIG_CHOICE, AT(data.text.mask), "none", .choices = mask_names, ORDERS,
+     .help = "document: a token attends to its own document alone; none: to all before it in the window"},
 
     {"model.type", CONFIG_CHOICE, AT(model.type), "vit", .choices = model_names, ORDERS,
      .help = "what is trained"},

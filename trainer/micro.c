@@ -49,6 +49,22 @@ static int image_input(struct run *run, const struct batch *batch, struct model_
     return 0;
 }
 
+/* A token belongs to the document that the next document end at or behind it ends; its attention begins where that document does,
+ * or where the window does. */
+static void fill_row_starts(struct run *run, const int32_t *tokens)
+{
+    uint64_t items = run->batching.micro, block = run->config->data.text.block;
+    int32_t document_end = (int32_t)run->shape.document_end;
+    for (uint64_t i = 0; i < items; i++) {
+        int32_t start = 0;
+        for (uint64_t t = 0; t < block; t++) {
+            run->row_starts[i * block + t] = start;
+            if (tokens[i * (block + 1) + t] == document_end)
+                start = (int32_t)t + 1;
+        }
+    }
+}
+
 static int token_input(struct run *run, const struct batch *batch, struct model_input *input,
                        uint64_t *ret_valid, struct err *err)
 {
@@ -69,6 +85,10 @@ static int token_input(struct run *run, const struct batch *batch, struct model_
                 run->targets[i * block + t] = i < batch->items_count ? source[i * row + t + 1] : -1;
         input->tokens = run->tokens;
         input->targets = run->targets;
+    }
+    if (run->config->data.text.mask == CONFIG_MASK_DOCUMENT) {
+        fill_row_starts(run, input->tokens);
+        input->row_starts = run->row_starts;
     }
     *ret_valid = batch->items_count * block;
     return 0;

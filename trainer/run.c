@@ -110,7 +110,7 @@ static int allocate(struct run *run, enum mem_kind kind, uint64_t bytes, void *r
 
 /* What a padded micro-batch takes of the fields that its model has; one element of the others. */
 struct micro_sizes {
-    uint64_t tokens, targets, image_bytes;
+    uint64_t tokens, targets, row_starts, image_bytes;
 };
 
 static struct micro_sizes micro_sizes(const struct run *run)
@@ -118,8 +118,12 @@ static struct micro_sizes micro_sizes(const struct run *run)
     uint64_t items = run->batching.micro, block = run->config->data.text.block,
              side = run->config->data.image.size;
     if (run->config->model.type == MODEL_VIT)
-        return (struct micro_sizes){.tokens = 1, .targets = items, .image_bytes = items * side * side * 3};
-    return (struct micro_sizes){.tokens = items * (block + 1), .targets = items * block, .image_bytes = 1};
+        return (struct micro_sizes){
+            .tokens = 1, .targets = items, .row_starts = 1, .image_bytes = items * side * side * 3};
+    return (struct micro_sizes){.tokens = items * (block + 1),
+                                .targets = items * block,
+                                .row_starts = items * block,
+                                .image_bytes = 1};
 }
 
 static int open_model(struct run *run, struct err *err)
@@ -167,6 +171,8 @@ static int open_model(struct run *run, struct err *err)
         status = allocate(run, MEM_PINNED, sizes.tokens * sizeof(int32_t), &run->tokens, err);
     if (!status)
         status = allocate(run, MEM_PINNED, sizes.targets * sizeof(int32_t), &run->targets, err);
+    if (!status)
+        status = allocate(run, MEM_PINNED, sizes.row_starts * sizeof(int32_t), &run->row_starts, err);
     if (!status)
         status = allocate(run, MEM_PINNED, sizes.image_bytes, &run->images, err);
     if (!status)
@@ -323,6 +329,7 @@ void run_close(struct run *run)
         release(run, MEM_PINNED, run->correct, rows);
         release(run, MEM_PINNED, run->losses, rows * sizeof(double));
         release(run, MEM_PINNED, run->images, sizes.image_bytes);
+        release(run, MEM_PINNED, run->row_starts, sizes.row_starts * sizeof(int32_t));
         release(run, MEM_PINNED, run->targets, sizes.targets * sizeof(int32_t));
         release(run, MEM_PINNED, run->tokens, sizes.tokens * sizeof(int32_t));
         release(run, MEM_DEVICE, run->activations, model_activation_bytes(run->model, &run->stage));

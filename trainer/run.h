@@ -64,9 +64,10 @@ struct run {
     struct metrics *metrics;
 
     /* One micro-batch as the model takes it: see micro.h. */
-    int32_t *tokens;  /* of a short last micro-batch, padded */
-    int32_t *targets; /* labels; of padded tokens */
-    uint8_t *images;  /* of a short last micro-batch, padded */
+    int32_t *tokens;     /* of a short last micro-batch, padded */
+    int32_t *targets;    /* labels; of padded tokens */
+    int32_t *row_starts; /* of tokens, where attention stays within documents */
+    uint8_t *images;     /* of a short last micro-batch, padded */
     double *losses;
     uint8_t *correct;
 

@@ -123,8 +123,11 @@ void case_data(struct model_case *c, uint64_t micro)
 
 struct model_input case_input(const struct model_case *c)
 {
-    return (struct model_input){
-        .images = c->images, .labels = c->labels, .tokens = c->tokens, .targets = c->targets};
+    return (struct model_input){.images = c->images,
+                                .labels = c->labels,
+                                .tokens = c->tokens,
+                                .targets = c->targets,
+                                .row_starts = c->row_starts};
 }
 
 void case_forward(struct model_case *c, bool want_gradient)

@@ -20,6 +20,7 @@ struct model_case {
     uint8_t *correct;
     uint8_t *images;
     int32_t *labels, *tokens, *targets; /* targets: those of tokens, to be masked */
+    const int32_t *row_starts;          /* NULL: attention reaches back to the window's start; borrowed */
 };
 
 extern const struct model_config case_vit, case_gpt2; /* small: seconds of central differences */

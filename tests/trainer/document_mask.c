@@ -1,0 +1,160 @@
+/*
+ * document_mask — tests: which tokens attention reaches with data.text.mask: document, from a batch to losses.
+ */
+#include "tests/support/test.h"
+#include "tests/trainer/model_case.h"
+#include "trainer/config.h"
+#include "trainer/micro.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK = 6, ITEMS = 3, END = 9, VOCABULARY = 10 };
+
+/* The parts of a run that make a micro-batch, and a batch of the loader. */
+struct micro_case {
+    struct train_config config;
+    struct run run;
+    int32_t tokens[ITEMS * (BLOCK + 1)], targets[ITEMS * BLOCK], row_starts[ITEMS * BLOCK];
+    struct batch_item items[ITEMS];
+    struct batch batch;
+};
+
+static struct micro_case *open_case(enum config_text_mask mask, int32_t *source, uint32_t items_count)
+{
+    struct micro_case *c = calloc(1, sizeof *c);
+    assert_non_null(c);
+    c->config.model.type = MODEL_GPT2;
+    c->config.model.vocabulary = VOCABULARY;
+    c->config.data.text.block = BLOCK;
+    c->config.data.text.mask = mask;
+    c->run = (struct run){.config = &c->config,
+                          .batching = {.global = ITEMS, .micro = ITEMS, .ranks = 1},
+                          .shape = {.vocabulary = VOCABULARY, .document_end = END},
+                          .tokens = c->tokens,
+                          .targets = c->targets,
+                          .row_starts = c->row_starts};
+    memset(c->row_starts, 0xff, sizeof c->row_starts);
+    c->batch = (struct batch){.items_count = items_count, .items = c->items, .fields_count = 1};
+    c->batch.fields[0] = (struct batch_field){.name = "tokens", .data = source};
+    return c;
+}
+
+static void starts_follow_the_document_ends(void **state)
+{
+    (void)state;
+    int32_t source[ITEMS * (BLOCK + 1)] = {1,   2, 3,   4, 5,   6,   7, /* one document */
+                                           1,   2, END, 3, END, END, 4, /* an empty one among them */
+                                           END, 1, 2,   3, 4,   END, 5};
+    const int32_t expected[ITEMS * BLOCK] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 3, 5, 0, 1, 1, 1, 1, 1};
+    struct micro_case *c = open_case(CONFIG_MASK_DOCUMENT, source, ITEMS);
+    struct model_input input;
+    struct err err;
+    uint64_t valid;
+    assert_ok(micro_input(&c->run, &c->batch, &input, &valid, &err), &err);
+    assert_int_equal(valid, ITEMS * BLOCK);
+    assert_non_null(input.row_starts);
+    assert_memory_equal(input.row_starts, expected, sizeof expected);
+    free(c);
+}
+
+static void absent_items_have_starts_too(void **state)
+{
+    (void)state;
+    int32_t source[BLOCK + 1] = {1, END, 3, 4, 5, 6, 7};
+    const int32_t expected[ITEMS * BLOCK] = {0, 0, 2, 2, 2, 2};
+    struct micro_case *c = open_case(CONFIG_MASK_DOCUMENT, source, 1);
+    struct model_input input;
+    struct err err;
+    uint64_t valid;
+    assert_ok(micro_input(&c->run, &c->batch, &input, &valid, &err), &err);
+    assert_memory_equal(input.row_starts, expected, sizeof expected);
+    free(c);
+}
+
+static void nothing_is_masked_unless_asked_for(void **state)
+{
+    (void)state;
+    int32_t source[ITEMS * (BLOCK + 1)] = {END};
+    struct micro_case *c = open_case(CONFIG_MASK_NONE, source, ITEMS);
+    struct model_input input;
+    struct err err;
+    uint64_t valid;
+    assert_ok(micro_input(&c->run, &c->batch, &input, &valid, &err), &err);
+    assert_null(input.row_starts);
+    free(c);
+}
+
+/* Losses of a model whose second document begins at token cut, before and after the first one's tokens change. */
+static void losses_of_two(bool mask, uint32_t cut, double *before, double *after, uint64_t *ret_rows)
+{
+    struct model_case c;
+    case_open(&c, &case_gpt2, 2, DTYPE_F32, 2);
+    uint32_t block = case_gpt2.block;
+    int32_t *starts = calloc(c.rows, sizeof *starts);
+    assert_non_null(starts);
+    for (uint64_t row = 0; row < c.rows; row++)
+        starts[row] = row % block >= cut ? (int32_t)cut : 0;
+    c.row_starts = mask ? starts : NULL;
+    case_loss(&c);
+    memcpy(before, c.losses, c.rows * sizeof *before);
+    for (uint64_t item = 0; item < 2; item++)
+        for (uint32_t t = 0; t < cut; t++) {
+            int32_t *token = &c.tokens[item * (block + 1) + t];
+            *token = (*token + 1) % (int32_t)case_gpt2.vocabulary;
+        }
+    case_loss(&c);
+    memcpy(after, c.losses, c.rows * sizeof *after);
+    *ret_rows = c.rows;
+    free(starts);
+    case_close(&c);
+}
+
+static void a_document_changes_no_bit_of_the_next_one(void **state)
+{
+    (void)state;
+    enum { ROWS_MAX = 4096 };
+    static double before[ROWS_MAX], after[ROWS_MAX];
+    uint32_t block = case_gpt2.block, cut = block / 2;
+    assert_true(2 * block <= ROWS_MAX && cut > 0);
+    uint64_t rows;
+    for (int mask = 0; mask < 2; mask++) {
+        losses_of_two(mask, cut, before, after, &rows);
+        uint64_t changed_first = 0, changed_second = 0;
+        for (uint64_t row = 0; row < rows; row++)
+            if (memcmp(&before[row], &after[row], sizeof before[row]) != 0)
+                row % block >= cut ? changed_second++ : changed_first++;
+        assert_true(changed_first > 0);
+        assert_true(mask ? changed_second == 0 : changed_second > 0);
+    }
+}
+
+static void starts_of_zero_are_no_mask(void **state)
+{
+    (void)state;
+    struct model_case c;
+    case_open(&c, &case_gpt2, 2, DTYPE_F32, 2);
+    int32_t *zeros = calloc(c.rows, sizeof *zeros);
+    double *losses = malloc(c.rows * sizeof *losses);
+    assert_true(zeros && losses);
+    case_loss(&c);
+    memcpy(losses, c.losses, c.rows * sizeof *losses);
+    c.row_starts = zeros;
+    case_loss(&c);
+    assert_memory_equal(losses, c.losses, c.rows * sizeof *losses);
+    free(losses);
+    free(zeros);
+    case_close(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(starts_follow_the_document_ends),
+        cmocka_unit_test(absent_items_have_starts_too),
+        cmocka_unit_test(nothing_is_masked_unless_asked_for),
+        cmocka_unit_test(a_document_changes_no_bit_of_the_next_one),
+        cmocka_unit_test(starts_of_zero_are_no_mask),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
