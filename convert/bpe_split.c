@@ -1,0 +1,93 @@
+/*
+ * bpe_split — see bpe_split.h, and bpe.h of places where text may be cut.
+ *
+ * Why such a cut changes no token: a word that holds what is no space ends before the next space, whatever follows, and matching goes on
+ * from there with no memory of what was before.
+ */
+#include "convert/bpe_split.h"
+
+#include "convert/bpe.h"
+#include "convert/unicode_class.h"
+
+#include <assert.h>
+#include <stdbool.h>
+
+/* 's 't 're 've 'm 'll 'd: bytes of the one at text, 0 where there is none. */
+static size_t contraction_bytes(const uint8_t *text, size_t bytes)
+{
+    if (bytes < 2 || text[0] != '\'')
+        return 0;
+    if (text[1] == 's' || text[1] == 't' || text[1] == 'm' || text[1] == 'd')
+        return 2;
+    if (bytes < 3)
+        return 0;
+    bool two = (text[1] == 'l' && text[2] == 'l') || ((text[1] == 'r' || text[1] == 'v') && text[2] == 'e');
+    return two ? 3 : 0;
+}
+
+/* The end of the characters of one class that begin at `at`. */
+static size_t run_end(const uint8_t *text, size_t bytes, size_t at, enum unicode_class kind)
+{
+    while (at < bytes) {
+        enum unicode_class next;
+        size_t length = unicode_next(text + at, bytes - at, &next);
+        if (next != kind)
+            break;
+        at += length;
+    }
+    return at;
+}
+
+/* Of white space that ends in front of a word, the last character is left to it. */
+static size_t space_end(const uint8_t *text, size_t bytes, size_t at)
+{
+    size_t last = at, end = at;
+    while (end < bytes) {
+        enum unicode_class kind;
+        size_t length = unicode_next(text + end, bytes - end, &kind);
+        if (kind != UNICODE_SPACE)
+            break;
+        last = end;
+        end += length;
+    }
+    return end < bytes && last > at ? last : end;
+}
+
+size_t bpe_word_end(const uint8_t *text, size_t bytes, size_t at)
+{
+    size_t contraction = contraction_bytes(text + at, bytes - at);
+    if (contraction > 0)
+        return at + contraction;
+    size_t first = text[at] == ' ' && at + 1 < bytes ? at + 1 : at;
+    enum unicode_class kind;
+    size_t length = unicode_next(text + first, bytes - first, &kind);
+    return kind == UNICODE_SPACE ? space_end(text, bytes, at) : run_end(text, bytes, first + length, kind);
+}
+
+static bool is_ascii_space(uint8_t byte)
+{
+    return byte == ' ' || (byte >= '\t' && byte <= '\r');
+}
+
+/* Whether the character that ends at `at` is white space: U+0085, U+00A0, U+1680, U+2000 to U+200A, U+2028, U+2029, U+202F, U+205F,
+ * U+3000. Its lead byte can be part of nothing else. */
+static bool ends_in_space(const uint8_t *text, size_t at)
+{
+    const uint8_t *end = text + at;
+    if (end[-1] < 0x80)
+        return is_ascii_space(end[-1]);
+    enum unicode_class kind;
+    if (end[-2] == 0xc2)
+        return unicode_next(end - 2, 2, &kind) == 2 && kind == UNICODE_SPACE;
+    return unicode_next(end - 3, 3, &kind) == 3 && kind == UNICODE_SPACE;
+}
+
+size_t bpe_find_cut(const void *text, size_t bytes, size_t least)
+{
+    const uint8_t *at = text;
+    assert(least >= 3);
+    for (size_t cut = least; cut < bytes; cut++)
+        if (is_ascii_space(at[cut]) && !ends_in_space(at, cut))
+            return cut;
+    return bytes;
+}
