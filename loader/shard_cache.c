@@ -90,14 +90,17 @@ static void close_oldest(struct shard_cache *cache)
 
 static int check_against_list(const struct shard *shard, const struct dataset_shard *listed, struct err *err)
 {
-    if (shard->trailer.samples == listed->samples && shard->trailer.index_crc32c == listed->index_crc32c)
+    if (shard->trailer.samples == listed->samples && shard->identity_crc32c == listed->index_crc32c)
         return 0;
     err_set(err, -EBADMSG, "shard is not the one that dataset.json lists");
     err_at(err, shard->path, (int64_t)shard->trailer.index_offset);
     err_expected(err, "%" PRIu64 " samples, index CRC %08" PRIx32, listed->samples, listed->index_crc32c);
     err_found(err, "%" PRIu64 " samples, index CRC %08" PRIx32, shard->trailer.samples,
-              shard->trailer.index_crc32c);
-    err_advise(err, "convert the dataset again, or copy all of its shards");
+              shard->identity_crc32c);
+    if (shard->is_foreign)
+        err_advise(err, "the file changed since the list was made; copy it again, or begin a new run");
+    else
+        err_advise(err, "convert the dataset again, or copy all of its shards");
     return -EBADMSG;
 }
 

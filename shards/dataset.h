@@ -1,5 +1,5 @@
 /*
- * dataset — `dataset.json` and the shards beside it, as one line of samples.
+ * dataset — `dataset.json` and the shards beside it, or tars alone, as one line of samples.
  *
  * The file is a wids shard list ("wids_version": 1) with our keys beside it; docs/shard.md lists them. The fingerprint is a
  * hash of (samples, index CRC) a shard: no paths, no times.
@@ -23,8 +23,9 @@ enum {
 struct dataset_shard {
     char *url; /* as written: relative to dataset.json's folder, or a URL */
     uint64_t samples, file_bytes;
-    uint64_t xxh3; /* of the file */
-    uint32_t index_crc32c;
+    uint64_t xxh3;         /* of the file */
+    bool lacks_xxh3;       /* the list of another tool, or none, did not tell it */
+    uint32_t index_crc32c; /* identity_crc32c of struct shard */
     uint64_t first_sample; /* global number of its first sample */
 };
 
@@ -56,7 +57,8 @@ struct dataset {
     struct str options_json; /* the converter's options, as JSON */
 };
 
-/* path: dataset.json, or the folder that holds it. -EBADMSG with detail. */
+/* path: dataset.json or the folder that holds it, a wids shard list of another tool, one tar, or a pattern of tars (url_list.h). But for
+ * our dataset.json every shard is opened. -EBADMSG with detail. */
 int dataset_open(struct io *io, const char *path, struct dataset **ret_dataset, struct err *err);
 void dataset_close(struct dataset *dataset); /* NULL is fine */
 

@@ -1,11 +1,14 @@
 /*
- * dataset_open — see dataset.h: dataset.json into memory. Nothing in it is believed before it is checked.
+ * dataset_open — see dataset.h: what a path stands for, and dataset.json into memory. Nothing in it is believed before it
+ * is checked.
  */
 #include "shards/dataset.h"
 
 #include "base/json.h"
 #include "base/json_writer.h"
 #include "io/whole.h"
+#include "shards/dataset_list.h"
+#include "shards/url_list.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -69,25 +72,34 @@ static int get_u32(const struct dataset *dataset, const struct json_t *object, c
     return status;
 }
 
-static int load_shard(struct dataset *dataset, const struct json_t *entry, struct dataset_shard *shard,
-                      struct err *err)
+/* What only our lists tell. */
+static int load_sums(const struct dataset *dataset, const struct json_t *entry, struct dataset_shard *shard,
+                     struct err *err)
 {
-    const char *url;
     uint64_t crc;
-    int status = json_get_string(entry, "url", &url, dataset->path, err);
-    if (!status)
-        status = json_get_u64(entry, "nsamples", &shard->samples, dataset->path, err);
-    if (!status)
-        status = json_get_u64(entry, "filesize", &shard->file_bytes, dataset->path, err);
+    int status = json_get_u64(entry, "filesize", &shard->file_bytes, dataset->path, err);
     if (!status)
         status = get_hex(dataset, entry, "xxh3", 16, &shard->xxh3, err);
     if (!status)
         status = get_hex(dataset, entry, "index_crc32c", 8, &crc, err);
+    if (!status)
+        shard->index_crc32c = (uint32_t)crc;
+    return status;
+}
+
+static int load_shard(struct dataset *dataset, const struct json_t *entry, bool ours,
+                      struct dataset_shard *shard, struct err *err)
+{
+    const char *url;
+    int status = json_get_string(entry, "url", &url, dataset->path, err);
+    if (!status)
+        status = json_get_u64(entry, "nsamples", &shard->samples, dataset->path, err);
+    if (!status && ours)
+        status = load_sums(dataset, entry, shard, err);
     if (status)
         return status;
     if (!url[0] || shard->samples > UINT32_MAX)
         return bad(dataset, err, "bad shard in dataset.json");
-    shard->index_crc32c = (uint32_t)crc;
     shard->url = strdup(url);
     if (!shard->url)
         return err_set(err, -ENOMEM, "out of memory for a list of shards");
@@ -96,7 +108,7 @@ static int load_shard(struct dataset *dataset, const struct json_t *entry, struc
     return 0;
 }
 
-static int load_shards(struct dataset *dataset, const struct json_t *root, struct err *err)
+static int load_shards(struct dataset *dataset, const struct json_t *root, bool ours, struct err *err)
 {
     const struct json_t *list = json_get(root, "shardlist");
     if (!list || json_kind(list) != JSON_KIND_ARRAY || json_count(list) > DATASET_SHARDS_MAX)
@@ -107,7 +119,7 @@ static int load_shards(struct dataset *dataset, const struct json_t *root, struc
         return err_set(err, -ENOMEM, "out of memory for a list of shards");
     dataset->shards_count = count;
     for (uint64_t i = 0; i < count; i++) {
-        int status = load_shard(dataset, json_at(list, i), &dataset->shards[i], err);
+        int status = load_shard(dataset, json_at(list, i), ours, &dataset->shards[i], err);
         if (status)
             return status;
     }
@@ -231,11 +243,6 @@ static int load_ours(struct dataset *dataset, const struct json_t *root, struct 
 {
     const struct json_t *ours = json_get(root, "millrace");
     uint64_t version, samples, fingerprint, fingerprint_found = 0;
-    if (!ours) {
-        bad(dataset, err, "shard list of another tool: no \"millrace\" in it");
-        err_advise(err, "make a dataset of its shards by `millrace convert dataset`");
-        return -EBADMSG;
-    }
     int status = json_get_u64(ours, "version", &version, dataset->path, err);
     if (status)
         return status;
@@ -277,31 +284,14 @@ static int load_ours(struct dataset *dataset, const struct json_t *root, struct 
     return str_status(&dataset->options_json) ? err_set(err, -ENOMEM, "out of memory for dataset.json") : 0;
 }
 
-static int find_file(struct io *io, const char *path, struct dataset *dataset, struct err *err)
-{
-    struct io_stat info;
-    int status = io->ops->stat(io, path, &info, err);
-    if (status)
-        return status;
-    status = info.kind == IO_ENTRY_FOLDER ? io_join_path(path, DATASET_FILE_NAME, dataset->path, err)
-                                          : io_join_path("", path, dataset->path, err);
-    if (!status)
-        io_parent_path(dataset->path, dataset->folder);
-    return status;
-}
-
-int dataset_open(struct io *io, const char *path, struct dataset **ret_dataset, struct err *err)
+/* dataset.json, ours or another tool's, at dataset->path. */
+static int load_list(struct io *io, struct dataset *dataset, struct err *err)
 {
     char *text = NULL;
     size_t bytes;
     struct json_t *root = NULL;
     const char *kind = "";
-    struct dataset *dataset = calloc(1, sizeof *dataset);
-    if (!dataset)
-        return err_set(err, -ENOMEM, "out of memory for a dataset");
-    int status = find_file(io, path, dataset, err);
-    if (!status)
-        status = io_read_file(io, dataset->path, DATASET_JSON_BYTES_MAX, &text, &bytes, err);
+    int status = io_read_file(io, dataset->path, DATASET_JSON_BYTES_MAX, &text, &bytes, err);
     if (!status)
         status = json_parse(text, bytes, dataset->path, 0, &root, err);
     if (!status)
@@ -311,12 +301,82 @@ int dataset_open(struct io *io, const char *path, struct dataset **ret_dataset, 
         err_expected(err, "\"__kind__\": \"wids-shard-index-v1\"");
         err_found(err, "\"%s\"", kind);
     }
+    bool ours = json_get(root, "millrace") != NULL;
     if (!status)
-        status = load_shards(dataset, root, err);
+        status = load_shards(dataset, root, ours, err);
     if (!status)
-        status = load_ours(dataset, root, err);
+        status = ours ? load_ours(dataset, root, err) : dataset_list_learn(io, dataset, true, err);
     json_free(root);
     free(text);
+    return status;
+}
+
+static bool has_suffix(const char *path, const char *suffix)
+{
+    size_t bytes = strlen(path), suffix_bytes = strlen(suffix);
+    return bytes >= suffix_bytes && strcmp(path + bytes - suffix_bytes, suffix) == 0;
+}
+
+/* A shard rather than a list of them: by its name, else by its first byte. */
+static int tell_shard(struct io *io, const char *path, bool *ret_is_shard, struct err *err)
+{
+    struct io_file *file = NULL;
+    struct io_queue *queue = NULL;
+    char first = '{';
+    *ret_is_shard = has_suffix(path, ".tar");
+    if (*ret_is_shard || has_suffix(path, ".json"))
+        return 0;
+    int status = io->ops->file_open(io, path, &file, err);
+    if (status)
+        return status;
+    status = io->ops->queue_open(io, 1, &queue, err);
+    if (!status && io->ops->file_size(file) > 0)
+        status = io_read_exact(queue, io, file, path, 0, &first, 1, err);
+    *ret_is_shard = first != '{';
+    if (queue)
+        io->ops->queue_close(queue);
+    io->ops->file_close(file);
+    return status;
+}
+
+/* Shards without a list: one, or what a pattern stands for. A name that exists is no pattern. */
+static int load_shards_alone(struct io *io, const char *path, bool is_pattern, struct dataset *dataset,
+                             struct err *err)
+{
+    int status = io_join_path("", path, dataset->path, err);
+    if (status)
+        return status;
+    if (is_pattern)
+        status = dataset_list_urls(dataset, path, err);
+    else
+        status = dataset_list_one(dataset, path, err);
+    return status ? status : dataset_list_learn(io, dataset, false, err);
+}
+
+int dataset_open(struct io *io, const char *path, struct dataset **ret_dataset, struct err *err)
+{
+    struct io_stat info;
+    struct err absent;
+    bool is_shard = false;
+    struct dataset *dataset = calloc(1, sizeof *dataset);
+    if (!dataset)
+        return err_set(err, -ENOMEM, "out of memory for a dataset");
+    int status = io->ops->stat(io, path, &info, &absent);
+    bool is_pattern = status && url_list_is_pattern(path);
+    if (status && !is_pattern && err)
+        *err = absent;
+    if (!status && info.kind != IO_ENTRY_FOLDER)
+        status = tell_shard(io, path, &is_shard, err);
+    if (is_pattern || (!status && is_shard)) {
+        status = load_shards_alone(io, path, is_pattern, dataset, err);
+    } else if (!status) {
+        status = info.kind == IO_ENTRY_FOLDER ? io_join_path(path, DATASET_FILE_NAME, dataset->path, err)
+                                              : io_join_path("", path, dataset->path, err);
+        if (!status)
+            io_parent_path(dataset->path, dataset->folder);
+        if (!status)
+            status = load_list(io, dataset, err);
+    }
     if (status)
         dataset_close(dataset);
     else

@@ -30,6 +30,7 @@ struct shard_index {
     uint8_t *bytes;
     uint64_t samples, archive_end, block_crcs_count;
     uint32_t fields;
+    bool has_crcs;
     const uint8_t *key_ends, *keys, *block_crcs;
     uint32_t *prefixes; /* of all columns */
     struct column columns[SHARD_FIELDS_MAX];
@@ -72,11 +73,16 @@ static bool trailer_is_plausible(const struct shard_trailer *trailer)
                end;
 }
 
+bool shard_trailer_is_ours(const uint8_t bytes[SHARD_TRAILER_BYTES])
+{
+    return memcmp(bytes, trailer_magic, sizeof trailer_magic) == 0;
+}
+
 int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file_bytes, const char *path,
                          struct shard_trailer *ret_trailer, struct err *err)
 {
     uint64_t at = file_bytes - SHARD_TRAILER_BYTES;
-    if (memcmp(bytes, trailer_magic, sizeof trailer_magic) != 0) {
+    if (!shard_trailer_is_ours(bytes)) {
         bad_trailer(err, path, at, "no shard trailer at the end of the file");
         err_expected(err, "\"MILLRACE\"");
         return -EBADMSG;
@@ -229,7 +235,7 @@ static int check_columns(struct shard_index *index, const struct decoding *decod
             if (!fits)
                 return bad(decoding, (uint64_t)(column->data_block - index->bytes) + 4 * s,
                            "field in the shard index lies outside the archive");
-            blocks += index_block_crcs(size);
+            blocks += index->has_crcs ? index_block_crcs(size) : 0;
             if (blocks > index->block_crcs_count)
                 return bad(decoding, 24, "shard index has too few block CRCs");
         }
@@ -256,6 +262,7 @@ int shard_index_decode(const uint8_t *bytes, uint64_t count_bytes, const struct 
         return err_set(err, -ENOMEM, "out of memory for a shard index");
     int status = 0;
     index->archive_end = trailer->archive_end;
+    index->has_crcs = !(trailer->flags & SHARD_FLAG_NO_CRCS);
     index->bytes = malloc(count_bytes ? count_bytes : 1);
     if (index->bytes) {
         memcpy(index->bytes, bytes, count_bytes);
@@ -341,7 +348,8 @@ void shard_index_field(const struct shard_index *index, uint64_t sample, uint32_
         .size_bytes = column_size(column, sample),
         .crc32c = bytes_get_u32(column->crc + 4 * sample),
         .present = offset != 0,
+        .has_crc = index->has_crcs,
     };
-    if (ret_field->size_bytes > SHARD_BLOCK_BYTES)
+    if (index->has_crcs && ret_field->size_bytes > SHARD_BLOCK_BYTES)
         ret_field->block_crc32c = find_block_crcs(index, column, sample);
 }

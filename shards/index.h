@@ -23,6 +23,8 @@ enum {
     SHARD_KEY_BYTES_MAX = 1024,      /* with the NUL that is not stored */
     SHARD_INDEX_BYTES_MAX = 1 << 30, /* some 15 million samples */
     SHARD_VERSION = 1,
+    SHARD_FLAG_NO_CRCS =
+        1, /* of an index made of another tool's tar: its columns of checksums hold zeros; never in a shard */
 };
 
 /* The last 512 bytes of a shard. */
@@ -33,6 +35,8 @@ struct shard_trailer {
 };
 
 void shard_trailer_encode(const struct shard_trailer *trailer, uint8_t bytes[SHARD_TRAILER_BYTES]);
+/* Whether the bytes begin as a trailer does; it may be damaged. */
+bool shard_trailer_is_ours(const uint8_t bytes[SHARD_TRAILER_BYTES]);
 /* -EBADMSG: not a trailer, or one whose CRC or file_bytes does not hold (the file was appended to or cut). */
 int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file_bytes, const char *path,
                          struct shard_trailer *ret_trailer, struct err *err);
@@ -43,6 +47,7 @@ struct shard_field {
     uint64_t size_bytes;
     uint32_t crc32c;
     bool present;
+    bool has_crc; /* of itself and of its blocks; false for tars of other tools, unless they were asked for */
     const uint8_t *
         block_crc32c; /* u32 little-endian each, one a SHARD_BLOCK_BYTES of the field; NULL for smaller fields */
 };
@@ -73,9 +78,15 @@ int shard_index_builder_begin_sample(struct shard_index_builder *builder, const 
 int shard_index_builder_add_field(struct shard_index_builder *builder, const char *extension,
                                   uint64_t data_offset, const void *data, uint64_t size_bytes,
                                   struct err *err);
+/* The same where the data is elsewhere: offset, size and, with has_crc, the checksums of field; block_crc32c as many as its size asks for. */
+int shard_index_builder_add_place(struct shard_index_builder *builder, const char *extension,
+                                  const struct shard_field *field, struct err *err);
 uint64_t shard_index_builder_samples(const struct shard_index_builder *builder);
 /* Appends the index, unpadded, to out; *ret_fields for the trailer. Fields stand in byte order of their extensions. */
 int shard_index_builder_encode(const struct shard_index_builder *builder, struct str *out,
                                uint32_t *ret_fields, struct err *err);
+/* The same without checksums, for a trailer with SHARD_FLAG_NO_CRCS. */
+int shard_index_builder_encode_places(const struct shard_index_builder *builder, struct str *out,
+                                      uint32_t *ret_fields, struct err *err);
 
 #endif

@@ -100,31 +100,47 @@ static bool has_field(const struct shard_index_builder *builder, uint32_t field)
     return false;
 }
 
-int shard_index_builder_add_field(struct shard_index_builder *builder, const char *extension,
-                                  uint64_t data_offset, const void *data, uint64_t size_bytes,
-                                  struct err *err)
+int shard_index_builder_add_place(struct shard_index_builder *builder, const char *extension,
+                                  const struct shard_field *field, struct err *err)
 {
-    assert(builder->samples > 0 && data_offset > 0 && data_offset % INDEX_UNIT_BYTES == 0);
-    struct row row = {.size_bytes = size_bytes, .blocks_at = builder->blocks.bytes / 4};
+    assert(builder->samples > 0 && field->data_offset > 0 && field->data_offset % INDEX_UNIT_BYTES == 0);
+    struct row row = {.size_bytes = field->size_bytes, .crc = field->crc32c};
+    row.blocks_at = builder->blocks.bytes / 4;
     row.sample = (uint32_t)(builder->samples - 1);
     int status = find_or_add_extension(builder, extension, &row.field, err);
     if (status)
         return status;
     if (has_field(builder, row.field))
         return err_set(err, -EEXIST, "sample has two fields \"%s\"", extension);
-    if (data_offset / INDEX_UNIT_BYTES > UINT32_MAX)
+    if (field->data_offset / INDEX_UNIT_BYTES > UINT32_MAX)
         return err_set(err, -EFBIG, "shard is larger than 2 TiB");
-    row.data_block = (uint32_t)(data_offset / INDEX_UNIT_BYTES);
-    row.crc = crc32c(0, data, size_bytes);
-    const uint8_t *bytes = data;
-    if (size_bytes > SHARD_BLOCK_BYTES) {
-        for (uint64_t at = 0; at < size_bytes; at += SHARD_BLOCK_BYTES) {
-            uint32_t crc = crc32c(0, bytes + at, bytes_min(SHARD_BLOCK_BYTES, size_bytes - at));
-            str_add(&builder->blocks, &crc, sizeof crc);
-        }
-    }
+    row.data_block = (uint32_t)(field->data_offset / INDEX_UNIT_BYTES);
+    if (field->has_crc && field->size_bytes > SHARD_BLOCK_BYTES)
+        str_add(&builder->blocks, field->block_crc32c, 4 * index_block_crcs(field->size_bytes));
     str_add(&builder->rows, &row, sizeof row);
     return check_memory(builder, err);
+}
+
+int shard_index_builder_add_field(struct shard_index_builder *builder, const char *extension,
+                                  uint64_t data_offset, const void *data, uint64_t size_bytes,
+                                  struct err *err)
+{
+    struct str blocks = {0};
+    const uint8_t *bytes = data;
+    for (uint64_t i = 0; i < index_block_crcs(size_bytes); i++) {
+        uint64_t at = i * SHARD_BLOCK_BYTES;
+        uint32_t crc = crc32c(0, bytes + at, bytes_min(SHARD_BLOCK_BYTES, size_bytes - at));
+        str_add(&blocks, &crc, sizeof crc);
+    }
+    struct shard_field field = {.data_offset = data_offset,
+                                .size_bytes = size_bytes,
+                                .crc32c = crc32c(0, data, size_bytes),
+                                .has_crc = true,
+                                .block_crc32c = (const uint8_t *)blocks.data};
+    int status = str_status(&blocks) ? err_set(err, -ENOMEM, "out of memory for a shard index")
+                                     : shard_index_builder_add_place(builder, extension, &field, err);
+    str_deinit(&blocks);
+    return status;
 }
 
 uint64_t shard_index_builder_samples(const struct shard_index_builder *builder)
@@ -166,7 +182,7 @@ static void gather_facts(const struct shard_index_builder *builder,
     }
 }
 
-/* The three columns of one field, then its block CRCs into blocks. out has the room. */
+/* The three columns of one field, then its block CRCs into blocks. blocks NULL: without checksums. */
 static void add_columns(const struct shard_index_builder *builder, uint32_t field, uint32_t width,
                         struct str *out, struct str *blocks)
 {
@@ -184,14 +200,16 @@ static void add_columns(const struct shard_index_builder *builder, uint32_t fiel
             continue;
         bytes_put_u32(data_block + 4 * (size_t)row->sample, row->data_block);
         memcpy(size + width * (size_t)row->sample, &row->size_bytes, width); /* little-endian */
+        if (!blocks)
+            continue;
         bytes_put_u32(crc + 4 * (size_t)row->sample, row->crc);
         if (row->size_bytes > SHARD_BLOCK_BYTES)
             str_add(blocks, builder->blocks.data + 4 * row->blocks_at, 4 * index_block_crcs(row->size_bytes));
     }
 }
 
-int shard_index_builder_encode(const struct shard_index_builder *builder, struct str *out,
-                               uint32_t *ret_fields, struct err *err)
+static int encode(const struct shard_index_builder *builder, bool with_crcs, struct str *out,
+                  uint32_t *ret_fields, struct err *err)
 {
     uint32_t rank[SHARD_FIELDS_MAX];
     struct field_facts facts[SHARD_FIELDS_MAX];
@@ -204,7 +222,7 @@ int shard_index_builder_encode(const struct shard_index_builder *builder, struct
     bytes_put_u32(header + 4, builder->fields);
     bytes_put_u64(header + 8, builder->samples);
     bytes_put_u64(header + 16, builder->keys.bytes);
-    bytes_put_u64(header + 24, builder->blocks.bytes / 4);
+    bytes_put_u64(header + 24, with_crcs ? builder->blocks.bytes / 4 : 0);
     str_add(out, header, sizeof header);
     for (uint32_t i = 0; i < builder->fields; i++) {
         uint8_t entry[INDEX_FIELD_BYTES] = {0};
@@ -218,7 +236,8 @@ int shard_index_builder_encode(const struct shard_index_builder *builder, struct
     str_add(out, str_text(&builder->keys), builder->keys.bytes);
     pad(out, start);
     for (uint32_t i = 0; i < builder->fields; i++)
-        add_columns(builder, rank[i], facts[rank[i]].size_max > UINT32_MAX ? 8 : 4, out, &blocks);
+        add_columns(builder, rank[i], facts[rank[i]].size_max > UINT32_MAX ? 8 : 4, out,
+                    with_crcs ? &blocks : NULL);
     str_add(out, str_text(&blocks), blocks.bytes);
     int status = str_status(out) || str_status(&blocks) ? -ENOMEM : 0;
     str_deinit(&blocks);
@@ -229,4 +248,16 @@ int shard_index_builder_encode(const struct shard_index_builder *builder, struct
         return err_set(err, -E2BIG, "too many samples for one shard: %" PRIu64, builder->samples);
     *ret_fields = builder->fields;
     return 0;
+}
+
+int shard_index_builder_encode(const struct shard_index_builder *builder, struct str *out,
+                               uint32_t *ret_fields, struct err *err)
+{
+    return encode(builder, true, out, ret_fields, err);
+}
+
+int shard_index_builder_encode_places(const struct shard_index_builder *builder, struct str *out,
+                                      uint32_t *ret_fields, struct err *err)
+{
+    return encode(builder, false, out, ret_fields, err);
 }

@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "io/whole.h"
+#include "shards/index_cache.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,7 +15,7 @@
 
 static int too_small(const char *path, uint64_t file_bytes, struct err *err)
 {
-    err_set(err, -EBADMSG, "file is too small for a shard");
+    err_set(err, -EBADMSG, "file is too small for a tar");
     err_at(err, path, 0);
     err_expected(err, "at least %d bytes", SHARD_TRAILER_BYTES);
     err_found(err, "%" PRIu64, file_bytes);
@@ -41,6 +42,54 @@ static int load_index(struct shard *shard, struct io_queue *queue, const uint8_t
     return status;
 }
 
+/* Takes what the walk or the cache gave. */
+static int adopt(struct shard *shard, struct foreign_index *found, struct err *err)
+{
+    int status = shard_index_decode((const uint8_t *)found->index.data, found->index.bytes, &found->trailer,
+                                    shard->path, &shard->index, err);
+    if (!status) {
+        shard->trailer = found->trailer;
+        shard->identity_crc32c = found->identity_crc32c;
+        shard->is_foreign = true;
+    }
+    foreign_index_deinit(found);
+    return status;
+}
+
+/* Walks the tar and keeps the index, in vain where the cache can't be written: then it is walked again next time. */
+static int walk(struct shard *shard, struct err *err)
+{
+    static const struct foreign_options options = {.crcs = false};
+    struct foreign_index found = {0};
+    struct io_stat info;
+    int status = shard->io->ops->stat(shard->io, shard->path, &info, err);
+    if (!status)
+        status = foreign_index_build(shard->io, shard->file, shard->path, &options, &found, err);
+    if (status)
+        return status;
+    (void)index_cache_store(shard->io, shard->path, &info, &found, NULL);
+    return adopt(shard, &found, err);
+}
+
+/* tail: what the file ends with, its trailer last. */
+static int load(struct shard *shard, struct io_queue *queue, const uint8_t *tail, uint64_t tail_bytes,
+                struct err *err)
+{
+    const uint8_t *trailer = tail + tail_bytes - SHARD_TRAILER_BYTES;
+    uint64_t file_bytes = shard->io->ops->file_size(shard->file);
+    struct foreign_index found = {0};
+    if (!shard_trailer_is_ours(trailer))
+        return index_cache_load(shard->io, shard->path, &found) ? walk(shard, err)
+                                                                : adopt(shard, &found, err);
+    int status = shard_trailer_decode(trailer, file_bytes, shard->path, &shard->trailer, err);
+    if (!status)
+        status = load_index(shard, queue, tail, file_bytes - tail_bytes, err);
+    shard->identity_crc32c = shard->trailer.index_crc32c;
+    if (status == -EBADMSG && index_cache_load(shard->io, shard->path, &found) == 0)
+        status = adopt(shard, &found, err);
+    return status;
+}
+
 static int load_tail(struct shard *shard, struct io_queue *queue, struct err *err)
 {
     uint64_t file_bytes = shard->io->ops->file_size(shard->file);
@@ -53,10 +102,7 @@ static int load_tail(struct shard *shard, struct io_queue *queue, struct err *er
     int status = io_read_exact(queue, shard->io, shard->file, shard->path, file_bytes - tail_bytes, tail,
                                tail_bytes, err);
     if (!status)
-        status = shard_trailer_decode(tail + tail_bytes - SHARD_TRAILER_BYTES, file_bytes, shard->path,
-                                      &shard->trailer, err);
-    if (!status)
-        status = load_index(shard, queue, tail, file_bytes - tail_bytes, err);
+        status = load(shard, queue, tail, tail_bytes, err);
     free(tail);
     return status;
 }
@@ -83,6 +129,27 @@ int shard_open(struct io *io, const char *path, struct shard **ret_shard, struct
         shard_close(shard);
     else
         *ret_shard = shard;
+    return status;
+}
+
+int shard_reindex(struct io *io, const char *path, const struct foreign_options *options, struct err *err)
+{
+    struct io_file *file = NULL;
+    struct io_stat info;
+    struct foreign_index found = {0};
+    int status = io->ops->stat(io, path, &info, err);
+    if (!status)
+        status = io->ops->file_open(io, path, &file, err);
+    if (status)
+        return status;
+    if (info.size_bytes < SHARD_TRAILER_BYTES)
+        status = too_small(path, info.size_bytes, err);
+    if (!status)
+        status = foreign_index_build(io, file, path, options, &found, err);
+    if (!status)
+        status = index_cache_store(io, path, &info, &found, err);
+    foreign_index_deinit(&found);
+    io->ops->file_close(file);
     return status;
 }
 

@@ -1,6 +1,8 @@
 /*
  * shard — one shard file: written member by member, and opened by one read of its tail.
  *
+ * A tar of another tool is opened too: its index comes from the cache, or from one walk over its headers (foreign.h).
+ *
  * Writing goes through an io set with one file, so a shard appears whole or not at all. Members are collected into large
  * buffers; the writer's caller is the only thread.
  */
@@ -8,6 +10,7 @@
 #define MILLRACE_SHARDS_SHARD_H
 
 #include "io/io.h"
+#include "shards/foreign.h"
 #include "shards/index.h"
 
 /* A shard open for reading. Immutable once open; file and index may be used by all threads. */
@@ -16,12 +19,21 @@ struct shard {
     struct io_file *file;
     struct shard_trailer trailer;
     struct shard_index *index;
+    bool
+        is_foreign; /* another tool's tar: of the trailer, samples, fields, archive_end and file_bytes mean something */
+    uint32_t
+        identity_crc32c; /* of the index; of a foreign one without checksums: tells whether it is the shard that was listed */
     char path[IO_PATH_BYTES_MAX];
 };
 
-/* Reads the tail, checks trailer and index. -EBADMSG with advice where it is no shard of ours (`millrace index`). */
+/* Reads the tail, checks trailer and index; where there is no trailer, takes the file for a tar of another tool. -EBADMSG with offset and
+ * advice where it is neither, or a damaged shard of ours (unless shard_reindex made an index of it). */
 int shard_open(struct io *io, const char *path, struct shard **ret_shard, struct err *err);
 void shard_close(struct shard *shard); /* NULL is fine */
+
+/* Walks the tar anew, whatever is known of it, and keeps the index in the cache. For tars that shard_open finds foreign or damaged: a whole
+ * trailer wins. -EBADMSG as above, errors of writing. */
+int shard_reindex(struct io *io, const char *path, const struct foreign_options *options, struct err *err);
 
 /* What is known of a shard once it is written. */
 struct shard_summary {

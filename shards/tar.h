@@ -21,9 +21,10 @@ int tar_add_header(struct str *out, const char *name, uint64_t size_bytes, struc
 /* Bytes that the headers of such a member take: a multiple of TAR_BLOCK_BYTES. */
 uint64_t tar_header_bytes(const char *name, uint64_t size_bytes);
 
-enum tar_kind { TAR_FILE, TAR_FOLDER, TAR_OTHER, TAR_END };
+/* TAR_SPARSE: a regular file whose data is not what stands in the archive. */
+enum tar_kind { TAR_FILE, TAR_SPARSE, TAR_FOLDER, TAR_OTHER, TAR_END };
 
-/* One member. name may be empty (some tools write that) and belongs to the scanner until its next call. */
+/* One member. name belongs to the scanner until its next call. */
 struct tar_member {
     enum tar_kind kind;
     const char *name;

@@ -30,7 +30,7 @@ enum {
 /* What extended headers said of the member to come. */
 struct pending {
     struct str *name;
-    bool has_name, has_size, sparse;
+    bool has_name, has_size, sparse, has_pax;
     uint64_t size_bytes;
 };
 
@@ -153,7 +153,7 @@ static void set_pending_name(struct pending *pending, const char *name, size_t b
 static int apply_pax_record(const char *record, size_t bytes, struct pending *pending)
 {
     const char *equals = memchr(record, '=', bytes);
-    if (!equals || equals == record)
+    if (!equals || equals == record || memchr(record, 0, (size_t)(equals - record)))
         return -EBADMSG;
     size_t key_bytes = (size_t)(equals - record), value_bytes = bytes - key_bytes - 1;
     if (key_is(record, key_bytes, "GNU.sparse.name") ||
@@ -282,14 +282,22 @@ static enum tar_kind kind_of(char type, const struct str *name, const struct pen
     if (type == '\0' && name->bytes > 0 && name->data[name->bytes - 1] == '/')
         return TAR_FOLDER; /* as version 7 wrote them */
     if (type == '0' || type == '\0' || type == '7')
-        return pending->sparse ? TAR_OTHER : TAR_FILE; /* a sparse file's data is not what the file holds */
-    return TAR_OTHER;
+        return pending->sparse ? TAR_SPARSE : TAR_FILE;
+    return type == 'S' ? TAR_SPARSE : TAR_OTHER;
 }
 
 /* Links, devices, FIFOs and folders have no data, whatever their size field says. */
 static bool has_data(char type)
 {
     return !(type >= '1' && type <= '6');
+}
+
+/* A size where some readers skip so much and others do not, so that they disagree about all that follows. Of hard links and
+ * folders nobody does. */
+static bool size_is_ambiguous(char type, const struct str *name, uint64_t size_bytes)
+{
+    bool is_old_folder = type == '\0' && name->data[name->bytes - 1] == '/';
+    return size_bytes > 0 && ((!has_data(type) && type != '1' && type != '5') || is_old_folder);
 }
 
 static int finish_member(struct tar_scanner *scanner, const uint8_t *block, const struct pending *pending,
@@ -302,6 +310,15 @@ static int finish_member(struct tar_scanner *scanner, const uint8_t *block, cons
         return status;
     if (pending->has_size)
         size_bytes = pending->size_bytes;
+    if (scanner->name.bytes == 0)
+        return bad(scanner, header_at, err, "tar member has no name");
+    if (size_is_ambiguous(type, &scanner->name, size_bytes)) {
+        bad(scanner, header_at, err,
+            "tar member of a kind without data has a size: where the next one is, is unclear");
+        err_expected(err, "0");
+        err_found(err, "%" PRIu64, size_bytes);
+        return -EBADMSG;
+    }
     if (!has_data(type))
         size_bytes = 0;
     uint64_t data_offset = header_at + TAR_BLOCK_BYTES;
@@ -327,7 +344,7 @@ static int parse_header(const struct tar_scanner *scanner, const uint8_t *block,
         bad(scanner, scanner->offset, err, "no tar header here: its checksum does not hold");
         return -EBADMSG;
     }
-    if (has_data((char)block[TYPE_AT]) && parse_number(block + SIZE_AT, 12, ret_size_bytes)) {
+    if (parse_number(block + SIZE_AT, 12, ret_size_bytes)) {
         bad(scanner, scanner->offset + SIZE_AT, err, "bad size in a tar header");
         err_expected(err, "an octal number, or base 256 from 0 to 2^63");
         return -EBADMSG;
@@ -369,6 +386,11 @@ int tar_scan(struct tar_scanner *scanner, struct tar_member *ret_member, struct 
             if (!status)
                 *ret_member = member;
             return status;
+        }
+        if (type == 'x' || type == 'X') {
+            if (pending.has_pax)
+                return bad(scanner, scanner->offset, err, "two PAX headers before one tar member");
+            pending.has_pax = true;
         }
         uint64_t next;
         status = skip_data(scanner, scanner->offset + TAR_BLOCK_BYTES, size_bytes, &next, err);

@@ -7,6 +7,7 @@
 #include "base/crc.h"
 #include "base/hash.h"
 #include "io/whole.h"
+#include "shards/member_name.h"
 #include "shards/tar.h"
 
 #include <errno.h>
@@ -36,6 +37,7 @@ struct verification {
     struct str member; /* the member at hand */
     uint64_t sample;   /* the next the index names */
     uint32_t field;
+    uint64_t seen; /* of another tool's tar: a bit a field of the sample at hand that has come */
 };
 
 static void report(struct verification *v, const char *key, const struct err *err)
@@ -169,7 +171,7 @@ static int check_data(struct verification *v, const char *key, const struct shar
             complain_sum(v, key, field->data_offset + at, "CRC32C of a block does not hold", 8, expected,
                          block_crc);
     }
-    if (crc != field->crc32c)
+    if (field->has_crc && crc != field->crc32c)
         complain_sum(v, key, field->data_offset, "CRC32C of a member does not hold", 8, field->crc32c, crc);
     *ret_good = v->result->problems_count == problems;
     return 0;
@@ -249,6 +251,87 @@ static int check_member(struct verification *v, const struct tar_member *member)
     return 0;
 }
 
+/* Leaves the sample at hand of another tool's tar, all of whose fields must have come. */
+static void leave_sample(struct verification *v)
+{
+    const struct shard_index *index = v->stream.shard->index;
+    if (v->seen == 0)
+        return;
+    for (uint32_t f = 0; f < shard_index_fields(index); f++) {
+        struct shard_field field;
+        shard_index_field(index, v->sample, f, &field);
+        if (field.present && !(v->seen >> f & 1)) {
+            char key[SHARD_KEY_BYTES_MAX];
+            write_key(v, key);
+            complain(v, key, field.data_offset, "index names a member that the archive lacks",
+                     field.data_offset, 0);
+        }
+    }
+    v->sample++;
+    v->seen = 0;
+}
+
+/* Finds the member in the index, where the fields of a sample may come in any order. False where it is not there. */
+static bool find_foreign(struct verification *v, const struct tar_member *member,
+                         const struct member_name *name, struct shard_field *ret_field)
+{
+    const struct shard_index *index = v->stream.shard->index;
+    char key[SHARD_KEY_BYTES_MAX] = "";
+    if (v->seen) {
+        write_key(v, key);
+        if (strcmp(key, name->key) != 0)
+            leave_sample(v);
+    }
+    int number = shard_index_find(index, name->extension);
+    if (v->sample == shard_index_samples(index) || number < 0)
+        return false;
+    write_key(v, key);
+    v->field = (uint32_t)number;
+    shard_index_field(index, v->sample, v->field, ret_field);
+    bool is_it = strcmp(key, name->key) == 0 && ret_field->present && !(v->seen >> number & 1) &&
+                 ret_field->data_offset == member->data_offset && ret_field->size_bytes == member->size_bytes;
+    if (is_it)
+        v->seen |= UINT64_C(1) << number;
+    return is_it;
+}
+
+/* A member of another tool's tar. Its padding is nobody's. */
+static int check_foreign_member(struct verification *v, const struct tar_member *member)
+{
+    struct member_name name;
+    struct shard_field field;
+    struct err err;
+    bool is_field = false, good = false;
+    if (member->kind != TAR_FILE && member->kind != TAR_SPARSE)
+        return 0;
+    if (member_name_split(member->name, &name, &is_field, &err)) {
+        err_at(&err, v->path, (int64_t)member->header_offset);
+        report(v, "", &err);
+    }
+    if (!is_field)
+        return 0;
+    if (member->kind == TAR_SPARSE) {
+        err_set(&err, -EBADMSG, "field is a sparse file, which is no part of its sample");
+        err_at(&err, v->path, (int64_t)member->header_offset);
+        err_advise(&err, "make the tar again without --sparse");
+        report(v, name.key, &err);
+        return 0;
+    }
+    v->result->members_count++;
+    if (!find_foreign(v, member, &name, &field)) {
+        err_set(&err, -EBADMSG, "archive has a member that its kept index does not name there");
+        err_at(&err, v->path, (int64_t)member->header_offset);
+        err_found(&err, "\"%.200s\"", member->name);
+        err_advise(&err, "make the index anew by `millrace index %s`", v->path);
+        report(v, name.key, &err);
+        return 0;
+    }
+    int status = check_data(v, name.key, &field, &good);
+    if (!status && good)
+        hand_over(v, name.key, &field);
+    return status;
+}
+
 /* Walks the archive. A header that is wrong ends the walk of this shard: what follows can't be told. */
 static int walk(struct verification *v)
 {
@@ -267,17 +350,25 @@ static int walk(struct verification *v)
             goto out;
         }
         if (!status && member.kind != TAR_END)
-            status = check_member(v, &member);
+            status =
+                v->stream.shard->is_foreign ? check_foreign_member(v, &member) : check_member(v, &member);
         if (status || member.kind == TAR_END)
             break;
     }
     if (!status && member.data_offset != trailer->archive_end)
         complain(v, "", member.data_offset, "archive ends where the trailer does not say",
                  trailer->archive_end, member.data_offset);
+    if (!status && v->stream.shard->is_foreign) {
+        if (trailer->archive_end == v->stream.file_bytes)
+            complain(v, "", trailer->archive_end,
+                     "archive has no end: it may have been cut between two members", TAR_END_BYTES, 0);
+        leave_sample(v);
+        v->field = 0;
+    }
     if (!status && next_expected(v, &field))
         complain(v, "", trailer->archive_end, "index names members that the archive lacks", field.data_offset,
                  0);
-    if (!status)
+    if (!status && !v->stream.shard->is_foreign)
         status = check_zeros(v, "", trailer->archive_end, trailer->index_offset);
 out:
     tar_scanner_deinit(&scanner);
@@ -287,13 +378,14 @@ out:
 /* The bytes from the index on are covered by its CRC and the trailer's, but for the padding between. */
 static int check_tail(struct verification *v, const struct dataset_shard *expected)
 {
-    const struct shard_trailer *trailer = &v->stream.shard->trailer;
+    const struct shard *shard = v->stream.shard;
+    const struct shard_trailer *trailer = &shard->trailer;
     uint64_t at = v->stream.buffer_offset + v->stream.buffer_bytes;
     int status = 0;
-    if (at < trailer->index_offset + trailer->index_bytes)
+    if (!shard->is_foreign && at < trailer->index_offset + trailer->index_bytes)
         status = read_on(v, at, NULL, trailer->index_offset + trailer->index_bytes - at);
     uint64_t padding_at = trailer->index_offset + trailer->index_bytes;
-    if (!status && padding_at >= v->stream.buffer_offset)
+    if (!status && !shard->is_foreign && padding_at >= v->stream.buffer_offset)
         status = check_zeros(v, "", padding_at, v->stream.file_bytes - SHARD_TRAILER_BYTES);
     at = v->stream.buffer_offset + v->stream.buffer_bytes;
     if (!status && at < v->stream.file_bytes)
@@ -301,7 +393,7 @@ static int check_tail(struct verification *v, const struct dataset_shard *expect
     if (status || !expected)
         return status;
     uint64_t xxh3 = hash_stream_64(v->stream.hash);
-    if (xxh3 != expected->xxh3)
+    if (!expected->lacks_xxh3 && xxh3 != expected->xxh3)
         complain_sum(v, "", 0, "XXH3 of the shard is not that of dataset.json", 16, expected->xxh3, xxh3);
     if (v->stream.file_bytes != expected->file_bytes)
         complain(v, "", 0, "size of the shard is not that of dataset.json", expected->file_bytes,
@@ -309,9 +401,9 @@ static int check_tail(struct verification *v, const struct dataset_shard *expect
     if (trailer->samples != expected->samples)
         complain(v, "", 0, "shard has not as many samples as dataset.json says", expected->samples,
                  trailer->samples);
-    if (trailer->index_crc32c != expected->index_crc32c)
+    if (shard->identity_crc32c != expected->index_crc32c)
         complain_sum(v, "", trailer->index_offset, "CRC of the index is not that of dataset.json", 8,
-                     expected->index_crc32c, trailer->index_crc32c);
+                     expected->index_crc32c, shard->identity_crc32c);
     return 0;
 }
 

@@ -159,7 +159,6 @@ static void contradictions_and_missing_keys_are_refused(void **state)
         {"00c0ffee", "00c0ffef"},
         {"00c0ffee", "0xc0ffee"},
         {"\"url\":\"shard-000000.tar\"", "\"url\":\"\""},
-        {"\"millrace\"", "\"millwheel\""},
         {"\"version\":1", "\"version\":2"},
         {"\"samples\":12", "\"samples\":13"},
         {"\"fields\":[\"cls\"", "\"fields\":[\"\""},

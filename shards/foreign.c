@@ -1,0 +1,279 @@
+/*
+ * foreign — see foreign.h.
+ *
+ * Headers are read through a window: a large one while members are small and follow one another, a small one where most of
+ * what it held would be data that nobody asked for.
+ */
+#include "shards/foreign.h"
+
+#include "base/bytes.h"
+#include "base/crc.h"
+#include "io/whole.h"
+#include "shards/index_layout.h"
+#include "shards/member_name.h"
+#include "shards/tar.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WINDOW_BYTES = SHARD_BLOCK_BYTES, /* so that checksums of blocks are taken a window at a time */
+    WINDOW_LEAST_BYTES = 4096,
+    LOST_INDEX_BYTES = 24,
+};
+
+/* What the walk knows. */
+struct walk {
+    struct io *io;
+    struct io_file *file;
+    struct io_queue *queue;
+    const char *path;
+    const struct foreign_options *options;
+    uint64_t file_bytes;
+    uint8_t *window;
+    uint64_t window_offset, window_bytes;
+    struct shard_index_builder *builder;
+    struct str crcs;               /* u32 a block of the member at hand */
+    char key[SHARD_KEY_BYTES_MAX]; /* of the sample at hand */
+    struct err *err;
+};
+
+static int fill(struct walk *walk, uint64_t offset)
+{
+    bool jumped = offset > walk->window_offset + walk->window_bytes + WINDOW_BYTES;
+    uint64_t wanted = jumped ? WINDOW_LEAST_BYTES : WINDOW_BYTES;
+    walk->window_offset = offset;
+    walk->window_bytes = 0;
+    wanted = bytes_min(wanted, walk->file_bytes - offset);
+    int status =
+        io_read_exact(walk->queue, walk->io, walk->file, walk->path, offset, walk->window, wanted, walk->err);
+    if (status)
+        return status;
+    walk->window_bytes = wanted;
+    if (walk->options->progress)
+        walk->options->progress(walk->options->context, offset, walk->file_bytes);
+    return 0;
+}
+
+/* The scanner asks for what lies within the file only. */
+static int walk_read(void *context, uint64_t offset, void *data, size_t bytes)
+{
+    struct walk *walk = context;
+    uint8_t *to = data;
+    while (bytes > 0) {
+        if (offset < walk->window_offset || offset >= walk->window_offset + walk->window_bytes) {
+            int status = fill(walk, offset);
+            if (status)
+                return status;
+        }
+        uint64_t at = offset - walk->window_offset, piece = bytes_min(bytes, walk->window_bytes - at);
+        memcpy(to, walk->window + at, piece);
+        to += piece;
+        offset += piece;
+        bytes -= (size_t)piece;
+    }
+    return 0;
+}
+
+/* The CRC32C of the member and of its blocks, into crcs; the window is used up. */
+static int compute_crcs(struct walk *walk, const struct tar_member *member, uint32_t *ret_crc)
+{
+    uint32_t crc = 0;
+    str_clear(&walk->crcs);
+    walk->window_bytes = 0;
+    for (uint64_t at = 0; at < member->size_bytes; at += WINDOW_BYTES) {
+        uint64_t bytes = bytes_min(WINDOW_BYTES, member->size_bytes - at);
+        int status = io_read_exact(walk->queue, walk->io, walk->file, walk->path, member->data_offset + at,
+                                   walk->window, bytes, walk->err);
+        if (status)
+            return status;
+        uint32_t block = crc32c(0, walk->window, bytes);
+        crc = crc32c(crc, walk->window, bytes);
+        if (member->size_bytes > SHARD_BLOCK_BYTES)
+            str_add(&walk->crcs, &block, sizeof block);
+    }
+    walk->window_offset = member->data_offset + member->size_bytes;
+    if (walk->options->progress)
+        walk->options->progress(walk->options->context, walk->window_offset, walk->file_bytes);
+    *ret_crc = crc;
+    return str_status(&walk->crcs)
+               ? err_set(walk->err, -ENOMEM, "out of memory for the checksums of a tar member")
+               : 0;
+}
+
+/* A failure that is the member's fault: says where it stands. */
+static int blame(const struct walk *walk, const struct tar_member *member, int status)
+{
+    if (status == -ENOMEM)
+        return status;
+    err_at(walk->err, walk->path, (int64_t)member->header_offset);
+    err_found(walk->err, "\"%.200s\"", member->name);
+    walk->err->code = -EBADMSG;
+    return -EBADMSG;
+}
+
+static int add_field(struct walk *walk, const struct tar_member *member, const struct member_name *name)
+{
+    int status = 0;
+    uint32_t crc = 0;
+    if (strcmp(walk->key, name->key) != 0) {
+        status = shard_index_builder_begin_sample(walk->builder, name->key, walk->err);
+        if (status)
+            return blame(walk, member, status);
+        strcpy(walk->key, name->key);
+    }
+    if (walk->options->crcs)
+        status = compute_crcs(walk, member, &crc);
+    if (status)
+        return status;
+    struct shard_field field = {.data_offset = member->data_offset,
+                                .size_bytes = member->size_bytes,
+                                .crc32c = crc,
+                                .has_crc = walk->options->crcs,
+                                .block_crc32c = (const uint8_t *)walk->crcs.data};
+    status = shard_index_builder_add_place(walk->builder, name->extension, &field, walk->err);
+    return status ? blame(walk, member, status) : 0;
+}
+
+static int take_member(struct walk *walk, const struct tar_member *member)
+{
+    struct member_name name;
+    bool is_field;
+    if (member->kind != TAR_FILE)
+        return 0;
+    int status = member_name_split(member->name, &name, &is_field, walk->err);
+    if (status)
+        return blame(walk, member, status);
+    return is_field ? add_field(walk, member, &name) : 0;
+}
+
+static int walk_members(struct walk *walk, uint64_t *ret_archive_end)
+{
+    struct tar_scanner scanner = {
+        .read = walk_read, .context = walk, .path = walk->path, .file_bytes = walk->file_bytes};
+    struct tar_member member;
+    int status;
+    while (!(status = tar_scan(&scanner, &member, walk->err)) && member.kind != TAR_END) {
+        status = take_member(walk, &member);
+        if (status)
+            break;
+    }
+    if (!status)
+        *ret_archive_end = member.data_offset;
+    tar_scanner_deinit(&scanner);
+    return status;
+}
+
+/* Users pass compressed tars and anything else: say what it is. */
+static void explain_first_block(struct walk *walk)
+{
+    static const struct {
+        const char *name, *magic;
+    } formats[] = {{"gzip", "\x1f\x8b"}, {"zstd", "\x28\xb5\x2f\xfd"}, {"xz", "\xfd\x37zXZ"},
+                   {"bzip2", "BZh"},     {"compress", "\x1f\x9d"},     {"zip", "PK\x03\x04"}};
+    uint8_t head[8] = {0};
+    if (walk->err->offset != 0 || walk->file_bytes < sizeof head || walk_read(walk, 0, head, sizeof head))
+        return;
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        if (memcmp(head, formats[i].magic, strlen(formats[i].magic)) == 0) {
+            err_found(walk->err, "%s data", formats[i].name);
+            err_advise(walk->err, "decompress it first");
+        }
+    }
+}
+
+/* Behind the end of the archive stands the start of an index of exactly these samples: it is ours, and lost its trailer. */
+static int check_lost_index(struct walk *walk, const struct foreign_index *found)
+{
+    uint8_t head[LOST_INDEX_BYTES]; /* version, fields, samples, bytes of keys */
+    uint64_t at = found->trailer.archive_end + TAR_END_BYTES;
+    if (walk->options->accept_lost_index || at > walk->file_bytes || walk->file_bytes - at < sizeof head)
+        return 0;
+    int status = walk_read(walk, at, head, sizeof head);
+    if (status || memcmp(head, found->index.data, sizeof head) != 0)
+        return status;
+    err_set(walk->err, -EBADMSG,
+            "shard has an index, but no whole trailer: it was cut, or data was appended");
+    err_at(walk->err, walk->path, (int64_t)at);
+    err_advise(walk->err, "copy the file again, or make an index of what is there by `millrace index %s`",
+               walk->path);
+    return -EBADMSG;
+}
+
+static int encode(struct walk *walk, uint64_t archive_end, struct foreign_index *found)
+{
+    struct str places = {0};
+    uint32_t fields;
+    int status = shard_index_builder_encode_places(walk->builder, &places, &fields, walk->err);
+    if (status)
+        goto out;
+    found->identity_crc32c = crc32c(0, places.data, places.bytes);
+    if (walk->options->crcs) {
+        status = shard_index_builder_encode(walk->builder, &found->index, &fields, walk->err);
+    } else {
+        found->index = places;
+        places = (struct str){0};
+    }
+    if (status)
+        goto out;
+    found->trailer = (struct shard_trailer){
+        .version = SHARD_VERSION,
+        .flags = walk->options->crcs ? 0 : SHARD_FLAG_NO_CRCS,
+        .index_offset = archive_end,
+        .index_bytes = found->index.bytes,
+        .file_bytes = walk->file_bytes,
+        .archive_end = archive_end,
+        .samples = shard_index_builder_samples(walk->builder),
+        .index_crc32c = crc32c(0, found->index.data, found->index.bytes),
+        .fields = fields,
+    };
+out:
+    str_deinit(&places);
+    return status;
+}
+
+int foreign_index_build(struct io *io, struct io_file *file, const char *path,
+                        const struct foreign_options *options, struct foreign_index *ret_index,
+                        struct err *err)
+{
+    struct err own = {.offset = ERR_NO_OFFSET};
+    struct foreign_index found = {0};
+    uint64_t archive_end;
+    struct walk walk = {.io = io, .file = file, .path = path, .options = options, .err = &own};
+    walk.file_bytes = io->ops->file_size(file);
+    walk.window = malloc(WINDOW_BYTES);
+    int status = walk.window ? 0 : err_set(&own, -ENOMEM, "out of memory for reading the headers of a tar");
+    if (!status)
+        status = shard_index_builder_open(&walk.builder, &own);
+    if (!status)
+        status = io->ops->queue_open(io, 1, &walk.queue, &own);
+    if (!status) {
+        status = walk_members(&walk, &archive_end);
+        if (status == -EBADMSG)
+            explain_first_block(&walk);
+    }
+    if (!status)
+        status = encode(&walk, archive_end, &found);
+    if (!status)
+        status = check_lost_index(&walk, &found);
+    if (walk.queue)
+        io->ops->queue_close(walk.queue);
+    shard_index_builder_close(walk.builder);
+    str_deinit(&walk.crcs);
+    free(walk.window);
+    if (status) {
+        foreign_index_deinit(&found);
+        if (err)
+            *err = own;
+    } else {
+        *ret_index = found;
+    }
+    return status;
+}
+
+void foreign_index_deinit(struct foreign_index *index)
+{
+    str_deinit(&index->index);
+}

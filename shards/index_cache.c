@@ -1,0 +1,193 @@
+/*
+ * index_cache — see index_cache.h.
+ */
+#include "shards/index_cache.h"
+
+#include "base/bytes.h"
+#include "base/crc.h"
+#include "base/hash.h"
+#include "io/whole.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEADER_BYTES = 128, HEADER_CRC_AT = 124, PATH_AT = 128, ENTRY_VERSION = 1, ALIGN_BYTES = 8 };
+
+static const char entry_magic[8] = "MRINDEX";
+
+static bool is_local(const struct io *io)
+{
+    return strcmp(io->ops->scheme, "file") == 0;
+}
+
+/* The path that names the tar wherever the program was started: absolute, or a URL as it is. text: IO_PATH_BYTES_MAX. */
+static int full_path(const struct io *io, const char *path, char *text)
+{
+    char *real = is_local(io) ? realpath(strncmp(path, "file:", 5) == 0 ? path + 5 : path, NULL) : NULL;
+    if (is_local(io) && !real)
+        return -errno;
+    int bytes = snprintf(text, IO_PATH_BYTES_MAX, "%s", real ? real : path);
+    free(real);
+    return bytes < 0 || bytes >= IO_PATH_BYTES_MAX ? -ENAMETOOLONG : 0;
+}
+
+/* An absolute path that is set and not empty, as the XDG base directory specification asks. */
+static const char *folder_of(const char *variable)
+{
+    const char *value = getenv(variable);
+    return value && value[0] == '/' ? value : NULL;
+}
+
+static int entry_path(const char *full, char *cache_path)
+{
+    const char *xdg = folder_of("XDG_CACHE_HOME"), *home = folder_of("HOME");
+    if (!xdg && !home)
+        return -ENOENT;
+    int bytes = snprintf(cache_path, IO_PATH_BYTES_MAX, "%s%s/millrace/index/%016" PRIx64, xdg ? xdg : home,
+                         xdg ? "" : "/.cache", hash_64(full, strlen(full)));
+    return bytes < 0 || bytes >= IO_PATH_BYTES_MAX ? -ENAMETOOLONG : 0;
+}
+
+int index_cache_path(struct io *io, const char *path, char *cache_path, struct err *err)
+{
+    char full[IO_PATH_BYTES_MAX];
+    int status = full_path(io, path, full);
+    if (!status)
+        status = entry_path(full, cache_path);
+    if (status == -ENOENT) {
+        err_set(err, status, "there is no folder to keep the index in");
+        err_at(err, path, ERR_NO_OFFSET);
+        err_advise(err, "set XDG_CACHE_HOME or HOME to an absolute path");
+    } else if (status) {
+        err_errno(err, status, "could not name the index of %s", path);
+    }
+    return status;
+}
+
+/* The backend of the cache: the tar's own where that is local. */
+static int open_backend(struct io *io, const char *cache_path, struct io **ret_own, struct err *err)
+{
+    *ret_own = NULL;
+    return is_local(io) ? 0 : io_open(cache_path, NULL, ret_own, err);
+}
+
+/* -EBADMSG where the bytes are no entry for this tar as it is now. */
+static int decode(const char *bytes, size_t count_bytes, const char *full, const struct io_stat *info,
+                  struct foreign_index *found)
+{
+    size_t path_bytes = strlen(full), index_at = PATH_AT + (size_t)bytes_round_up(path_bytes, ALIGN_BYTES);
+    bool is_entry = count_bytes > index_at && memcmp(bytes, entry_magic, sizeof entry_magic) == 0 &&
+                    crc32c(0, bytes, HEADER_CRC_AT) == bytes_get_u32(bytes + HEADER_CRC_AT) &&
+                    bytes_get_u32(bytes + 8) == ENTRY_VERSION;
+    if (!is_entry || bytes_get_u64(bytes + 16) != info->size_bytes ||
+        bytes_get_u64(bytes + 24) != info->mtime_ns || bytes_get_u64(bytes + 32) != info->version ||
+        bytes_get_u32(bytes + 76) != path_bytes || memcmp(bytes + PATH_AT, full, path_bytes) != 0 ||
+        bytes_get_u64(bytes + 64) != count_bytes - index_at)
+        return -EBADMSG;
+    found->trailer = (struct shard_trailer){
+        .version = SHARD_VERSION,
+        .flags = bytes_get_u32(bytes + 12),
+        .index_offset = index_at,
+        .index_bytes = count_bytes - index_at,
+        .file_bytes = info->size_bytes,
+        .archive_end = bytes_get_u64(bytes + 40),
+        .samples = bytes_get_u64(bytes + 48),
+        .index_crc32c = bytes_get_u32(bytes + 60),
+        .fields = bytes_get_u32(bytes + 56),
+    };
+    found->identity_crc32c = bytes_get_u32(bytes + 72);
+    bool plausible = found->trailer.archive_end <= info->size_bytes && found->trailer.samples <= UINT32_MAX &&
+                     found->trailer.fields <= SHARD_FIELDS_MAX &&
+                     !(found->trailer.flags & ~(uint32_t)SHARD_FLAG_NO_CRCS);
+    if (!plausible || crc32c(0, bytes + index_at, count_bytes - index_at) != found->trailer.index_crc32c)
+        return -EBADMSG;
+    str_add(&found->index, bytes + index_at, count_bytes - index_at);
+    return str_status(&found->index);
+}
+
+int index_cache_load(struct io *io, const char *path, struct foreign_index *ret_index)
+{
+    char full[IO_PATH_BYTES_MAX], cache_path[IO_PATH_BYTES_MAX];
+    struct io *own = NULL;
+    struct io_stat info;
+    struct foreign_index found = {0};
+    char *bytes = NULL;
+    size_t count_bytes;
+    int status = full_path(io, path, full);
+    if (!status)
+        status = entry_path(full, cache_path);
+    if (!status)
+        status = io->ops->stat(io, path, &info, NULL);
+    if (!status)
+        status = open_backend(io, cache_path, &own, NULL);
+    if (!status)
+        status = io_read_file(own ? own : io, cache_path, SHARD_INDEX_BYTES_MAX, &bytes, &count_bytes, NULL);
+    if (!status)
+        status = decode(bytes, count_bytes, full, &info, &found);
+    free(bytes);
+    io_close(own);
+    if (status)
+        foreign_index_deinit(&found);
+    else
+        *ret_index = found;
+    return status ? -ENOENT : 0;
+}
+
+static int encode(const char *full, const struct io_stat *info, const struct foreign_index *index,
+                  struct str *out)
+{
+    const struct shard_trailer *trailer = &index->trailer;
+    size_t path_bytes = strlen(full);
+    uint8_t header[HEADER_BYTES] = {0};
+    memcpy(header, entry_magic, sizeof entry_magic);
+    bytes_put_u32(header + 8, ENTRY_VERSION);
+    bytes_put_u32(header + 12, trailer->flags);
+    bytes_put_u64(header + 16, info->size_bytes);
+    bytes_put_u64(header + 24, info->mtime_ns);
+    bytes_put_u64(header + 32, info->version);
+    bytes_put_u64(header + 40, trailer->archive_end);
+    bytes_put_u64(header + 48, trailer->samples);
+    bytes_put_u32(header + 56, trailer->fields);
+    bytes_put_u32(header + 60, trailer->index_crc32c);
+    bytes_put_u64(header + 64, trailer->index_bytes);
+    bytes_put_u32(header + 72, index->identity_crc32c);
+    bytes_put_u32(header + 76, (uint32_t)path_bytes);
+    bytes_put_u32(header + HEADER_CRC_AT, crc32c(0, header, HEADER_CRC_AT));
+    str_add(out, header, sizeof header);
+    str_add(out, full, path_bytes);
+    str_add_fill(out, 0, (size_t)bytes_round_up(path_bytes, ALIGN_BYTES) - path_bytes);
+    str_add(out, index->index.data, index->index.bytes);
+    return str_status(out);
+}
+
+int index_cache_store(struct io *io, const char *path, const struct io_stat *info,
+                      const struct foreign_index *index, struct err *err)
+{
+    char full[IO_PATH_BYTES_MAX], cache_path[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX];
+    struct io *own = NULL;
+    struct str bytes = {0};
+    int status = index_cache_path(io, path, cache_path, err);
+    if (status)
+        return status;
+    status = full_path(io, path, full);
+    if (!status)
+        status = encode(full, info, index, &bytes);
+    if (status) {
+        err_errno(err, status, "could not keep the index of %s", path);
+        goto out;
+    }
+    io_parent_path(cache_path, folder);
+    status = open_backend(io, cache_path, &own, err);
+    struct io *backend = own ? own : io;
+    if (!status)
+        status = backend->ops->make_folder(backend, folder, err);
+    if (!status)
+        status = io_write_file(backend, cache_path, bytes.data, bytes.bytes, true, err);
+out:
+    io_close(own);
+    str_deinit(&bytes);
+    return status;
+}
