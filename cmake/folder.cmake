@@ -14,6 +14,8 @@ if(MR_SANITIZE)
   target_compile_definitions(mr_flags INTERFACE MR_SANITIZED=1)
 endif()
 
+option(MR_FUZZ "build the fuzz targets of tests/fuzz (clang; preset fuzz)" OFF)
+
 # mr_folder(NAME SOURCES a.c ... USES base io ... LIBS PkgConfig::X ...): one static library a folder.
 function(mr_folder name)
   cmake_parse_arguments(F "" "" "SOURCES;USES;LIBS" ${ARGN})

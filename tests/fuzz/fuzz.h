@@ -1,0 +1,26 @@
+/*
+ * fuzz — what the fuzz targets share: libFuzzer's entry, and a backend of io that holds one file in memory.
+ *
+ * A target is a few lines over a real parser: whatever the bytes, it returns 0 or an error; crashes, leaks, reads out of
+ * bounds, undefined arithmetic and hangs are findings. `scripts/fuzz` makes the first inputs and runs them.
+ */
+#ifndef MILLRACE_TESTS_FUZZ_FUZZ_H
+#define MILLRACE_TESTS_FUZZ_FUZZ_H
+
+#include "io/io.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* libFuzzer calls it for every input; always 0. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+/* A backend whose every path is one file with these bytes, which are borrowed; reading only. Caller's storage. */
+struct memory_io {
+    struct io io;
+    const uint8_t *data;
+    size_t bytes;
+};
+void memory_io_init(struct memory_io *memory, const uint8_t *data, size_t bytes);
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * jpeg — fuzz target: a JPEG through the whole pixel pipeline (image/pipeline.h), as a crop and as a whole image.
+ *
+ * Large images are left out, for time's sake only: what is refused for its size is refused by the headers alone.
+ */
+#include "image/jpeg.h"
+#include "image/pipeline.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <stdlib.h>
+
+enum { SIDE = 32, PIXELS_MAX = 1 << 16 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    static struct image_pipeline *pipeline; /* reused, as a worker does; reachable at exit, so no leak */
+    static uint8_t rgb[SIDE * SIDE * 3];
+    struct image_options options = {.width = SIDE, .height = SIDE, .crop = crop_options_default(CROP_RANDOM)};
+    struct jpeg_info info;
+    struct err err;
+    const uint8_t *whole;
+    uint32_t width, height;
+    options.crop.flip = true;
+    if (!pipeline && image_pipeline_open(&options, &pipeline, &err))
+        abort();
+    if (jpeg_probe(data, bytes, "input", &info, &err) || (uint64_t)info.width * info.height > PIXELS_MAX)
+        return 0;
+    struct image_key key = {.seed = bytes, .sample = bytes > 0 ? data[bytes / 2] : 0};
+    image_pipeline_run(pipeline, data, bytes, "input", key, rgb, (size_t)SIDE * 3, &err);
+    if (image_pipeline_whole(pipeline, data, bytes, "input", 64, &whole, &width, &height, &err) == 0) {
+        if (width == 0 || height == 0 || width > 64 || height > 64)
+            abort();
+    }
+    return 0;
+}

@@ -1,0 +1,107 @@
+/*
+ * memory_io — see fuzz.h: requests are done when they are submitted, one at a time.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct io_file {
+    struct memory_io *memory;
+};
+
+struct io_queue {
+    struct io_request *done;
+};
+
+static int file_open(struct io *io, const char *path, struct io_file **ret_file, struct err *err)
+{
+    (void)path;
+    struct io_file *file = malloc(sizeof *file);
+    if (!file)
+        return err_set(err, -ENOMEM, "out of memory for a file");
+    file->memory = (struct memory_io *)io;
+    *ret_file = file;
+    return 0;
+}
+
+static void file_close(struct io_file *file)
+{
+    free(file);
+}
+
+static uint64_t file_size(const struct io_file *file)
+{
+    return file->memory->bytes;
+}
+
+static int queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue, struct err *err)
+{
+    (void)io;
+    (void)depth;
+    struct io_queue *queue = calloc(1, sizeof *queue);
+    if (!queue)
+        return err_set(err, -ENOMEM, "out of memory for a queue");
+    *ret_queue = queue;
+    return 0;
+}
+
+static void queue_close(struct io_queue *queue)
+{
+    free(queue);
+}
+
+static int submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
+{
+    if (count == 0 || queue->done)
+        return 0;
+    struct io_request *request = requests[0];
+    const struct memory_io *memory = request->file->memory;
+    size_t left = request->offset < memory->bytes ? memory->bytes - (size_t)request->offset : 0;
+    size_t bytes = request->bytes < left ? request->bytes : left;
+    if (bytes > 0)
+        memcpy(request->data, memory->data + request->offset, bytes);
+    request->result = (ssize_t)bytes;
+    queue->done = request;
+    return 1;
+}
+
+static int reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
+                int timeout_ms)
+{
+    (void)least;
+    (void)timeout_ms;
+    if (count_max == 0 || !queue->done)
+        return 0;
+    done[0] = queue->done;
+    queue->done = NULL;
+    return 1;
+}
+
+static int stat_file(struct io *io, const char *path, struct io_stat *ret_stat, struct err *err)
+{
+    (void)path;
+    (void)err;
+    *ret_stat = (struct io_stat){.kind = IO_ENTRY_FILE, .size_bytes = ((const struct memory_io *)io)->bytes};
+    return 0;
+}
+
+/* The hooks that parsers need; a target that reaches another one crashes, and shows which. */
+static const struct io_ops memory_ops = {
+    .name = "memory",
+    .scheme = "memory",
+    .file_open = file_open,
+    .file_close = file_close,
+    .file_size = file_size,
+    .queue_open = queue_open,
+    .queue_close = queue_close,
+    .submit = submit,
+    .reap = reap,
+    .stat = stat_file,
+};
+
+void memory_io_init(struct memory_io *memory, const uint8_t *data, size_t bytes)
+{
+    *memory = (struct memory_io){.io.ops = &memory_ops, .data = data, .bytes = bytes};
+}
