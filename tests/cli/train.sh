@@ -57,6 +57,8 @@ a_stop_on_request_saves_and_says_75_and_the_same_command_goes_on() {
 
 a_second_interrupt_ends_at_once_with_130() {
   need_python
+  # it hands signals on at the next intercepted call, two of a kind as one; a step that computes makes no such call
+  [[ ${SANITIZE:-} != thread ]] || skip "ThreadSanitizer delays signals"
   # the work outlives the pause between the two: one step takes long
   "$python" - "$MILLRACE" <<'PY' >status 2>/dev/null
 import signal, subprocess, sys, time
