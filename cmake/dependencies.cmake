@@ -7,5 +7,3 @@ pkg_check_modules(FYAML REQUIRED IMPORTED_TARGET libfyaml)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
-
-set(MR_LIBRARY_DEPENDENCIES PkgConfig::JANSSON PkgConfig::ISAL PkgConfig::XXHASH JPEG::JPEG Threads::Threads m)

@@ -1,0 +1,99 @@
+/*
+ * load — streams a dataset that `millrace convert dataset` made, as batches of pictures.
+ *
+ *     cc load.c $(pkg-config --cflags --libs millrace) -o load
+ *     ./load DATASET [SIDE]
+ *
+ * Prints a line a step: how many samples, which classes, the mean of the pixels; at the end what the loader says of itself. The
+ * order, the crops and hence every number but the times are the same on each run, whatever the machine's CPUs.
+ */
+#include <millrace/loader.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The library never prints: it calls this. */
+static void print_line(void *context, enum log_level level, const char *line)
+{
+    (void)context;
+    (void)level;
+    fprintf(stderr, "load: %s\n", line);
+}
+
+/* A field is {dtype, shape, strides, data}: here "image", U8 [items, height, width, 3], and "label", I32 [items]. */
+static const struct batch_field *field_named(const struct batch *batch, const char *name)
+{
+    for (uint32_t i = 0; i < batch->fields_count; i++) {
+        if (strcmp(batch->fields[i].name, name) == 0)
+            return &batch->fields[i];
+    }
+    return NULL;
+}
+
+static void print_batch(const struct batch *batch)
+{
+    const struct batch_field *image = field_named(batch, "image"), *label = field_named(batch, "label");
+    uint64_t sum = 0, bytes = image->shape[1] * image->shape[2] * image->shape[3];
+    printf("step %" PRIu64 ", micro-batch %" PRIu64 ": %" PRIu32 " pictures, classes", batch->step,
+           batch->micro, batch->items_count);
+    for (uint32_t i = 0; i < batch->items_count; i++) {
+        const uint8_t *pixels = (const uint8_t *)image->data + (int64_t)i * image->stride_bytes[0];
+        for (uint64_t k = 0; k < bytes; k++)
+            sum += pixels[k];
+        printf(" %" PRId32, ((const int32_t *)label->data)[i]);
+    }
+    printf(", mean %.2f\n",
+           batch->items_count > 0 ? (double)sum / (double)(bytes * batch->items_count) : 0.0);
+}
+
+static void print_end(struct loader *loader, uint64_t samples)
+{
+    struct loader_shape shape = loader_shape(loader);
+    struct cursor cursor = loader_cursor(loader);
+    printf("%" PRIu64 " samples of %" PRIu64 " by %s, %" PRIu64 " bad ones replaced\n", samples,
+           shape.samples, shape.engine, loader_stats(loader).bad_samples_count);
+    printf("once %016" PRIx64 "  order %016" PRIx64 "\n", cursor.once, cursor.order);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2 || argc > 3) {
+        fprintf(stderr, "usage: load DATASET [SIDE]\n");
+        return 2;
+    }
+    struct log log = {.write = print_line, .least = LOG_WARN};
+    struct loader_options options = loader_options_default();
+    options.dataset = argv[1];
+    options.seed = 7;
+    options.epochs_max = 1;
+    options.batching = (struct batching){.global = 16, .micro = 8, .ranks = 1};
+    options.decode = LOADER_IMAGE;
+    options.image.width = options.image.height = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 64;
+    options.image.crop = crop_options_default(CROP_RANDOM);
+    options.memory_bytes = 64 << 20;
+    options.log = &log;
+
+    struct err err = {0};
+    struct loader *loader = NULL;
+    const struct batch *batch;
+    uint64_t samples = 0;
+    int status = loader_open(&options, &loader, &err);
+    if (!status) {
+        while ((status = loader_next(loader, &batch, &err)) == LOADER_BATCH) {
+            print_batch(batch);
+            samples += batch->items_count;
+            loader_release(loader, batch);
+        }
+        if (status == LOADER_END)
+            print_end(loader, samples);
+    }
+    loader_close(loader);
+    if (status < 0) {
+        char line[ERR_LINE_BYTES_MAX];
+        fprintf(stderr, "load: %s\n", err_format(&err, line, sizeof line));
+        return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Every header compiles alone.
+. "$(dirname "$0")/../cli/lib.sh"
+
+# compiles LANGUAGE_OPTIONS COMPILER HEADER...: each header as the only content of a file.
+compiles() {
+  local options=$1 compiler=$2 header failed=0
+  shift 2
+  command -v "$compiler" >/dev/null || skip "$compiler is not installed"
+  for header in "$@"; do
+    # shellcheck disable=SC2086
+    "$compiler" $options -I"$TEST_SOURCE_DIR" -fsyntax-only -Wall -Wextra -Werror -Wno-missing-field-initializers \
+      -include "$header" /dev/null || { echo "$header does not compile alone" >&2; failed=1; }
+  done
+  same $failed 0
+}
+
+mapfile -t all < <(cd "$TEST_SOURCE_DIR" && find base device io comm image sampler shards loader ckpt trainer convert cli tests -name '*.h' | sort)
+# REAL_BITS is the parameter of a template of kernels, see trainer/ops_cpu_real.h.
+as_ours='-x c -std=gnu11 -D_GNU_SOURCE -DREAL_BITS=32 -Wno-unused-function'
+every_header_compiles_alone_with_gcc() { compiles "$as_ours" gcc "${all[@]}"; }
+every_header_compiles_alone_with_clang() { compiles "$as_ours" clang "${all[@]}"; }
+
+run_cases every_header_compiles_alone_with_gcc every_header_compiles_alone_with_clang

@@ -1,0 +1,168 @@
+#!/usr/bin/env bash
+# The library as it is installed: headers, names, what it links, and the examples, which know nothing but pkg-config.
+. "$(dirname "$0")/../cli/lib.sh"
+: "${BUILD_DIR:?}" "${RENDER_SHAPES:?}"
+
+DESTDIR=$scratch/root cmake --install "$BUILD_DIR" >/dev/null || exit 1
+pc=$(find root -name millrace.pc)
+library=$scratch/${pc%/pkgconfig/*}
+export PKG_CONFIG_PATH=$library/pkgconfig LD_LIBRARY_PATH=$library
+flags() { pkg-config "$@" millrace; }
+build() { # EXAMPLE [COMPILER]
+  # shellcheck disable=SC2046
+  "${2:-cc}" -std=c11 -Wall -Wextra -Wpedantic -Werror -I"$scratch/empty" "$TEST_SOURCE_DIR/examples/$1.c" $(flags --cflags --libs) -o "$1"
+}
+headers() { (cd "$(flags --variable=includedir)" && find millrace -name '*.h' | sort); }
+
+# Every function that the installed headers declare, as gcc lists prototypes: `/* FILE:LINE:.. */ extern TYPE NAME (...)`.
+declared() {
+  headers | sed 's/.*/#include <&>/' >all.c
+  # shellcheck disable=SC2046
+  gcc -std=gnu11 $(flags --cflags) -fsyntax-only -aux-info prototypes all.c
+  grep -E '^/\* [^ ]*/millrace/[a-z_/]*\.h:' prototypes | grep -v ' static ' | sed -E 's/^[^(]*[ *]([a-z0-9_]+) \(.*$/\1/' | sort
+}
+
+public_headers_compile_in_c_and_cplusplus() {
+  local compiler options header
+  for compiler in gcc clang g++ clang++; do
+    command -v $compiler >/dev/null || skip "$compiler is not installed"
+    case $compiler in
+      *++) options=('-x c++ -std=c++11' '-x c++ -std=c++17' '-x c++ -std=c++20') ;;
+      *) options=('-x c -std=c11' '-x c -std=gnu17' '-x c -std=c2x') ;;
+    esac
+    for option in "${options[@]}"; do
+      for header in $(headers); do
+        # shellcheck disable=SC2046,SC2086
+        $compiler $option $(flags --cflags) -fsyntax-only -Wall -Wextra -Wpedantic -Werror -include "$header" /dev/null ||
+          fail "$header does not compile alone: $compiler $option"
+      done
+    done
+  done
+}
+
+a_cplusplus_program_links() {
+  command -v g++ >/dev/null || skip "g++ is not installed"
+  cat >program.cpp <<'CPP'
+#include <millrace/ckpt.h>
+#include <millrace/loader.h>
+int main()
+{
+    loader_options options = loader_options_default();
+    struct err err = {};
+    struct loader *loader = nullptr;
+    options.dataset = "absent";
+    options.batching = {8, 8, 0, 1, false};
+    return loader_open(&options, &loader, &err) == err.code && err.code < 0 && ckpt_section_name(CKPT_MODEL) ? 0 : 1;
+}
+CPP
+  # shellcheck disable=SC2046
+  g++ -std=c++17 -Wall -Wextra -Wpedantic -Werror program.cpp $(flags --cflags --libs) -o program
+  ./program
+}
+
+the_shared_library_exports_what_its_headers_declare() {
+  declared >wanted
+  [[ $(wc -l <wanted) -gt 50 ]]
+  nm -D --defined-only "$library/libmillrace.so" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort | diff wanted -
+  contains "$(readelf -d "$library/libmillrace.so")" "soname: [libmillrace.so.0]"
+}
+
+the_static_library_shows_no_other_names() {
+  declared >wanted
+  nm -g --defined-only "$library/libmillrace.a" | awk 'NF == 3 { print $3 }' | sort | diff wanted -
+}
+
+it_links_neither_mpi_nor_the_trainer() {
+  readelf -d "$library/libmillrace.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' >needed
+  ! grep -iE 'mpi|blas|fyaml|pmix|nccl|cuda' needed || fail "the library needs these"
+  ! nm "$library/libmillrace.a" | grep -E ' (MPI_|cblas_|fy_|trainer_|config_parse)' || fail "the library holds these"
+  ! flags --static --libs | grep -iE 'mpi|blas|fyaml' || fail "pkg-config names these"
+  same "$(flags --libs | tr ' ' '\n' | grep -c '^-l')" 1 "libraries that a program names"
+}
+
+it_neither_prints_nor_exits_nor_handles_signals() {
+  nm -D --undefined-only "$library/libmillrace.so" | awk '{ sub(/@.*/, "", $2); print $2 }' >used
+  ! grep -xE 'exit|_exit|quick_exit|printf|puts|putchar|perror|vprintf|stdout|signal|sigaction|setlocale|atexit' used ||
+    fail "the library uses these"
+}
+
+load_streams_the_order_that_read_tells() {
+  local compiler
+  "$RENDER_SHAPES" --count 6 --side 48 photos >/dev/null
+  millrace convert dataset photos shards --quiet >/dev/null
+  millrace read shards --seed 7 --batch 16 --micro 8 --quiet >read
+  for compiler in gcc clang; do
+    command -v $compiler >/dev/null || skip "$compiler is not installed"
+    build load $compiler
+    ./load shards 32 >loaded
+    same "$(sed -n 's/^once \([0-9a-f]*\)  order .*/\1/p' loaded)" "$(sed -n 's/^once  *\([0-9a-f]\{16\}\)$/\1/p' read)" once
+    same "$(sed -n 's/^once .*  order //p' loaded)" "$(sed -n 's/^order  *\([0-9a-f]\{16\}\)$/\1/p' read)" order
+    contains "$(cat loaded)" "42 samples of 42"
+  done
+  same "$(status_of ./load absent)" 1
+  one_line errors
+}
+
+load_streams_real_photos() {
+  [[ -d $data/clothing/validation ]] || skip "$data/clothing/validation is not there"
+  build load
+  millrace convert dataset "$data/clothing/validation" clothes --quiet >/dev/null
+  ./load clothes 64 >loaded
+  contains "$(tail -n 2 loaded)" "$(millrace read clothes --json | sed -n 's/.*"epoch_samples_count":\([0-9]*\).*/\1 samples of \1 by/p')"
+}
+
+save_goes_on_and_loads_any_parts() {
+  build save
+  same "$(./save heat 5)" "step 30 loaded in 5 parts: the same bits"
+  same "$(./save heat 7)" $'going on at step 30\nstep 60 loaded in 7 parts: the same bits'
+  millrace verify heat/step-00000060 >/dev/null
+  # 60 steps in one process, and in two: the same state
+  build save
+  ./save other >/dev/null
+  ./save other 96 >/dev/null
+  same "$(millrace ckpt hash heat)" "$(millrace ckpt hash other)"
+  printf 'x' | dd of=heat/step-00000060/rank-00000.safetensors bs=1 seek=5000 conv=notrunc status=none
+  same "$(status_of ./save heat)" 1
+  one_line errors
+}
+
+a_program_with_names_of_its_own_links_statically() {
+  cat >program.c <<'C'
+#include <millrace/loader.h>
+int str_add(void);
+int str_add(void) { return 3; } /* the library has one too, within */
+int json_parse(void);
+int json_parse(void) { return 4; }
+int main(void)
+{
+    struct loader *loader = NULL;
+    struct loader_options options = loader_options_default();
+    struct err err;
+    options.dataset = "absent";
+    return loader_open(&options, &loader, &err) < 0 && str_add() + json_parse() == 7 ? 0 : 1;
+}
+C
+  # shellcheck disable=SC2046
+  cc program.c $(flags --cflags) -o program "$library/libmillrace.a" $(flags --static --libs | sed 's/-lmillrace//')
+  ! ldd program | grep millrace || fail "linked to the shared library"
+  ./program
+}
+
+cmake_finds_it() {
+  mkdir project
+  cat >project/CMakeLists.txt <<'CMAKE'
+cmake_minimum_required(VERSION 3.16)
+project(uses LANGUAGES C)
+find_package(millrace 0.1 REQUIRED)
+add_executable(save ${EXAMPLES}/save.c)
+target_link_libraries(save PRIVATE millrace::millrace)
+CMAKE
+  cmake -S project -B project/build -DCMAKE_PREFIX_PATH="$(dirname "$library")" -DEXAMPLES="$TEST_SOURCE_DIR/examples" >/dev/null
+  cmake --build project/build >/dev/null
+  contains "$(project/build/save plate)" "the same bits"
+}
+
+run_cases public_headers_compile_in_c_and_cplusplus a_cplusplus_program_links the_shared_library_exports_what_its_headers_declare \
+  the_static_library_shows_no_other_names it_links_neither_mpi_nor_the_trainer \
+  it_neither_prints_nor_exits_nor_handles_signals load_streams_the_order_that_read_tells load_streams_real_photos \
+  save_goes_on_and_loads_any_parts a_program_with_names_of_its_own_links_statically cmake_finds_it
