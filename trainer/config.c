@@ -147,7 +147,9 @@ static int read_leaf(void *context, const struct yaml_leaf *leaf)
         const struct config_field *field = &fields[i];
         if (strcmp(leaf->path, field->key) != 0)
             continue;
-        if (read_value(field, leaf->values, leaf->values_count, (char *)reading->config + field->offset) == 0)
+        bool has_shape = leaf->is_sequence == (field->kind == CONFIG_PAIR);
+        void *target = (char *)reading->config + field->offset;
+        if (has_shape && read_value(field, leaf->values, leaf->values_count, target) == 0)
             return 0;
         char wanted[ERR_TEXT_BYTES_MAX];
         describe(field, wanted, sizeof wanted);
@@ -182,11 +184,16 @@ static int apply_set(struct train_config *config, const char *set, struct err *e
         err_found(err, "%.200s", set);
         return -EINVAL;
     }
-    struct str text = {0};
-    str_add(&text, set, (size_t)(equals - set));
-    str_add_text(&text, ": ");
-    str_add_text(&text, equals + 1);
     struct reading reading = {.config = config, .name = "--set", .err = err};
+    char key[YAML_PATH_BYTES_MAX];
+    const char *value = equals + 1;
+    snprintf(key, sizeof key, "%.*s", (int)(equals - set), set);
+    if (value[0] != '[') { /* as it stands: a path may hold what YAML takes for its own */
+        struct yaml_leaf leaf = {.path = key, .line = 1, .values = &value, .values_count = 1};
+        return read_leaf(&reading, &leaf);
+    }
+    struct str text = {0};
+    str_add_format(&text, "%s: %s", key, value);
     int status = str_status(&text);
     if (!status)
         status = yaml_walk(text.data, text.bytes, reading.name, read_leaf, &reading, err);
@@ -324,28 +331,42 @@ static void saved_text(const struct json_t *node, struct str *out)
     }
 }
 
-void config_compare(const struct train_config *config, const struct json_t *saved,
-                    void (*differs)(void *context, const struct config_field *field, const char *saved_text,
-                                    const char *now_text),
-                    void *context)
+/* As add_value, but texts without quotes: as they come back from a saved configuration. */
+static void add_plain_value(struct str *out, const struct config_field *field, const void *source)
+{
+    if (field->kind == CONFIG_TEXT)
+        str_add_text(out, source);
+    else
+        add_value(out, field, source);
+}
+
+int config_compare(const struct train_config *config, const struct json_t *saved,
+                   void (*differs)(void *context, const struct config_field *field, const char *saved_text,
+                                   const char *now_text),
+                   void *context, struct err *err)
 {
     size_t count;
     const struct config_field *fields = config_fields(&count);
     struct str before = {0}, now = {0};
+    struct train_config *defaults = malloc(sizeof *defaults);
+    if (!defaults)
+        return err_set(err, -ENOMEM, "out of memory for a configuration");
+    config_set_defaults(defaults);
     for (size_t i = 0; i < count; i++) {
         const struct json_t *node = json_get(saved, fields[i].key);
-        if (!node)
-            continue; /* saved before the field existed */
         str_clear(&before);
         str_clear(&now);
-        saved_text(node, &before);
-        if (fields[i].kind == CONFIG_TEXT)
-            str_add_text(&now, (const char *)config + fields[i].offset);
-        else
-            add_value(&now, &fields[i], (const char *)config + fields[i].offset);
+        if (node)
+            saved_text(node, &before);
+        else /* saved before the key existed: it was computed as the default says */
+            add_plain_value(&before, &fields[i], (const char *)defaults + fields[i].offset);
+        add_plain_value(&now, &fields[i], (const char *)config + fields[i].offset);
         if (strcmp(str_text(&before), str_text(&now)) != 0)
             differs(context, &fields[i], str_text(&before), str_text(&now));
     }
+    int status = str_status(&before) || str_status(&now) ? -ENOMEM : 0;
     str_deinit(&now);
     str_deinit(&before);
+    free(defaults);
+    return status ? err_set(err, status, "out of memory for comparing configurations") : 0;
 }

@@ -61,6 +61,8 @@ struct train_config {
     struct {
         uint32_t type; /* enum model_type */
         uint64_t layers, heads, width, mlp_ratio, patch, classes, vocabulary;
+        uint64_t mlp_width, kv_heads; /* 0: auto */
+        double rope_base, norm_epsilon;
     } model;
     struct {
         uint64_t global, micro;
@@ -139,10 +141,11 @@ int config_check(const struct train_config *config, const char *name, struct err
 void config_print(const struct train_config *config, struct str *out);
 /* The same as one JSON object of "a.b": value. */
 void config_print_json(const struct train_config *config, struct str *out);
-/* Each field whose value differs from a saved object (of config_print_json), with both values as text. */
-void config_compare(const struct train_config *config, const struct json_t *saved,
-                    void (*differs)(void *context, const struct config_field *field, const char *saved_text,
-                                    const char *now_text),
-                    void *context);
+/* Each field whose value differs from a saved object (of config_print_json), with both values as text; a key that the saved one
+ * lacks had its default. -ENOMEM. */
+int config_compare(const struct train_config *config, const struct json_t *saved,
+                   void (*differs)(void *context, const struct config_field *field, const char *saved_text,
+                                   const char *now_text),
+                   void *context, struct err *err);
 
 #endif

@@ -34,20 +34,22 @@ int run_evaluate(struct run *run, struct err *err)
         return status;
     struct step_totals totals = {0};
     const struct batch *batch;
-    while ((status = loader_next(loader, &batch, err)) == LOADER_BATCH) {
+    int64_t stop = 0;
+    while (!stop && (status = loader_next(loader, &batch, err)) == LOADER_BATCH) {
         status = evaluate_batch(run, batch, &totals, err);
         loader_release(loader, batch);
         if (status)
             break;
+        stop = run->options->stop && atomic_load(run->options->stop) != 0;
     }
     loader_close(loader);
     if (status)
         return status;
 
     struct {
-        int64_t valid_count, correct_count;
+        int64_t valid_count, correct_count, stop;
         struct exact_sum losses;
-    } words = {(int64_t)totals.valid_count, (int64_t)totals.correct_count, totals.losses};
+    } words = {(int64_t)totals.valid_count, (int64_t)totals.correct_count, stop, totals.losses};
     struct comm_options comm_options = {.what = "the evaluation's counts and losses"};
     struct comm_work work;
     status = run->comm->ops->all_reduce_i64(run->comm, &words.valid_count, sizeof words / sizeof(int64_t),
@@ -56,6 +58,10 @@ int run_evaluate(struct run *run, struct err *err)
         status = comm_wait(run->comm, &work, err);
     if (status)
         return status;
+    if (words.stop > 0) {
+        run->stop_requested = true;
+        return 0;
+    }
     if (words.valid_count == 0) {
         err_set(err, -ENODATA, "the validation data is empty");
         err_at(err, run->config->data.val, ERR_NO_OFFSET);

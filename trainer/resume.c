@@ -58,8 +58,10 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
         return status;
     struct comparison comparison = {.run = run, .path = path, .err = err};
     run->step = ckpt_reader_step(*ret_reader);
-    config_compare(run->options->config, json_get(ckpt_reader_state(*ret_reader), "config"),
-                   report_difference, &comparison);
+    status = config_compare(run->options->config, json_get(ckpt_reader_state(*ret_reader), "config"),
+                            report_difference, &comparison, err);
+    if (status)
+        return status;
     return comparison.refused_count > 0 ? -EINVAL : 0;
 }
 
@@ -92,6 +94,20 @@ static void restore_evaluation(struct run *run, const struct json_t *state)
                  json_f64(json_get(metrics, "val_accuracy"), &e->accuracy) == 0;
 }
 
+/* What the next line of progress will say of the loss; a state without it begins the window anew. */
+static void restore_window(struct run *run, const struct json_t *state)
+{
+    const struct json_t *window = json_get(state, "window"), *losses = json_get(window, "losses");
+    struct step_totals totals = {0};
+    if (json_count(losses) != EXACT_SUM_WORDS ||
+        json_u64(json_get(window, "valid_count"), &totals.valid_count))
+        return;
+    for (int i = 0; i < EXACT_SUM_WORDS; i++)
+        if (json_i64(json_at(losses, (size_t)i), &totals.losses.limb[i]))
+            return;
+    run->window = totals;
+}
+
 int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
 {
     const struct json_t *state = ckpt_reader_state(reader);
@@ -102,6 +118,7 @@ int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path
     if (status)
         return status;
     restore_evaluation(run, state);
+    restore_window(run, state);
     const char *saved_id = ckpt_reader_numerics_id(reader);
     if (strcmp(saved_id, str_text(&run->numerics_id)) != 0)
         log_line(run->options->log, LOG_WARN,

@@ -72,7 +72,9 @@ struct run {
     uint8_t *correct;
 
     uint64_t step, steps; /* finished, of all */
-    bool stop_requested;  /* on any rank, as the last step's reduction said */
+    bool stop_requested;  /* on any rank, as the last reduction said */
+    struct step_totals
+        window; /* since the last line of progress; a checkpoint keeps what its loss is made of */
     struct evaluation evaluation;
     char folder[IO_PATH_BYTES_MAX]; /* of the checkpoints */
     char run_id[17];
@@ -88,7 +90,8 @@ void run_close(struct run *run); /* safe on a zeroed run */
  * not finite. */
 int run_step(struct run *run, struct step_totals *totals, struct err *err);
 
-/* The whole validation set; fills run->evaluation. */
+/* The whole validation set; fills run->evaluation. A wish to stop ends it early: then run->evaluation stays as it was, and
+ * run->stop_requested tells. */
 int run_evaluate(struct run *run, struct err *err);
 
 /* The options of a loader over one of the configuration's datasets. */

@@ -44,6 +44,13 @@ int run_encode_state(struct run *run, struct err *err)
     json_write_f64(&w, "next_lr", schedule_lr(&run->schedule, run->step));
     json_end_object(&w);
     json_write_null(&w, "scaler");
+    json_begin_object(&w, "window");
+    json_write_u64(&w, "valid_count", run->window.valid_count);
+    json_begin_array(&w, "losses");
+    for (int i = 0; i < EXACT_SUM_WORDS; i++)
+        json_write_i64(&w, NULL, run->window.losses.limb[i]);
+    json_end_array(&w);
+    json_end_object(&w);
     json_begin_object(&w, "metrics");
     if (run->evaluation.present) {
         json_write_u64(&w, "val_step", run->evaluation.step);

@@ -11,12 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What is measured between two lines of progress. Owner thread. */
+/* What is measured between two lines of progress; what the lines say of the loss is in run->window, which a checkpoint
+ * keeps. Owner thread. */
 struct window {
-    struct step_totals totals;
+    uint64_t samples_count, valid_count; /* of run->window, when the clock began */
     uint64_t began_ns;
-    uint64_t data_wait_ns, checkpoint_wait_ns; /* of the run, when the window began */
-    uint64_t first_step;
+    uint64_t data_wait_ns, checkpoint_wait_ns; /* of the run, when the clock began */
 };
 
 /* A save that is under way. */
@@ -32,13 +32,14 @@ struct loop {
     uint64_t began_ns, began_step; /* for the time that remains */
 };
 
-static void begin_window(struct loop *loop)
+static void start_clock(struct loop *loop)
 {
     struct run *run = loop->run;
-    loop->window = (struct window){.began_ns = clock_now_ns(),
+    loop->window = (struct window){.samples_count = run->window.samples_count,
+                                   .valid_count = run->window.valid_count,
+                                   .began_ns = clock_now_ns(),
                                    .data_wait_ns = loader_stats(run->loader).wait_ns,
-                                   .checkpoint_wait_ns = ckpt_saver_stats(run->saver).blocked_ns,
-                                   .first_step = run->step};
+                                   .checkpoint_wait_ns = ckpt_saver_stats(run->saver).blocked_ns};
 }
 
 static void report(const struct run *run, const struct trainer_report *report)
@@ -52,16 +53,27 @@ static uint32_t current_epoch(const struct run *run)
     return (uint32_t)(run->step / run->shape.steps);
 }
 
-static int report_steps(struct loop *loop, struct err *err)
+/* A run is worth more than a line about it: what can't be written is said, and the run goes on. */
+static void write_metrics(const struct run *run, const struct trainer_report *line)
+{
+    struct err err = {0};
+    char text[ERR_LINE_BYTES_MAX];
+    if (metrics_write(run->metrics, line, &err))
+        log_line(run->options->log, LOG_WARN, "no metrics of step %" PRIu64 ": %s", line->step,
+                 err_format(&err, text, sizeof text));
+}
+
+static void report_steps(struct loop *loop)
 {
     struct run *run = loop->run;
-    const struct window *window = &loop->window;
-    const struct step_totals *totals = &window->totals;
+    const struct window *clock = &loop->window;
+    const struct step_totals *totals = &run->window;
     uint64_t now_ns = clock_now_ns();
-    double seconds = clock_seconds(now_ns - window->began_ns);
-    double wait_ns = (double)(loader_stats(run->loader).wait_ns - window->data_wait_ns);
-    double save_ns = (double)(ckpt_saver_stats(run->saver).blocked_ns - window->checkpoint_wait_ns);
+    double seconds = clock_seconds(now_ns - clock->began_ns);
+    double wait_ns = (double)(loader_stats(run->loader).wait_ns - clock->data_wait_ns);
+    double save_ns = (double)(ckpt_saver_stats(run->saver).blocked_ns - clock->checkpoint_wait_ns);
     double pace = clock_seconds(now_ns - loop->began_ns) / (double)(run->step - loop->began_step);
+    double tokens_count = (double)(totals->valid_count - clock->valid_count);
     struct trainer_report line = {
         .event = TRAINER_STEP,
         .step = run->step,
@@ -70,25 +82,26 @@ static int report_steps(struct loop *loop, struct err *err)
         .loss = exact_sum_value(&totals->losses) / (double)totals->valid_count,
         .lr = totals->lr,
         .gradient_norm = totals->gradient_norm,
-        .samples_per_second = (double)totals->samples_count / seconds,
-        .tokens_per_second =
-            run->config->model.type == MODEL_GPT2 ? (double)totals->valid_count / seconds : 0,
+        .samples_per_second = (double)(totals->samples_count - clock->samples_count) / seconds,
+        .tokens_per_second = run->config->model.type == MODEL_VIT ? 0 : tokens_count / seconds,
         .data_wait_share = wait_ns / 1e9 / seconds,
         .checkpoint_wait_share = save_ns / 1e9 / seconds,
         .remaining_seconds = pace * (double)(run->steps - run->step),
     };
     report(run, &line);
-    int status = metrics_write(run->metrics, &line, err);
-    begin_window(loop);
-    return status;
+    write_metrics(run, &line);
+    run->window = (struct step_totals){0};
+    start_clock(loop);
 }
 
 static int evaluate(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;
+    uint64_t began_ns = clock_now_ns();
     int status = run_evaluate(run, err);
-    if (status)
-        return status;
+    loop->window.began_ns += clock_now_ns() - began_ns; /* no part of the training rate */
+    if (status || run->evaluation.step != run->step)
+        return status; /* it failed, or a stop was asked for in the middle */
     struct trainer_report line = {.event = TRAINER_EVALUATED,
                                   .step = run->step,
                                   .steps = run->steps,
@@ -96,9 +109,8 @@ static int evaluate(struct loop *loop, struct err *err)
                                   .loss = run->evaluation.loss,
                                   .accuracy = run->evaluation.accuracy};
     report(run, &line);
-    status = metrics_write(run->metrics, &line, err);
-    begin_window(loop); /* evaluation is no part of the training rate */
-    return status;
+    write_metrics(run, &line);
+    return 0;
 }
 
 /* Says how the save that was under way ended; a failure ends the run where the policy, or the end of the run, wants it. */
@@ -149,25 +161,37 @@ static bool is_due(uint64_t every, uint64_t step)
     return every > 0 && step % every == 0;
 }
 
+/* A line of progress stands after the same steps whether or not the run was stopped or killed between them. */
+static bool line_is_due(const struct run *run)
+{
+    return run->step == run->steps || is_due(run->config->log.every, run->step);
+}
+
+static bool evaluation_is_due(const struct run *run)
+{
+    bool here = run->step == run->steps || is_due(run->config->eval.every, run->step);
+    bool done = run->evaluation.present && run->evaluation.step == run->step;
+    return here && !done && run->step > 0 && run->config->data.val[0];
+}
+
 /* One step and what follows from it. */
 static int advance(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;
-    const struct train_config *c = run->config;
-    int status = run_step(run, &loop->window.totals, err);
+    int status = run_step(run, &run->window, err);
     if (status)
         return status;
     log_line(run->options->log, LOG_DEBUG, "step %" PRIu64 " done; micro-batches ahead: %" PRIu64, run->step,
              loader_stats(run->loader).ahead_count);
-    bool is_last = run->step == run->steps, stops = run->stop_requested && !is_last;
-    if (is_last || stops || is_due(c->log.every, run->step))
-        status = report_steps(loop, err);
-    if (!status && c->data.val[0] && !stops && (is_last || is_due(c->eval.every, run->step)))
+    if (line_is_due(run))
+        report_steps(loop);
+    if (evaluation_is_due(run) && !run->stop_requested)
         status = evaluate(loop, err);
     if (!status && loop->saving.under_way && !ckpt_saver_busy(run->saver))
         status = settle_save(loop, false, err);
-    if (!status && (is_last || stops || is_due(c->checkpoint.every, run->step)))
-        status = save(loop, is_last || stops, err);
+    bool is_end = run->step == run->steps || run->stop_requested;
+    if (!status && (is_end || is_due(run->config->checkpoint.every, run->step)))
+        status = save(loop, is_end, err);
     return status;
 }
 
@@ -217,11 +241,14 @@ int trainer_run(const struct trainer_options *options, struct trainer_result *re
         return status;
     say_what_runs(&run);
     struct loop loop = {.run = &run, .began_ns = clock_now_ns(), .began_step = run.step};
-    begin_window(&loop);
+    start_clock(&loop);
+    if (evaluation_is_due(&run)) /* the run stopped before it */
+        status = evaluate(&loop, err);
     while (run.step < run.steps && !run.stop_requested && !status)
         status = advance(&loop, err);
     if (!status)
-        fill_result(&run, run.step < run.steps ? TRAINER_STOPPED : TRAINER_DONE, ret_result);
+        fill_result(&run, run.step < run.steps || evaluation_is_due(&run) ? TRAINER_STOPPED : TRAINER_DONE,
+                    ret_result);
     run_close(&run);
     return status;
 }

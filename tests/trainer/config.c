@@ -128,10 +128,10 @@ static void a_saved_configuration_differs_only_where_it_was_changed(void **state
     struct json_t *saved;
     assert_ok(json_parse(json.data, json.bytes, "saved", 0, &saved, &err), &err);
     struct differences differences = {0};
-    config_compare(&config, saved, note, &differences);
+    assert_ok(config_compare(&config, saved, note, &differences, &err), &err);
     assert_int_equal(differences.count, 0);
     assert_ok(parse(NEEDED, "optimizer.betas=[0.9, 0.951]", &config, &err), &err);
-    config_compare(&config, saved, note, &differences);
+    assert_ok(config_compare(&config, saved, note, &differences, &err), &err);
     assert_int_equal(differences.count, 1);
     assert_string_equal(differences.last, "optimizer.betas");
     json_free(saved);
