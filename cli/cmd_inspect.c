@@ -7,16 +7,30 @@
 #include "ckpt/manifest.h"
 #include "ckpt/safetensors.h"
 #include "cli/output.h"
+#include "cli/page_dataset.h"
+#include "cli/page_run.h"
 #include "cli/path_kind.h"
+#include "cli/run_metrics.h"
 #include "cli/verbs.h"
+#include "io/whole.h"
 #include "shards/dataset.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct inspect_args {
     struct common_args common;
+    const char *html;
+    bool force;
+};
+
+#define AT(member) offsetof(struct inspect_args, member)
+static const struct option rows[] = {
+    {"html", 0, OPTION_TEXT, AT(html), "OUT",
+     .help = "write a page of a dataset, shard or run: one file, no network"},
+    {"force", 0, OPTION_FLAG, AT(force), .help = "an existing OUT gives way"},
 };
 
 /* What the functions below share. */
@@ -281,6 +295,58 @@ static int inspect_safetensors(struct inspection *in, const char *path)
     return 0;
 }
 
+static int inspect_run(struct inspection *in, const char *path)
+{
+    struct json_writer *json = in->json;
+    struct run_metrics *metrics;
+    int status = run_metrics_read(in->io, path, &metrics, in->err);
+    if (status)
+        return status;
+    json_write_string(json, "path", path);
+    json_write_u64(json, "step", metrics->last_step);
+    json_write_u64(json, "epoch", metrics->last_epoch);
+    json_write_u64(json, "reports_count", metrics->lines_count);
+    json_begin_object(json, "last");
+    for (int kind = 0; kind < RUN_SERIES_COUNT; kind++)
+        if (metrics->series[kind].count > 0)
+            json_write_f64(json, run_series_key((enum run_series_kind)kind), metrics->series[kind].last);
+    json_end_object(json);
+    free(metrics);
+    return 0;
+}
+
+/* Builds the page of what stands at path and writes it to args->html; tells so in the result. */
+static int write_page(struct inspection *in, enum path_kind kind, const char *path,
+                      const struct inspect_args *args, const struct log *log)
+{
+    struct str page = {0};
+    struct io *io = NULL;
+    int status;
+    if (kind == PATH_RUN) {
+        status = page_run_build(in->io, path, log, &page, in->err);
+    } else if (kind == PATH_DATASET || kind == PATH_SHARD) {
+        status = page_dataset_build(in->io, path, kind == PATH_SHARD, &page, in->err);
+    } else {
+        status = err_set(in->err, -ENOTSUP, "there is no page of %s", path_kind_name(kind));
+        err_at(in->err, path, ERR_NO_OFFSET);
+        err_advise(in->err, "give one dataset, a shard or the folder of a run");
+    }
+    if (!status)
+        status = io_open(args->html, NULL, &io, in->err);
+    if (!status)
+        status = io_write_file(io, args->html, page.data, page.bytes, args->force, in->err);
+    if (status == -EEXIST)
+        err_advise(in->err, "another name, or --force to replace it");
+    if (!status) {
+        json_write_string(in->json, "path", path);
+        json_write_string(in->json, "page", args->html);
+        json_write_u64(in->json, "written_bytes", page.bytes);
+    }
+    io_close(io);
+    str_deinit(&page);
+    return status;
+}
+
 static int inspect_kind(struct inspection *in, enum path_kind kind, const char *path)
 {
     switch (kind) {
@@ -295,6 +361,8 @@ static int inspect_kind(struct inspection *in, enum path_kind kind, const char *
         return inspect_checkpoint(in, path);
     case PATH_SAFETENSORS:
         return inspect_safetensors(in, path);
+    case PATH_RUN:
+        return inspect_run(in, path);
     case PATH_KIND_COUNT:
         break;
     }
@@ -304,6 +372,7 @@ static int inspect_kind(struct inspection *in, enum path_kind kind, const char *
 static int run(const struct invocation *invocation, struct err *err)
 {
     const struct common_args *common = invocation->common;
+    const struct inspect_args *args = invocation->args;
     char path[IO_PATH_BYTES_MAX];
     enum path_kind kind;
     struct output output;
@@ -315,7 +384,8 @@ static int run(const struct invocation *invocation, struct err *err)
     if (!status) {
         output_begin(&output);
         json_write_string(&output.json, "kind", path_kind_name(kind));
-        status = inspect_kind(&in, kind, path);
+        status =
+            args->html ? write_page(&in, kind, path, args, invocation->log) : inspect_kind(&in, kind, path);
         if (status)
             output_abort(&output);
         else
@@ -330,6 +400,8 @@ static const char *const examples[] = {
     "millrace inspect shards/shard-000000.tar",
     "millrace inspect runs/a/ckpt --json",
     "millrace inspect model.safetensors",
+    "millrace inspect shards --html shards.html",
+    "millrace inspect runs/a --html run.html",
     NULL,
 };
 
@@ -338,10 +410,16 @@ const struct verb verb_inspect = {
     .arguments = "PATH",
     .arguments_least = 1,
     .arguments_most = 1,
-    .summary =
-        "Say what a dataset, shard, checkpoint or safetensors file is and what is in it; reads headers only.",
-    .details = "Of a folder of checkpoints the newest whole one is shown. With --verbose or --json a "
-               "dataset's shards are listed.",
+    .summary = "Say what a dataset, shard, checkpoint, run or safetensors file is and what is in it.",
+    .details =
+        "Reads headers only. Of a folder of checkpoints the newest whole one is shown. With --verbose or "
+        "--json a "
+        "dataset's shards are listed.\n"
+        "With --html, a page for a browser: of a dataset or shard a contact sheet, sizes, classes, fields "
+        "and "
+        "shards (it reads the samples that it shows), of a run its curves over the steps, checkpoints and "
+        "configuration. A run is its folder or its metrics.jsonl.",
+    .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct inspect_args),
     .run = run,

@@ -134,6 +134,10 @@ static int check_kind(struct verification *v, enum path_kind kind, const char *p
         return ckpt_list(v->io, path, check_step, v, v->invocation->log, v->err);
     case PATH_SAFETENSORS:
         return check_safetensors(v, path);
+    case PATH_RUN:
+        err_set(v->err, -ENOTSUP, "metrics hold no checksums");
+        err_at(v->err, path, ERR_NO_OFFSET);
+        return err_advise(v->err, "verify the folder of the run's checkpoints");
     case PATH_KIND_COUNT:
         break;
     }

@@ -15,13 +15,14 @@
 
 #define DATASET_NAME "dataset.json"
 #define STEP_PREFIX  "step-"
+#define METRICS_NAME "metrics.jsonl"
 
 enum { HEAD_BYTES = 9 };
 
 const char *path_kind_name(enum path_kind kind)
 {
-    static const char *const names[PATH_KIND_COUNT] = {"dataset",    "datasets",    "shard",
-                                                       "checkpoint", "checkpoints", "safetensors"};
+    static const char *const names[PATH_KIND_COUNT] = {"dataset",     "datasets",    "shard", "checkpoint",
+                                                       "checkpoints", "safetensors", "run"};
     return names[kind];
 }
 
@@ -124,6 +125,8 @@ static int kind_of_file(struct io *io, const char *path, uint64_t file_bytes, en
     bool tar = dot && strcmp(dot, ".tar") == 0, tensors = dot && strcmp(dot, ".safetensors") == 0;
     if (trailer || tar)
         *ret_kind = PATH_SHARD; /* a .tar without trailer: opening it says what is wrong */
+    else if (dot && strcmp(dot, ".jsonl") == 0)
+        *ret_kind = PATH_RUN;
     else if (head[0] == '{')
         *ret_kind = PATH_DATASET;
     else if (tensors || (head[8] == '{' && bytes_get_u64(head) < SAFETENSORS_HEADER_BYTES_MAX))
@@ -146,6 +149,10 @@ int path_kind_of(struct io *io, const char *path, enum path_kind *ret_kind, char
     if (strlen(path) >= IO_PATH_BYTES_MAX)
         return err_set(err, -ENAMETOOLONG, "the path is too long");
     snprintf(ret_path, IO_PATH_BYTES_MAX, "%s", path);
+    if (stat.kind == IO_ENTRY_FOLDER && is_there(io, path, METRICS_NAME)) {
+        *ret_kind = PATH_RUN;
+        return io_join_path(path, METRICS_NAME, ret_path, err);
+    }
     if (stat.kind == IO_ENTRY_FOLDER)
         return kind_of_folder(io, path, ret_kind, err);
     if (has_name(path, MANIFEST_NAME)) {

@@ -14,12 +14,14 @@ enum path_kind {
     PATH_CHECKPOINT,  /* a step's folder, or its manifest.json */
     PATH_CHECKPOINTS, /* a folder of steps */
     PATH_SAFETENSORS,
+    PATH_RUN, /* a run's metrics.jsonl, or the folder that holds it */
     PATH_KIND_COUNT
 };
 
 const char *path_kind_name(enum path_kind kind); /* for people */
 
-/* Reads at most a few bytes. ret_path (IO_PATH_BYTES_MAX) is the path to open: the folder for a manifest.json, else as given.
+/* Reads at most a few bytes. ret_path (IO_PATH_BYTES_MAX) is the path to open: the folder for a manifest.json, metrics.jsonl for the
+ * folder of a run, else as given.
  * -ENOENT; -ENOTSUP with detail where it is none of these. */
 int path_kind_of(struct io *io, const char *path, enum path_kind *ret_kind, char *ret_path, struct err *err);
 

@@ -1,0 +1,79 @@
+"""page_check.py PAGE: judges a page of `millrace inspect --html` and tells what it holds as one JSON document.
+
+Fails where the page is not well-formed (as XML, and as HTML with every element closed), holds a script, an event handler, a
+link or anything fetched from elsewhere, or a picture without a text for those who do not see it.
+"""
+import base64
+import html.parser
+import json
+import sys
+import xml.dom.minidom
+
+VOID = {"meta", "img", "br"}
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open, self.text, self.headings, self.alts = [], [], [], []
+        self.pictures, self.charts, self.rows = [], [], []
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.handle_endtag(tag)
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        assert tag not in {"script", "iframe", "object", "embed", "link", "base", "form", "a"}, tag
+        for name in values:
+            assert not name.startswith("on") and name not in {"href", "srcset", "action"}, name
+        if tag == "img":
+            assert values["src"].startswith("data:image/"), values["src"][:60]
+            self.pictures.append(base64.b64decode(values["src"].split(",", 1)[1], validate=True))
+            assert values["alt"]
+            self.alts.append(values["alt"])
+        if tag == "svg" and values.get("aria-hidden") != "true":
+            assert values["role"] == "img"
+            self.charts.append(values["aria-label"])
+        if tag == "tr":
+            self.rows.append([])
+        if tag in {"td", "th"}:
+            self.rows[-1].append("")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "style":
+            assert "url(" not in data and "@import" not in data
+            return
+        self.text.append(data)
+        if self.open and self.open[-1] == "h2":
+            self.headings.append(data)
+        if self.open and self.open[-1] in {"td", "th"}:
+            self.rows[-1][-1] += data
+
+
+text = open(sys.argv[1], encoding="utf-8").read()
+xml.dom.minidom.parseString(text.encode())
+page = Page()
+page.feed(text)
+page.close()
+assert not page.open, page.open
+assert "default-src 'none'" in text
+assert all(picture[:2] == b"\xff\xd8" and picture[-2:] == b"\xff\xd9" for picture in page.pictures)
+json.dump(
+    {
+        "headings": page.headings,
+        "text": "".join(page.text),
+        "alts": page.alts,
+        "charts": page.charts,
+        "rows": page.rows,
+        "pictures": len(page.pictures),
+        "size": len(text.encode()),
+    },
+    sys.stdout,
+)
