@@ -446,6 +446,18 @@ void jpeg_decoder_close(struct jpeg_decoder *decoder)
     free(decoder);
 }
 
+#define TEXT_OF(token)       #token
+#define TEXT_OF_VALUE(macro) TEXT_OF(macro)
+
+const char *jpeg_library(void)
+{
+#ifdef LIBJPEG_TURBO_VERSION
+    return "libjpeg-turbo " TEXT_OF_VALUE(LIBJPEG_TURBO_VERSION);
+#else
+    return "libjpeg " TEXT_OF_VALUE(JPEG_LIB_VERSION);
+#endif
+}
+
 uint32_t jpeg_decoder_warnings(const struct jpeg_decoder *decoder)
 {
     return decoder->warnings;

@@ -70,6 +70,9 @@ struct jpeg_planes jpeg_planes_of(const struct jpeg_info *info);
  * ours: lossless, 12 bits, two components, too large), else 0. */
 int jpeg_probe(const void *data, size_t bytes, const char *path, struct jpeg_info *ret_info, struct err *err);
 
+/* The library that decodes, with its version: another one may give other pixels. Static text. */
+const char *jpeg_library(void);
+
 struct jpeg_decoder; /* owner thread */
 int jpeg_decoder_open(struct jpeg_decoder **ret_decoder, struct err *err);
 void jpeg_decoder_close(struct jpeg_decoder *decoder); /* NULL is fine */

@@ -177,17 +177,18 @@ struct cursor loader_cursor(const struct loader *loader)
 
 struct loader_shape loader_shape(const struct loader *loader)
 {
-    return (struct loader_shape){.order = loader->order,
-                                 .fingerprint = loader->dataset->fingerprint,
-                                 .samples = loader->order.samples,
-                                 .steps = plan_steps(&loader->plan),
-                                 .classes_count = loader->dataset->classes_count,
-                                 .vocabulary = loader->dataset->text.vocabulary,
-                                 .document_end = loader->dataset->text.document_end,
-                                 .memory_bytes = loader->memory_bytes,
-                                 .pixels_version =
-                                     loader->options.decode == LOADER_IMAGE ? IMAGE_PIPELINE_VERSION : 0,
-                                 .engine = loader->io->ops->name};
+    return (struct loader_shape){
+        .order = loader->order,
+        .fingerprint = loader->dataset->fingerprint,
+        .samples = loader->order.samples,
+        .steps = plan_steps(&loader->plan),
+        .classes_count = loader->dataset->classes_count,
+        .vocabulary = loader->dataset->text.vocabulary,
+        .document_end = loader->dataset->text.document_end,
+        .memory_bytes = loader->memory_bytes,
+        .pixels_version = loader->options.decode == LOADER_IMAGE ? IMAGE_PIPELINE_VERSION : 0,
+        .pixels_library = loader->options.decode == LOADER_IMAGE ? jpeg_library() : "",
+        .engine = loader->io->ops->name};
 }
 
 uint64_t loader_quarantine(const struct loader *loader, const struct loader_bad_sample **ret_list)

@@ -178,9 +178,10 @@ struct loader_shape {
     uint32_t vocabulary;   /* text: token ids are below it */
     uint32_t document_end; /* text: the token behind each document */
     uint32_t
-        pixels_version; /* of the image pipeline: other versions give other pixels; 0 where nothing is decoded */
-    uint64_t memory_bytes; /* what was taken of the budget */
-    const char *engine;    /* of io */
+        pixels_version; /* of the image pipeline: another gives other pixels; 0 where nothing is decoded */
+    const char *pixels_library; /* that decodes, with its version; "" where nothing is decoded */
+    uint64_t memory_bytes;      /* what was taken of the budget */
+    const char *engine;         /* of io */
 };
 struct loader_shape loader_shape(const struct loader *loader);
 

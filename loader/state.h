@@ -17,6 +17,7 @@
 #ifndef MILLRACE_LOADER_STATE_H
 #define MILLRACE_LOADER_STATE_H
 
+#include "image/jpeg.h"
 #include "image/pipeline.h"
 #include "loader/loader.h"
 #include "loader/plan.h"

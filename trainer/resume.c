@@ -65,6 +65,30 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
     return comparison.refused_count > 0 ? -EINVAL : 0;
 }
 
+int resume_check_newest(const struct run *run, struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX];
+    uint64_t newest = 0;
+    int status = ckpt_find(run->io, run->folder, path, &newest, err);
+    if (status == -ENOENT)
+        err_clear(err);
+    else if (status)
+        return status;
+    if (newest == run->step || (run->options->resume == CONFIG_RESUME_PATH && newest < run->step))
+        return 0;
+    if (run->options->resume == CONFIG_RESUME_PATH) {
+        err_set(err, -EEXIST, "the run's folder holds a later checkpoint than the one to resume");
+        err_at(err, path, ERR_NO_OFFSET);
+        err_expected(err, "none after step %" PRIu64, run->step);
+        err_advise(err, "give another run.dir for the new branch, or remove the later steps");
+        return -EEXIST;
+    }
+    err_set(err, -EAGAIN, "another run saved a checkpoint here a moment ago");
+    err_at(err, path, ERR_NO_OFFSET);
+    err_advise(err, "run the same command again");
+    return -EAGAIN;
+}
+
 int resume_check_cursor(const struct run *run, const struct cursor *cursor, const char *path, struct err *err)
 {
     const struct order_params *saved = &cursor->params, *now = &run->shape.order;

@@ -7,10 +7,14 @@
 #include "trainer/run.h"
 
 /* Opens the checkpoint to go on from, if there is one, and sets run->step; *ret_reader stays NULL where the run starts anew.
- * -EEXIST where it must not go on, -EINVAL where the configuration changed in what decides order or model; other
- * differences are said. */
+ * -EEXIST where it must not go on (or would leave later steps of the folder behind, which the next resume would take), -EINVAL where
+ * the configuration changed in what decides order or model; other differences are said. */
 int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_PATH_BYTES_MAX],
                 struct err *err);
+
+/* Once the folder is this run's own: is the newest checkpoint still the one that was found? -EAGAIN where another run saved
+ * in between. */
+int resume_check_newest(const struct run *run, struct err *err);
 
 /* The data and the order that the loader found are those of the cursor. -EINVAL. */
 int resume_check_cursor(const struct run *run, const struct cursor *cursor, const char *path,

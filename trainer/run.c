@@ -131,7 +131,7 @@ static int open_model(struct run *run, struct err *err)
     const struct train_config *c = run->config;
     if (c->model.type == MODEL_VIT && c->model.classes == 0)
         return err_set(err, -EINVAL, "the training data names no classes: give model.classes");
-    if (c->model.type == MODEL_GPT2 && c->model.vocabulary == 0)
+    if (c->model.type != MODEL_VIT && c->model.vocabulary == 0)
         return err_set(err, -EINVAL, "the training data names no vocabulary: give model.vocabulary");
     struct model_config config = {
         .type = (enum model_type)c->model.type,
@@ -139,11 +139,15 @@ static int open_model(struct run *run, struct err *err)
         .heads = (uint32_t)c->model.heads,
         .width = (uint32_t)c->model.width,
         .mlp_ratio = (uint32_t)c->model.mlp_ratio,
+        .mlp_width = (uint32_t)c->model.mlp_width,
         .patch = (uint32_t)c->model.patch,
         .side = (uint32_t)c->data.image.size,
         .classes = (uint32_t)c->model.classes,
         .block = (uint32_t)c->data.text.block,
         .vocabulary = (uint32_t)c->model.vocabulary,
+        .kv_heads = (uint32_t)c->model.kv_heads,
+        .rope_base = c->model.rope_base,
+        .norm_epsilon = c->model.norm_epsilon,
     };
     int status = model_open(&config, run->ops, run->batching.micro, &run->model, err);
     if (status)
@@ -224,8 +228,10 @@ static int open_saver(struct run *run, struct err *err)
     uint64_t seed[3] = {clock_wall_ns(), clock_now_ns(), (uint64_t)getpid()};
     snprintf(run->run_id, sizeof run->run_id, "%016" PRIx64, hash_64(seed, sizeof seed));
     run->ops->table->numerics_id(run->ops, &run->numerics_id);
-    str_add_format(&run->numerics_id, "; pixels %u; micro-batch %" PRIu64, run->shape.pixels_version,
-                   run->batching.micro);
+    if (run->shape.pixels_version > 0)
+        str_add_format(&run->numerics_id, "; pixels %u by %s", run->shape.pixels_version,
+                       run->shape.pixels_library);
+    str_add_format(&run->numerics_id, "; micro-batch %" PRIu64, run->batching.micro);
     int status = str_status(&run->numerics_id);
     if (status)
         return err_set(err, status, "out of memory for the numerics' name");
@@ -290,6 +296,8 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
         status = describe_tensors(run, err);
     if (!status)
         status = open_saver(run, err);
+    if (!status)
+        status = resume_check_newest(run, err);
     if (!status && *reader)
         status = resume_restore(run, *reader, path, err);
     if (!status)
