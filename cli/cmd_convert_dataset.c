@@ -18,7 +18,7 @@ struct convert_dataset_args {
     uint64_t max_side, quality, seed, workers;
     bool keep_order, resume, force;
     struct option_list split;
-    const char *tokenizer, *max_errors;
+    const char *tokenizer, *vocab, *max_errors;
 };
 
 static const char *const jpeg_choices[] = {"keep", "reencode", NULL}; /* as enum convert_jpeg */
@@ -42,7 +42,9 @@ static const struct option rows[] = {
     {"split", 0, OPTION_LIST, AT(split), "NAME=PART,...",
      .help = "several datasets, DST/NAME each, as train=0.9,val=0.1; the parts sum to 1"},
     {"tokenizer", 0, OPTION_TEXT, AT(tokenizer), "NAME", NULL,
-     "of text files; bytes, the default: each byte is a token"},
+     "of text files; bytes, the default: each byte is a token; gpt2: byte pairs, as GPT-2"},
+    {"vocab", 0, OPTION_TEXT, AT(vocab), "FOLDER", NULL,
+     "with gpt2: where its encoder.json and vocab.bpe lie"},
     {"on-error", 0, OPTION_CHOICE, AT(on_error), NULL, "stop", "at an item that can not be used",
      on_error_choices},
     {"max-errors", 0, OPTION_TEXT, AT(max_errors), "N|P%", NULL,
@@ -121,6 +123,18 @@ static void show_progress(void *context, uint64_t items_done, uint64_t items, ui
     progress_update(context, items_done, items);
 }
 
+static int check_tokenizer(const struct convert_dataset_args *args, struct err *err)
+{
+    bool is_gpt2 = args->tokenizer && strcmp(args->tokenizer, "gpt2") == 0;
+    if (is_gpt2 == (args->vocab != NULL))
+        return 0;
+    err_set(err, -EINVAL,
+            is_gpt2 ? "--tokenizer gpt2 needs its vocabulary" : "--vocab is of --tokenizer gpt2");
+    err_advise(err, is_gpt2 ? "add --vocab FOLDER, which holds GPT-2's encoder.json and vocab.bpe"
+                            : "give both or none");
+    return EXIT_USAGE;
+}
+
 static int print_result(const struct convert_result *result, const char *target, bool as_json,
                         struct err *err)
 {
@@ -150,6 +164,7 @@ static int run(const struct invocation *invocation, struct err *err)
         .seed = args->seed,
         .keep_order = args->keep_order,
         .tokenizer = args->tokenizer,
+        .vocabulary = args->vocab,
         .skip_errors = args->on_error == ON_ERROR_SKIP,
         .workers = (unsigned)args->workers,
         .resume = args->resume,
@@ -161,6 +176,8 @@ static int run(const struct invocation *invocation, struct err *err)
     struct convert_result result = {0};
     struct io *io = NULL;
     int status = parse_splits(&args->split, &options, err);
+    if (!status)
+        status = check_tokenizer(args, err);
     if (!status)
         status = parse_max_errors(args->max_errors, &options, err);
     if (!status && args->max_errors && !options.skip_errors) {

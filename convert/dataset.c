@@ -277,9 +277,22 @@ static void fill_result(const struct conversion *conversion, uint64_t start_ns, 
     }
 }
 
+/* Before the source is read: counting the tokens of much text takes its time. */
+static int check_target(const struct conversion *conversion, struct err *err)
+{
+    const struct convert_options *options = conversion->options;
+    enum target_state state = TARGET_FREE;
+    if (options->resume || options->force)
+        return 0;
+    int status = target_examine(conversion->io, options->target, &state, err);
+    return !status && state != TARGET_FREE ? refuse_target(options->target, state, err) : status;
+}
+
 static int open_conversion(struct conversion *conversion, struct err *err)
 {
-    int status = source_open(conversion->io, conversion->options, &conversion->source, err);
+    int status = check_target(conversion, err);
+    if (!status)
+        status = source_open(conversion->io, conversion->options, &conversion->source, err);
     if (!status)
         status = journal_identity(conversion->source, &conversion->identity, err);
     if (status)

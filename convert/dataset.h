@@ -37,7 +37,8 @@ struct convert_options {
     struct convert_split
         splits[CONVERT_SPLITS_MAX]; /* which split an item falls into is keyed by (seed, key) */
     uint32_t splits_count;          /* 0: one dataset, at target itself */
-    const char *tokenizer;          /* text: "bytes" */
+    const char *tokenizer;          /* text: "bytes" (NULL too), "gpt2" */
+    const char *vocabulary;         /* "gpt2": the folder of encoder.json and vocab.bpe; else NULL */
     bool skip_errors;               /* else the first one ends it */
     int64_t errors_max;             /* with skip_errors: more end it; -1: no limit */
     double errors_max_fraction;     /* the same as a part of all items; 0: no limit */

@@ -79,7 +79,9 @@ void options_write_json(const struct source *source, int split, struct str *out)
     json_write_u64(&json, "shard_samples", options->shard_samples);
     json_write_u64(&json, "seed", options->seed);
     if (source->kind == SOURCE_TEXT) {
-        json_write_string(&json, "tokenizer", "bytes");
+        json_write_string(&json, "tokenizer", source_tokenizer(source));
+        if (source->bpe)
+            json_write_hex64(&json, "vocabulary_xxh3", bpe_identity(source->bpe));
     } else {
         bool reencode = options->jpeg == CONVERT_JPEG_REENCODE;
         json_write_bool(&json, "keep_order", options->keep_order);

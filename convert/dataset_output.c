@@ -218,13 +218,14 @@ int output_commit(struct output *output, struct err *err)
     if (source->kind == SOURCE_TEXT)
         dataset->text = (struct dataset_text){
             .element = "uint16",
-            .tokenizer = "bytes",
-            .vocabulary = SOURCE_BYTE_VOCABULARY,
-            .document_end = SOURCE_BYTE_DOCUMENT_END,
+            .vocabulary = source_vocabulary(source),
+            .document_end = source_document_end(source),
             .tokens = source->tokens[output->split].count,
             .member_tokens = SOURCE_MEMBER_TOKENS + 1,
             .header_bytes = NPY_HEADER_BYTES,
         };
+    if (source->kind == SOURCE_TEXT)
+        snprintf(dataset->text.tokenizer, sizeof dataset->text.tokenizer, "%s", source_tokenizer(source));
     options_write_json(source, source->options->splits_count ? (int)output->split : -1,
                        &dataset->options_json);
     if (str_status(&dataset->options_json))

@@ -22,6 +22,8 @@ struct item_encoder {
     struct jpeg_decoder *decoder;
     struct image_pipeline *pipeline; /* where JPEGs are encoded again */
     struct str file;                 /* of a JPEG that is encoded again; of text, its bytes */
+    struct bpe_encoder *bpe;         /* where the source has one */
+    struct str tokens;               /* of a piece of text */
 };
 
 int item_encoder_open(struct io *io, const struct source *source, struct item_encoder **ret_encoder,
@@ -39,6 +41,8 @@ int item_encoder_open(struct io *io, const struct source *source, struct item_en
         struct image_options options = {.width = 1, .height = 1}; /* only whole images are asked for */
         status = image_pipeline_open(&options, &encoder->pipeline, err);
     }
+    if (!status && source->bpe)
+        status = bpe_encoder_open(source->bpe, &encoder->bpe, err);
     if (status)
         item_encoder_close(encoder);
     else
@@ -54,6 +58,8 @@ void item_encoder_close(struct item_encoder *encoder)
     jpeg_decoder_close(encoder->decoder);
     if (encoder->queue)
         encoder->io->ops->queue_close(encoder->queue);
+    bpe_encoder_close(encoder->bpe);
+    str_deinit(&encoder->tokens);
     str_deinit(&encoder->file);
     free(encoder);
 }
@@ -67,28 +73,8 @@ void encoded_item_deinit(struct encoded_item *item)
 static int read_part(struct item_encoder *encoder, uint64_t file, uint64_t offset, uint64_t count,
                      struct str *out, const char *path, struct err *err)
 {
-    struct io_file *handle;
-    int status = encoder->io->ops->file_open(encoder->io, path, &handle, err);
-    if (status)
-        return status;
-    uint64_t size = encoder->io->ops->file_size(handle), listed = encoder->source->files[file].bytes;
-    if (size != listed) {
-        status = err_set(err, -ESTALE, "file has changed since it was listed");
-        err_at(err, path, ERR_NO_OFFSET);
-        err_expected(err, "%" PRIu64 " bytes", listed);
-        err_found(err, "%" PRIu64, size);
-    }
-    if (!status && str_reserve(out, count))
-        status = err_set(err, -ENOMEM, "out of memory for a file of %" PRIu64 " bytes", count);
-    if (!status)
-        status = io_read_exact(encoder->queue, encoder->io, handle, path, offset, out->data + out->bytes,
-                               count, err);
-    if (!status) {
-        out->bytes += count;
-        out->data[out->bytes] = '\0';
-    }
-    encoder->io->ops->file_close(handle);
-    return status;
+    return source_read_file(encoder->source, encoder->io, encoder->queue, file, path, offset, count, out,
+                            err);
 }
 
 /* One more field, whose data is what out->data has got since it held `start` bytes. */
@@ -166,13 +152,13 @@ static int encode_files(struct item_encoder *encoder, const struct source_item *
     return 0;
 }
 
-/* The file that holds a token of the stream: the first whose end is beyond it. */
-static uint64_t find_document(const struct source *source, uint64_t token)
+/* The piece that holds a token of the stream: the first whose end is beyond it. */
+static uint64_t find_piece(const struct source *source, uint64_t token)
 {
-    uint64_t low = 0, high = source->files_count - 1;
+    uint64_t low = 0, high = source->pieces_count - 1;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        if (source->token_ends[middle] > token)
+        if (source->pieces[middle].tokens_end > token)
             high = middle;
         else
             low = middle + 1;
@@ -182,13 +168,9 @@ static uint64_t find_document(const struct source *source, uint64_t token)
 
 /* Appends `count` bytes of a document as tokens of two bytes each. */
 static int add_byte_tokens(struct item_encoder *encoder, uint64_t file, uint64_t offset, uint64_t count,
-                           struct str *out, struct err *err)
+                           struct str *out, const char *path, struct err *err)
 {
-    char path[IO_PATH_BYTES_MAX];
-    str_clear(&encoder->file);
-    int status = source_file_path(encoder->source, file, path, err);
-    if (!status)
-        status = read_part(encoder, file, offset, count, &encoder->file, path, err);
+    int status = read_part(encoder, file, offset, count, &encoder->file, path, err);
     if (status)
         return status;
     if (str_reserve(out, count * SOURCE_TOKEN_BYTES))
@@ -196,6 +178,53 @@ static int add_byte_tokens(struct item_encoder *encoder, uint64_t file, uint64_t
     for (uint64_t i = 0; i < count; i++)
         bytes_put_u16(out->data + out->bytes + i * SOURCE_TOKEN_BYTES, (uint8_t)encoder->file.data[i]);
     out->bytes += count * SOURCE_TOKEN_BYTES;
+    return 0;
+}
+
+/* Appends `count` tokens of a piece from its token `first` on. It must have as many as when they were counted. */
+static int add_bpe_tokens(struct item_encoder *encoder, const struct source_piece *piece, uint64_t tokens,
+                          uint64_t first, uint64_t count, struct str *out, const char *path, struct err *err)
+{
+    int status = read_part(encoder, piece->file, piece->offset, piece->bytes, &encoder->file, path, err);
+    str_clear(&encoder->tokens);
+    if (!status)
+        status = bpe_encode(encoder->bpe, encoder->file.data, encoder->file.bytes, &encoder->tokens, err);
+    if (!status && encoder->tokens.bytes != tokens * SOURCE_TOKEN_BYTES) {
+        status = err_set(err, -ESTALE, "file has changed since its tokens were counted");
+        err_at(err, path, (int64_t)piece->offset);
+    }
+    if (!status)
+        str_add(out, encoder->tokens.data + first * SOURCE_TOKEN_BYTES, count * SOURCE_TOKEN_BYTES);
+    return status;
+}
+
+/* Appends the tokens of the stream from *at to the piece's end or `end`, and moves *at there. */
+static int add_piece(struct item_encoder *encoder, const struct source_piece *piece, uint64_t *at,
+                     uint64_t end, struct str *out, struct err *err)
+{
+    const struct source *source = encoder->source;
+    char path[IO_PATH_BYTES_MAX];
+    uint64_t begin = piece > source->pieces ? piece[-1].tokens_end : 0;
+    uint64_t text_end = piece->tokens_end - (source_piece_ends_document(source, piece) ? 1 : 0);
+    uint64_t stop = bytes_min(text_end, end);
+    if (*at < stop) {
+        str_clear(&encoder->file);
+        int status = source_file_path(source, piece->file, path, err);
+        if (!status && source->bpe)
+            status =
+                add_bpe_tokens(encoder, piece, text_end - begin, *at - begin, stop - *at, out, path, err);
+        else if (!status)
+            status = add_byte_tokens(encoder, piece->file, *at - begin, stop - *at, out, path, err);
+        if (status)
+            return status;
+        *at = stop;
+    }
+    if (*at < end && *at < piece->tokens_end) {
+        uint8_t mark[SOURCE_TOKEN_BYTES];
+        bytes_put_u16(mark, (uint16_t)source_document_end(source));
+        str_add(out, mark, sizeof mark);
+        ++*at;
+    }
     return 0;
 }
 
@@ -209,21 +238,10 @@ static int encode_tokens(struct item_encoder *encoder, const struct source_item 
     npy_encode_header(DTYPE_U16, count, header);
     str_add(&out->data, header, sizeof header);
     uint64_t end = at + count;
-    for (uint64_t file = find_document(source, at); at < end; file++) {
-        uint64_t document = source->token_ends[file] - 1 - source->files[file].bytes; /* its first token */
-        uint64_t text_end = bytes_min(source->token_ends[file] - 1, end);
-        if (at < text_end) {
-            int status = add_byte_tokens(encoder, file, at - document, text_end - at, &out->data, err);
-            if (status)
-                return status;
-            at = text_end;
-        }
-        if (at < end) {
-            str_add(&out->data,
-                    (const uint8_t[]){SOURCE_BYTE_DOCUMENT_END & 255, SOURCE_BYTE_DOCUMENT_END >> 8},
-                    SOURCE_TOKEN_BYTES);
-            at++;
-        }
+    for (const struct source_piece *piece = &source->pieces[find_piece(source, at)]; at < end; piece++) {
+        int status = add_piece(encoder, piece, &at, end, &out->data, err);
+        if (status)
+            return status;
     }
     end_field(out, "npy", 0);
     return 0;

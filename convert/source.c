@@ -9,6 +9,7 @@
 #include "io/whole.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,14 +62,22 @@ static int choose_kind(struct io *io, struct source *source, struct err *err)
     return 0;
 }
 
-static int check_tokenizer(const struct convert_options *options, struct err *err)
+static int open_tokenizer(struct io *io, struct source *source, struct err *err)
 {
+    const struct convert_options *options = source->options;
     if (!options->tokenizer || strcmp(options->tokenizer, "bytes") == 0)
         return 0;
-    err_set(err, -ENOTSUP, "unknown tokenizer");
-    err_expected(err, "bytes");
-    err_found(err, "%s", options->tokenizer);
-    return -ENOTSUP;
+    if (strcmp(options->tokenizer, "gpt2") != 0) {
+        err_set(err, -ENOTSUP, "unknown tokenizer");
+        err_expected(err, "bytes or gpt2");
+        err_found(err, "%s", options->tokenizer);
+        return -ENOTSUP;
+    }
+    if (options->vocabulary)
+        return bpe_open(io, options->vocabulary, &source->bpe, err);
+    err_set(err, -EINVAL, "the tokenizer gpt2 needs its vocabulary");
+    err_expected(err, "a folder with encoder.json and vocab.bpe");
+    return -EINVAL;
 }
 
 int source_open(struct io *io, const struct convert_options *options, struct source **ret_source,
@@ -80,12 +89,14 @@ int source_open(struct io *io, const struct convert_options *options, struct sou
     source->options = options;
     int status = choose_kind(io, source, err);
     if (!status && source->kind == SOURCE_TEXT)
-        status = check_tokenizer(options, err);
+        status = open_tokenizer(io, source, err);
     if (!status)
         status = source_list_files(io, source, err);
     if (!status)
-        status = source->kind == SOURCE_TEXT ? source_lay_out_tokens(source, err)
+        status = source->kind == SOURCE_TEXT ? source_cut_pieces(io, source, err)
                                              : source_group_files(source, err);
+    if (!status && source->kind == SOURCE_TEXT)
+        source_lay_out_tokens(source);
     if (!status && source->items == 0) {
         status = err_set(err, -ENODATA, "nothing to convert: no files there");
         err_at(err, options->source, ERR_NO_OFFSET);
@@ -106,7 +117,8 @@ void source_close(struct source *source)
     free(source->classes);
     free(source->files);
     free(source->first_files);
-    free(source->token_ends);
+    free(source->pieces);
+    bpe_close(source->bpe);
     str_deinit(&source->names);
     free(source);
 }
@@ -114,6 +126,32 @@ void source_close(struct source *source)
 int source_file_path(const struct source *source, uint64_t file, char *path, struct err *err)
 {
     return io_join_path(source->root, source_file_name(source, file), path, err);
+}
+
+int source_read_file(const struct source *source, struct io *io, struct io_queue *queue, uint64_t file,
+                     const char *path, uint64_t offset, uint64_t count, struct str *out, struct err *err)
+{
+    struct io_file *handle;
+    int status = io->ops->file_open(io, path, &handle, err);
+    if (status)
+        return status;
+    uint64_t size = io->ops->file_size(handle), listed = source->files[file].bytes;
+    if (size != listed) {
+        status = err_set(err, -ESTALE, "file has changed since it was listed");
+        err_at(err, path, ERR_NO_OFFSET);
+        err_expected(err, "%" PRIu64 " bytes", listed);
+        err_found(err, "%" PRIu64, size);
+    }
+    if (!status && str_reserve(out, count))
+        status = err_set(err, -ENOMEM, "out of memory for a file of %" PRIu64 " bytes", count);
+    if (!status)
+        status = io_read_exact(queue, io, handle, path, offset, out->data + out->bytes, count, err);
+    if (!status) {
+        out->bytes += count;
+        out->data[out->bytes] = '\0';
+    }
+    io->ops->file_close(handle);
+    return status;
 }
 
 /* Which split a key falls into: of its own hash, so that it is the same whatever else is in the folder. */

@@ -2,7 +2,7 @@
  * source — what is to be converted, as a list of items in a fixed order.
  *
  * An item becomes one sample. In a folder it is all files of one key; in text it is one member of tokens. The list is the
- * only memory that grows with the input: a path and 32 bytes a file.
+ * only memory that grows with the input: a path and 32 bytes a file, and 32 bytes a piece of text.
  *
  *     source_open(io, options, &source, err);
  *     for (position = 0; position < source->items; position++)
@@ -11,6 +11,7 @@
 #ifndef MILLRACE_CONVERT_SOURCE_H
 #define MILLRACE_CONVERT_SOURCE_H
 
+#include "convert/bpe.h"
 #include "convert/dataset.h"
 #include "shards/index.h"
 
@@ -22,6 +23,10 @@ enum {
     SOURCE_TOKEN_BYTES = 2,
     SOURCE_BYTE_DOCUMENT_END = 256, /* the token behind each document, for the tokenizer "bytes" */
     SOURCE_BYTE_VOCABULARY = 257,
+    /* Of text that byte-pair encoding reads at once. A piece ends at the first place behind it where a cut changes no token; where a MiB
+     * has none, it ends there all the same. */
+    SOURCE_PIECE_BYTES = 1 << 16,
+    SOURCE_PIECE_BYTES_MAX = 1 << 20,
 };
 
 enum source_kind { SOURCE_CLASSES, SOURCE_FILES, SOURCE_TEXT };
@@ -31,6 +36,12 @@ struct source_file {
     uint64_t bytes, version; /* as they were when listed */
     uint32_t class_number;
     uint16_t base_at, dot_at; /* in the name: of the base name, of its last dot */
+};
+
+/* A part of a document that becomes tokens on its own. "bytes": a document is one piece. */
+struct source_piece {
+    uint64_t file, offset, bytes;
+    uint64_t tokens_end; /* in the stream of all, the document end included where it is the document's last */
 };
 
 /* Where a split's tokens lie in the stream of all. */
@@ -52,7 +63,9 @@ struct source {
     uint64_t bytes; /* of all files */
     char **classes;
     uint64_t classes_count;
-    uint64_t *token_ends; /* text: of each file in the stream, its document end included */
+    struct bpe *bpe;             /* text: NULL for "bytes" */
+    struct source_piece *pieces; /* text: in the order of the stream */
+    uint64_t pieces_count;
     struct source_tokens tokens[CONVERT_SPLITS_MAX]; /* text: of each split, or of all as the first */
 };
 
@@ -74,6 +87,10 @@ void source_describe(const struct source *source, uint64_t position, struct sour
 /* A hash of names, sizes and versions of all files: changes when the input does. -ENOMEM. */
 int source_identity(const struct source *source, uint64_t *ret_identity, struct err *err);
 
+/* Appends count bytes at offset of a file, whose path the caller has, to out. -ESTALE where it is not as it was when listed. Blocks. */
+int source_read_file(const struct source *source, struct io *io, struct io_queue *queue, uint64_t file,
+                     const char *path, uint64_t offset, uint64_t count, struct str *out, struct err *err);
+
 /* The file's path, and the extension under which it is stored. */
 int source_file_path(const struct source *source, uint64_t file, char *path, struct err *err);
 void source_file_extension(const struct source *source, uint64_t file,
@@ -88,10 +105,31 @@ bool source_ends_with(const char *name, const char *end); /* ASCII letters alike
 int source_list_files(struct io *io, struct source *source,
                       struct err *err); /* below root, names in byte order */
 int source_group_files(struct source *source, struct err *err);
-int source_lay_out_tokens(struct source *source, struct err *err);
+int source_cut_pieces(struct io *io, struct source *source, struct err *err); /* and counts their tokens */
+void source_lay_out_tokens(struct source *source);
 /* Text: the stream's tokens that the item holds, overlap included. */
 void source_item_tokens(const struct source *source, uint64_t item, uint64_t *ret_first, uint64_t *ret_count);
 void source_describe_tokens(const struct source *source, uint64_t item, struct source_item *ret_item);
+
+static inline uint32_t source_vocabulary(const struct source *source)
+{
+    return source->bpe ? bpe_vocabulary(source->bpe) : SOURCE_BYTE_VOCABULARY;
+}
+
+static inline uint32_t source_document_end(const struct source *source)
+{
+    return source->bpe ? bpe_document_end(source->bpe) : SOURCE_BYTE_DOCUMENT_END;
+}
+
+static inline const char *source_tokenizer(const struct source *source)
+{
+    return source->bpe ? "gpt2" : "bytes";
+}
+
+static inline bool source_piece_ends_document(const struct source *source, const struct source_piece *piece)
+{
+    return piece->offset + piece->bytes == source->files[piece->file].bytes;
+}
 
 static inline const char *source_file_name(const struct source *source, uint64_t file)
 {

@@ -7,10 +7,8 @@
  */
 #include "convert/source.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /* Members of count tokens: the last holds at least one token beyond the overlap, but where there is only one token. */
 static uint64_t members_of(uint64_t count)
@@ -30,18 +28,12 @@ static uint64_t split_end(const struct convert_options *options, uint32_t split,
     return end < total ? end : total;
 }
 
-int source_lay_out_tokens(struct source *source, struct err *err)
+void source_lay_out_tokens(struct source *source)
 {
-    uint64_t total = 0, first = 0;
-    if (source->files_count == 0)
-        return 0;
-    source->token_ends = calloc(source->files_count, sizeof *source->token_ends);
-    if (!source->token_ends)
-        return err_set(err, -ENOMEM, "out of memory for a list of documents");
-    for (uint64_t file = 0; file < source->files_count; file++) {
-        total += source->files[file].bytes + 1;
-        source->token_ends[file] = total;
-    }
+    uint64_t first = 0;
+    if (source->pieces_count == 0)
+        return;
+    uint64_t total = source->pieces[source->pieces_count - 1].tokens_end;
     uint32_t splits = source->options->splits_count ? source->options->splits_count : 1;
     for (uint32_t split = 0; split < splits; split++) {
         uint64_t end = split_end(source->options, split, total);
@@ -51,7 +43,6 @@ int source_lay_out_tokens(struct source *source, struct err *err)
         source->items += tokens->items;
         first = end;
     }
-    return 0;
 }
 
 static uint32_t split_of(const struct source *source, uint64_t item)

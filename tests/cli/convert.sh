@@ -63,5 +63,16 @@ a_stopped_conversion_goes_on_with_the_same_command() {
   diff -r stopped whole
 }
 
+gpt2_tokens_need_the_vocabulary_that_they_are_made_with() {
+  [[ -d $data/bpe ]] || skip "no test data at $data/bpe (set MILLRACE_TEST_DATA)"
+  echo "Hello world" >hello.txt
+  same "$(status_of millrace convert dataset hello.txt tokens --tokenizer gpt2)" 2
+  contains "$(cat errors)" --vocab
+  same "$(status_of millrace convert dataset hello.txt tokens --vocab "$data/bpe")" 2
+  millrace convert dataset hello.txt tokens --tokenizer gpt2 --vocab "$data/bpe" --quiet >/dev/null
+  same "$(tar xOf tokens/shard-000000.tar tokens-00000000.npy | tail -c 8 | od -An -tu2 | xargs)" "15496 995 198 50256"
+}
+
 run_cases the_same_photos_give_the_same_bytes_whatever_the_threads splits_share_the_photos_without_overlap \
-  json_tells_what_was_done a_broken_photo_stops_or_is_skipped_as_told a_stopped_conversion_goes_on_with_the_same_command
+  json_tells_what_was_done a_broken_photo_stops_or_is_skipped_as_told a_stopped_conversion_goes_on_with_the_same_command \
+  gpt2_tokens_need_the_vocabulary_that_they_are_made_with

@@ -1,5 +1,6 @@
 """The oracle of convert/bpe.c: `make FOLDER SHRINK` writes hostile texts, `check FOLDER VOCABULARY` compares the tokens that were made of
-each NAME.txt, as NAME.u16, with tiktoken's.
+each NAME.txt, as NAME.u16, with tiktoken's; `stream TEXTS MEMBERS VOCABULARY` does the same with all TEXTS/*.txt, one behind the other, and the members
+tokens-*.npy. Of a text named endless*, whose one word is longer than a MiB, only the bytes are compared.
 
 Text that is no UTF-8 is split by the module regex, with each wrong byte as a lone surrogate, and tiktoken joins the words' bytes.
 """
@@ -47,17 +48,25 @@ def encode_bytes(encoding, data):
             for token in encoding._core_bpe.encode_single_piece(word.encode(errors="surrogateescape"))]
 
 
-def check(folder, vocabulary):
+def open_encoding(vocabulary):
     ranks = data_gym_to_mergeable_bpe_ranks(f"{vocabulary}/vocab.bpe", f"{vocabulary}/encoder.json")
-    encoding = tiktoken.Encoding("gpt2", pat_str=r50k_pat_str, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": 50256}, explicit_n_vocab=50257)
+    return tiktoken.Encoding("gpt2", pat_str=r50k_pat_str, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": 50256}, explicit_n_vocab=50257)
+
+
+def expect(encoding, data):
+    try:
+        return encoding.encode_ordinary(data.decode())
+    except UnicodeDecodeError:
+        return encode_bytes(encoding, data)
+
+
+def check(folder, vocabulary):
+    encoding = open_encoding(vocabulary)
     failed, tokens_count = False, 0
     for path in sorted(folder.glob("*.txt")):
         data = path.read_bytes()
         found = numpy.fromfile(path.with_suffix(".u16"), dtype="<u2")
-        try:
-            expected = encoding.encode_ordinary(data.decode())
-        except UnicodeDecodeError:
-            expected = encode_bytes(encoding, data)
+        expected = expect(encoding, data)
         tokens_count += len(found)
         if b"".join(encoding.decode_tokens_bytes(found.tolist())) != data:
             print(f"{path.name}: the tokens do not decode to the text")
@@ -71,8 +80,27 @@ def check(folder, vocabulary):
     sys.exit(failed)
 
 
+def stream(folder, members_folder, vocabulary):
+    encoding = open_encoding(vocabulary)
+    members = [numpy.load(path) for path in sorted(members_folder.glob("tokens-*.npy"))]
+    assert all(len(m) == 65537 for m in members[:-1]) and all(a[-1] == b[0] for a, b in zip(members, members[1:]))
+    found = numpy.concatenate([m[:-1] for m in members[:-1]] + [members[-1]])
+    assert found.dtype == numpy.uint16
+    ends = numpy.flatnonzero(found == 50256)
+    begins = [0, *(ends[:-1] + 1)]
+    paths = sorted(folder.glob("*.txt"))
+    assert len(ends) == len(paths) and ends[-1] == len(found) - 1
+    for path, begin, end in zip(paths, begins, ends):
+        data, tokens = path.read_bytes(), found[begin:end].tolist()
+        assert b"".join(encoding.decode_tokens_bytes(tokens)) == data, path
+        assert path.name.startswith("endless") or tokens == expect(encoding, data), path
+    print(f"{len(paths)} documents, {len(members)} members, {len(found)} tokens")
+
+
 folder = pathlib.Path(sys.argv[2])
 if sys.argv[1] == "make":
     make(folder, int(sys.argv[3]))
-else:
+elif sys.argv[1] == "check":
     check(folder, sys.argv[3])
+else:
+    stream(folder, pathlib.Path(sys.argv[3]), sys.argv[4])
