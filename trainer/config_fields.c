@@ -16,7 +16,7 @@ static const char *const device_names[] = {"auto", "cpu", NULL};
 static const char *const order_names[] = {"shuffle", "full", "sequential", NULL};
 static const char *const policy_names[] = {"stop", "substitute", NULL};
 static const char *const crop_names[] = {"none", "center", "random", NULL};
-static const char *const model_names[] = {"vit", "gpt2", NULL};
+static const char *const model_names[] = {"vit", "gpt2", "llama", NULL};
 static const char *const schedule_names[] = {"constant", "linear", "cosine", NULL};
 static const char *const optimizer_names[] = {"adamw", NULL};
 static const char *const precision_names[] = {"fp32", NULL};
@@ -28,7 +28,7 @@ static const char *const save_error_names[] = {"continue", "stop", NULL};
 static_assert(ORDER_SHUFFLE == 0 && ORDER_FULL == 1 && ORDER_SEQUENTIAL == 2, "order_names is in step");
 static_assert(LOADER_BAD_STOP == 0 && LOADER_BAD_SUBSTITUTE == 1, "policy_names is in step");
 static_assert(CROP_NONE == 0 && CROP_CENTER == 1 && CROP_RANDOM == 2, "crop_names is in step");
-static_assert(MODEL_VIT == 0 && MODEL_GPT2 == 1, "model_names is in step");
+static_assert(MODEL_VIT == 0 && MODEL_GPT2 == 1 && MODEL_LLAMA == 2, "model_names is in step");
 static_assert(CONFIG_MASK_NONE == 0 && CONFIG_MASK_DOCUMENT == 1, "mask_names is in step");
 static_assert(SCHEDULE_CONSTANT == 0 && SCHEDULE_LINEAR == 1 && SCHEDULE_COSINE == 2,
               "schedule_names is in step");
@@ -95,6 +95,14 @@ static const struct config_field fields[] = {
     {"model.width", CONFIG_COUNT, AT(model.width), "384", 1, 65536, ORDERS, .help = "features of a token"},
     {"model.mlp_ratio", CONFIG_COUNT, AT(model.mlp_ratio), "4", 1, 64, ORDERS,
      .help = "hidden features of the MLP, times width"},
+    {"model.mlp_width", CONFIG_COUNT_AUTO, AT(model.mlp_width), "auto", 0, 1 << 22, ORDERS,
+     .help = "hidden features of the MLP; auto: mlp_ratio times width"},
+    {"model.kv_heads", CONFIG_COUNT_AUTO, AT(model.kv_heads), "auto", 0, 1024, ORDERS,
+     .help = "key and value heads of a Llama; divides heads; auto: as many as heads"},
+    {"model.rope_base", CONFIG_REAL, AT(model.rope_base), "10000", 1, 1e12, ORDERS,
+     .help = "base of a Llama's rotary positions"},
+    {"model.norm_epsilon", CONFIG_REAL, AT(model.norm_epsilon), "1e-5", 1e-12, 1, ORDERS,
+     .help = "added to the mean square in a Llama's norms"},
     {"model.patch", CONFIG_COUNT, AT(model.patch), "16", 1, 4096, ORDERS,
      .help = "side of a ViT's patch, pixels; divides data.image.size"},
     {"model.classes", CONFIG_COUNT_AUTO, AT(model.classes), "auto", 0, 1 << 20, ORDERS,
@@ -185,6 +193,12 @@ int config_check(const struct train_config *config, const char *name, struct err
     if (config->model.width % config->model.heads != 0)
         return contradiction(err, name, "model.heads does not divide model.width",
                              "choose a width that is a multiple of heads");
+    if (config->model.kv_heads > 0 && config->model.heads % config->model.kv_heads != 0)
+        return contradiction(err, name, "model.kv_heads does not divide model.heads",
+                             "choose a number of heads that is a multiple of kv_heads");
+    if (config->model.kv_heads > 0 && config->model.type != MODEL_LLAMA)
+        return contradiction(err, name, "model.kv_heads is a Llama's",
+                             "leave it out, or set model.type: llama");
     if (config->model.type == MODEL_VIT && config->data.image.size % config->model.patch != 0)
         return contradiction(err, name, "model.patch does not divide data.image.size",
                              "choose an image size that is a multiple of the patch");

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 /* With these, and those of the kinds, every product of sizes stays below 2^63: items * tokens * width * ratio * 2. */
-enum { LAYERS_MAX = 1 << 12, WIDTH_MAX = 1 << 16, MLP_RATIO_MAX = 1 << 6 };
+enum { LAYERS_MAX = 1 << 12, WIDTH_MAX = 1 << 16, MLP_RATIO_MAX = 1 << 6, MLP_WIDTH_MAX = 1 << 22 };
 #define ROWS_MAX (UINT64_C(1) << 36)
 
 static const struct model_kind *kind_of(enum model_type type)
@@ -22,8 +22,16 @@ static const struct model_kind *kind_of(enum model_type type)
         return &model_kind_vit;
     case MODEL_GPT2:
         return &model_kind_gpt2;
+    case MODEL_LLAMA:
+        return &model_kind_llama;
     }
     return NULL;
+}
+
+const char *model_type_name(enum model_type type)
+{
+    static const char *const names[] = {[MODEL_VIT] = "vit", [MODEL_GPT2] = "gpt2", [MODEL_LLAMA] = "llama"};
+    return names[type];
 }
 
 static int check_limit(const char *what, uint64_t value, uint64_t limit, struct err *err)
@@ -45,7 +53,8 @@ static int check(const struct model_config *config, const struct model_kind *kin
     if (status == 0)
         status = check_limit("number of heads", config->heads, config->width, err);
     if (status == 0)
-        status = check_limit("mlp_ratio", config->mlp_ratio, MLP_RATIO_MAX, err);
+        status = config->mlp_width ? check_limit("mlp_width", config->mlp_width, MLP_WIDTH_MAX, err)
+                                   : check_limit("mlp_ratio", config->mlp_ratio, MLP_RATIO_MAX, err);
     if (status == 0)
         status = kind->check(config, err);
     if (status == 0)
@@ -241,6 +250,12 @@ static struct model_layout lay_out(const struct model *model, const struct model
 uint64_t model_activation_bytes(const struct model *model, const struct model_stage *stage)
 {
     return lay_out(model, stage).bytes;
+}
+
+const void *model_logits(const struct model *model, const struct model_stage *stage, const void *activations)
+{
+    assert(stage->heads);
+    return (const char *)activations + lay_out(model, stage).logits;
 }
 
 static void check_stage(const struct model *model, const struct model_stage *stage)

@@ -22,19 +22,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum model_type { MODEL_VIT, MODEL_GPT2 };
+enum model_type { MODEL_VIT, MODEL_GPT2, MODEL_LLAMA };
 
 /* Immutable. */
 struct model_config {
     enum model_type type;
     uint32_t layers, heads, width;
     uint32_t mlp_ratio; /* hidden width of the MLP over width; 4 */
+    uint32_t mlp_width; /* hidden width of the MLP; 0: as mlp_ratio says */
     /* ViT */
     uint32_t patch, side; /* pixels; patch divides side */
     uint32_t classes;
     /* language model */
     uint32_t block; /* tokens */
     uint32_t vocabulary;
+    /* Llama */
+    uint32_t kv_heads; /* divides heads; 0: as many */
+    double rope_base, norm_epsilon;
 };
 
 /* A range of blocks, at least one unless the stage has the head. Immutable. */
@@ -58,6 +62,8 @@ struct model_result {
     double *losses;   /* [rows] */
     uint8_t *correct; /* [rows] */
 };
+
+const char *model_type_name(enum model_type type); /* as the configuration has it */
 
 struct model;
 
@@ -89,6 +95,8 @@ void model_stage_groups(const struct model *model, const struct model_stage *sta
 void model_forward(struct model *model, const struct model_stage *stage, const void *weights,
                    void *activations, const struct model_input *input, const void *hidden_in,
                    void *hidden_out, const struct model_result *result, bool want_gradient);
+/* [rows, vocabulary or classes], compute type, in the activations of a forward pass with the head and without want_gradient. */
+const void *model_logits(const struct model *model, const struct model_stage *stage, const void *activations);
 /* gradients: every element that the stage owns is written (a fresh leaf: not added to), the padding excepted. d_hidden_out: NULL
  * with the head; d_hidden_in: NULL for a stage that embeds. done (may be NULL) is called after each group whose gradients are
  * final, last group first. */

@@ -52,7 +52,20 @@ struct model_kind {
     double (*flops)(const struct model *model);                                /* of embedding and head */
 };
 
-extern const struct model_kind model_kind_vit, model_kind_gpt2;
+extern const struct model_kind model_kind_vit, model_kind_gpt2, model_kind_llama;
+
+/* The hooks that language models share (model_language.c): positions are learned unless the block has RoPE, the head is the
+ * embedding's table unless the model has none tied. */
+int language_check(const struct model_config *config, struct err *err);
+uint64_t language_tokens(const struct model_config *config);
+int language_plan(struct model *model, struct err *err);
+uint64_t language_patch_elements(const struct model *model);
+void language_embed_forward(struct model *model, const struct model_pass *pass, void *hidden);
+void language_embed_backward(struct model *model, const struct model_pass *pass, const void *d_hidden);
+void language_head_forward(struct model *model, const struct model_pass *pass,
+                           const struct model_result *result, bool want_gradient);
+void language_head_backward(struct model *model, const struct model_pass *pass);
+double language_flops(const struct model *model);
 
 /* Immutable once opened. Offsets of parameters are in elements from the start of their group. */
 struct model {
@@ -87,6 +100,11 @@ static inline void *model_group_gradients(const struct model *model, const struc
                                           uint64_t group)
 {
     return linear_gradients(model->ops, pass->gradients, model->params.groups[group].offset);
+}
+
+static inline uint32_t model_mlp_width(const struct model_config *config)
+{
+    return config->mlp_width ? config->mlp_width : config->width * config->mlp_ratio;
 }
 
 static inline uint64_t model_group_head(const struct model *model)

@@ -40,7 +40,7 @@ static struct block_config block(const struct model_config *config)
     return (struct block_config){.width = config->width,
                                  .heads = config->heads,
                                  .kv_heads = config->heads,
-                                 .mlp_width = config->width * config->mlp_ratio,
+                                 .mlp_width = model_mlp_width(config),
                                  .norm = NORM_LAYER,
                                  .epsilon = 1e-6,
                                  .bias = true,

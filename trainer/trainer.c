@@ -209,7 +209,7 @@ static void say_what_runs(const struct run *run)
     run_say(run,
             "model: %s, %.2f M parameters in %" PRIu64 " groups, %" PRIu64 " micro-batches of %" PRIu64
             " a step",
-            run->config->model.type == MODEL_VIT ? "vit" : "gpt2", (double)parameters / 1e6,
+            model_type_name((enum model_type)run->config->model.type), (double)parameters / 1e6,
             run->params->groups_count, batching_micros(&run->batching), run->batching.micro);
     struct device_mem_info memory;
     run->device->ops->mem_info(run->device, &memory);

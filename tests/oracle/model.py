@@ -108,14 +108,17 @@ def vit(folder, w, c):
     return F.cross_entropy(logits, labels, reduction="none", ignore_index=-1)
 
 
-def gpt2(folder, w, c):
+def language(folder, w, c):
     tokens, targets = (torch.from_numpy(np.fromfile(os.path.join(folder, n + ".i32"), np.int32)).long()
                        for n in ("tokens", "targets"))
     tokens = tokens.view(-1, c["block"] + 1)
-    x = F.embedding(tokens[:, :-1], w("embed.tokens.weight")) + w("embed.positions.weight")
+    x = F.embedding(tokens[:, :-1], w("embed.tokens.weight"))
+    if c["kind"] == "gpt2":
+        x = x + w("embed.positions.weight")
     for i in range(c["layers"]):
         x = block(x, w, f"blocks.{i}", c)
-    logits = F.linear(norm(x, w, "norm", c), w("embed.tokens.weight"))
+    head = w("embed.tokens.weight" if c["kind"] == "gpt2" else "head.weight")
+    logits = F.linear(norm(x, w, "norm", c), head)
     return F.cross_entropy(logits.flatten(0, 1), targets, reduction="none", ignore_index=-1)
 
 
@@ -136,7 +139,7 @@ def run(folder):
         leave("out", out.detach().numpy())
         leave("d_x", x.grad.numpy())
     else:
-        losses = {"vit": vit, "gpt2": gpt2}[c["kind"]](folder, w, c)
+        losses = {"vit": vit, "gpt2": language, "llama": language}[c["kind"]](folder, w, c)
         losses.sum().backward()
         leave("losses", losses.detach().numpy())
     leave("gradients", w.gradients())

@@ -20,6 +20,16 @@ const struct model_config case_vit = {.type = MODEL_VIT,
                                       .classes = 5};
 const struct model_config case_gpt2 = {
     .type = MODEL_GPT2, .layers = 2, .heads = 3, .width = 12, .mlp_ratio = 4, .block = 7, .vocabulary = 11};
+const struct model_config case_llama = {.type = MODEL_LLAMA,
+                                        .layers = 2,
+                                        .heads = 4,
+                                        .width = 16,
+                                        .mlp_width = 20,
+                                        .block = 7,
+                                        .vocabulary = 11,
+                                        .kv_heads = 2,
+                                        .rope_base = 10000,
+                                        .norm_epsilon = 1e-5};
 
 void ops_for_test(enum dtype dtype, unsigned threads, struct device **ret_device, struct ops **ret_ops)
 {

@@ -23,7 +23,7 @@ struct model_case {
     const int32_t *row_starts;          /* NULL: attention reaches back to the window's start; borrowed */
 };
 
-extern const struct model_config case_vit, case_gpt2; /* small: seconds of central differences */
+extern const struct model_config case_vit, case_gpt2, case_llama; /* small: seconds of central differences */
 
 void ops_for_test(enum dtype dtype, unsigned threads, struct device **ret_device, struct ops **ret_ops);
 

@@ -130,12 +130,19 @@ static void a_gpt2_has_the_right_slopes(void **state)
     check_model(&case_gpt2);
 }
 
+static void a_llama_has_the_right_slopes(void **state)
+{
+    (void)state;
+    check_model(&case_llama);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_variant_of_the_block_has_the_right_slopes),
         cmocka_unit_test(a_vit_has_the_right_slopes),
         cmocka_unit_test(a_gpt2_has_the_right_slopes),
+        cmocka_unit_test(a_llama_has_the_right_slopes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

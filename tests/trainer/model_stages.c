@@ -122,13 +122,15 @@ static void two_stages_give_the_bits_of_one(void **state)
     check_stages(&case_vit, 1);
     check_stages(&case_gpt2, 1);
     check_stages(&case_gpt2, 2); /* the second has the head alone */
+    check_stages(&case_llama, 1);
+    check_stages(&case_llama, 2);
 }
 
 static void a_second_run_and_another_crew_give_the_same_bits(void **state)
 {
     (void)state;
-    const struct model_config *configs[] = {&case_vit, &case_gpt2};
-    for (int i = 0; i < 2; i++) {
+    const struct model_config *configs[] = {&case_vit, &case_gpt2, &case_llama};
+    for (int i = 0; i < 3; i++) {
         struct model_case a, b;
         case_open(&a, configs[i], ITEMS, DTYPE_F32, 1);
         case_open(&b, configs[i], ITEMS, DTYPE_F32, 3);
@@ -152,8 +154,8 @@ static void a_second_run_and_another_crew_give_the_same_bits(void **state)
 static void where_all_targets_are_masked_all_gradients_are_zero(void **state)
 {
     (void)state;
-    const struct model_config *configs[] = {&case_vit, &case_gpt2};
-    for (int i = 0; i < 2; i++) {
+    const struct model_config *configs[] = {&case_vit, &case_gpt2, &case_llama};
+    for (int i = 0; i < 3; i++) {
         struct model_case c;
         case_open(&c, configs[i], ITEMS, DTYPE_F32, 1);
         memset(c.labels, 0xff, ITEMS * sizeof *c.labels);
@@ -213,6 +215,7 @@ static void a_padded_item_counts_as_absent(void **state)
     (void)state;
     check_padding(&case_vit);
     check_padding(&case_gpt2);
+    check_padding(&case_llama);
 }
 
 static void a_masked_target_takes_nothing_from_the_others(void **state)
@@ -243,8 +246,8 @@ static void a_masked_target_takes_nothing_from_the_others(void **state)
 static void f32_is_f64_but_for_rounding(void **state)
 {
     (void)state;
-    const struct model_config *configs[] = {&case_vit, &case_gpt2};
-    for (int i = 0; i < 2; i++) {
+    const struct model_config *configs[] = {&case_vit, &case_gpt2, &case_llama};
+    for (int i = 0; i < 3; i++) {
         struct model_case single, twice;
         case_open(&single, configs[i], ITEMS, DTYPE_F32, 1);
         case_open(&twice, configs[i], ITEMS, DTYPE_F64, 1);

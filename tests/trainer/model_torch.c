@@ -111,7 +111,7 @@ static void write_model_case(const struct model_case *c, const struct block_conf
     struct str text = {0};
     struct json_writer w = {.out = &text};
     json_begin_object(&w, NULL);
-    json_write_string(&w, "kind", config->type == MODEL_VIT ? "vit" : "gpt2");
+    json_write_string(&w, "kind", model_type_name(config->type));
     json_write_u64(&w, "layers", config->layers);
     json_write_u64(&w, "side", config->side);
     json_write_u64(&w, "patch", config->patch);
@@ -130,11 +130,16 @@ static void check_model(const struct model_config *config, double epsilon)
 {
     const char *python = test_need_python("torch");
     char parent[TEST_PATH_BYTES_MAX], folder[TEST_PATH_BYTES_MAX + 16];
+    const bool llama = config->type == MODEL_LLAMA;
     const struct block_config block = {.width = config->width,
                                        .heads = config->heads,
-                                       .kv_heads = config->heads,
+                                       .kv_heads = config->kv_heads ? config->kv_heads : config->heads,
+                                       .norm = llama ? NORM_RMS : NORM_LAYER,
                                        .epsilon = epsilon,
-                                       .causal = config->type == MODEL_GPT2};
+                                       .rope = llama,
+                                       .rope_base = config->rope_base,
+                                       .swiglu = llama,
+                                       .causal = config->type != MODEL_VIT};
     struct model_case c;
     test_make_folder(parent);
     snprintf(folder, sizeof folder, "%s/0", parent);
@@ -162,6 +167,12 @@ static void a_gpt2_computes_what_torch_computes(void **state)
 {
     (void)state;
     check_model(&case_gpt2, 1e-5);
+}
+
+static void a_llama_computes_what_torch_computes(void **state)
+{
+    (void)state;
+    check_model(&case_llama, case_llama.norm_epsilon);
 }
 
 static void write_block_case(const struct block_case *c, const char *folder)
@@ -216,6 +227,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_vit_computes_what_torch_computes),
         cmocka_unit_test(a_gpt2_computes_what_torch_computes),
+        cmocka_unit_test(a_llama_computes_what_torch_computes),
         cmocka_unit_test(each_variant_of_the_block_computes_what_torch_computes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
