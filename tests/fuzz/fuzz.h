@@ -8,6 +8,7 @@
 #define MILLRACE_TESTS_FUZZ_FUZZ_H
 
 #include "io/io.h"
+#include "shards/index.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -22,5 +23,8 @@ struct memory_io {
     size_t bytes;
 };
 void memory_io_init(struct memory_io *memory, const uint8_t *data, size_t bytes);
+
+/* Asks everything that a user of an index may ask; aborts unless all of it lies within the archive. */
+void fuzz_walk_index(const struct shard_index *index, uint64_t archive_end);
 
 #endif

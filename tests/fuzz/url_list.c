@@ -1,0 +1,31 @@
+/*
+ * url_list — fuzz target: patterns of shards (shards/url_list.h). What comes out is bounded.
+ */
+#include "shards/url_list.h"
+#include "shards/dataset.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    struct url_list list = {0};
+    struct err err;
+    char *text = malloc(bytes + 1);
+    if (!text)
+        return 0;
+    memcpy(text, data, bytes);
+    text[bytes] = '\0';
+    if (url_list_expand(&list, text, &err) == 0) {
+        if (list.count > DATASET_SHARDS_MAX)
+            abort();
+        for (size_t i = 0; i < list.count; i++) {
+            if (strlen(list.urls[i]) >= IO_PATH_BYTES_MAX)
+                abort();
+        }
+    }
+    url_list_deinit(&list);
+    free(text);
+    return 0;
+}
