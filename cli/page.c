@@ -3,69 +3,19 @@
  */
 #include "cli/page.h"
 
+#include "cli/page_style.h"
+
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char head[] =
-    "<!DOCTYPE html>\n"
-    "<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
-    "<meta http-equiv=\"Content-Security-Policy\" "
-    "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\"/>\n"
-    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
-    "<meta name=\"color-scheme\" content=\"light dark\"/>\n"
-    "<style>\n"
-    ":root{color-scheme:light dark;--ground:#f6f7f8;--card:#fff;--ink:#1b1f23;--soft:#57606a;--line:#d8dee4;"
-    "--one:#0969da;--two:#bc4c00}\n"
-    "@media (prefers-color-scheme:dark){:root{--ground:#0d1117;--card:#161b22;--ink:#e6edf3;--soft:#9aa4ae;"
-    "--line:#30363d;--one:#58a6ff;--two:#ffa657}}\n"
-    "*{box-sizing:border-box}\n"
-    "body{margin:0 auto;padding:1rem;max-width:88rem;background:var(--ground);color:var(--ink);"
-    "font:1rem/1.5 system-ui,sans-serif}\n"
-    "h1{font-size:1.4rem;margin:0;overflow-wrap:anywhere}\n"
-    "h2{font-size:1.1rem;margin:0 0 .25rem}\n"
-    "header p,.note{margin:0 0 .75rem;color:var(--soft)}\n"
-    "section{background:var(--card);border:1px solid "
-    "var(--line);border-radius:.5rem;padding:1rem;margin:1rem 0}\n"
-    "dl{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,11.5rem),1fr));gap:.75rem "
-    "1rem;margin:0}\n"
-    "dt{color:var(--soft);font-size:.85rem}\ndd{margin:0;font-size:1.1rem;overflow-wrap:anywhere}\n"
-    ".wide{overflow:auto;max-height:32rem}\n"
-    "table{border-collapse:collapse;font-size:.9rem}\n"
-    "caption{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}\n"
-    "th,td{padding:.2rem 1.25rem .2rem 0;text-align:left;vertical-align:top;white-space:nowrap;"
-    "border-bottom:1px solid var(--line)}\n"
-    "th{color:var(--soft);font-weight:600;position:sticky;top:0;background:var(--card)}\n"
-    ".n{text-align:right;font-variant-numeric:tabular-nums}\n"
-    ".b{min-width:6rem;width:24rem}\n"
-    ".b "
-    "span{display:block;height:.8rem;margin-top:.35rem;border-radius:2px;background:var(--one);min-width:1px}"
-    "\n"
-    ".sheet{display:grid;grid-template-columns:repeat(auto-fill,minmax(8rem,1fr));gap:.75rem}\n"
-    "figure{margin:0;min-width:0;font-size:.8rem;line-height:1.3}\n"
-    ".sheet img,.sheet "
-    ".none{display:block;width:100%;height:8rem;object-fit:contain;background:var(--ground);"
-    "border-radius:.25rem;margin-bottom:.25rem}\n"
-    ".sheet .none{padding:.5rem;overflow:hidden;color:var(--soft)}\n"
-    ".key{display:block;color:var(--soft);overflow-wrap:anywhere;unicode-bidi:isolate}\n"
-    "figcaption b{overflow-wrap:anywhere;unicode-bidi:isolate}\n"
-    ".charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,22rem),1fr));gap:1.25rem}\n"
-    "svg{display:block;width:100%;height:auto;max-width:44rem}\n"
-    "svg text{fill:var(--soft);font:12px system-ui,sans-serif}\n"
-    ".grid{stroke:var(--line);stroke-width:1}\n.axis{stroke:var(--soft);stroke-width:1}\n"
-    ".line{fill:none;stroke-width:1.75;stroke-linejoin:round}\n"
-    ".s0{stroke:var(--one)}\n.s1{stroke:var(--two);stroke-dasharray:6 3}\n"
-    ".d0{fill:var(--one)}\n.d1{fill:var(--two)}\n.hit{fill:transparent}\n"
-    ".mark{fill:var(--soft)}\n.column{fill:var(--one)}\n"
-    "figure figcaption{font-size:.9rem;margin-bottom:.25rem}\n"
-    ".legend{color:var(--soft)}\n.legend svg{display:inline;width:1.75rem;height:.6rem;margin:0 .25rem 0 "
-    ".75rem}\n"
-    "pre{margin:.25rem 0 "
-    "1rem;padding:.75rem;background:var(--ground);border-radius:.25rem;white-space:pre-wrap;"
-    "overflow-wrap:anywhere;font-size:.85rem;max-height:24rem;overflow:auto}\n"
-    "mark{background:none;color:var(--two)}\n"
-    "</style>\n";
+static const char head[] = "<!DOCTYPE html>\n"
+                           "<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
+                           "<meta http-equiv=\"Content-Security-Policy\" "
+                           "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\"/>\n"
+                           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
+                           "<meta name=\"color-scheme\" content=\"light dark\"/>\n";
 
 /* Bytes of the UTF-8 character at text, 0 where there is none that may stand in a page. */
 static size_t character_bytes(const uint8_t *text, size_t bytes)
@@ -149,7 +99,9 @@ void page_data_uri(struct str *out, const char *type, const void *data, size_t b
 void page_begin(struct str *out, const char *kind, const char *title)
 {
     str_add_text(out, head);
-    str_add_text(out, "<title>");
+    str_add_text(out, "<style>\n");
+    str_add_text(out, page_style);
+    str_add_text(out, "</style>\n<title>");
     page_format(out, "%s ", kind);
     page_text(out, title);
     str_add_text(out, "</title>\n</head>\n<body>\n<header><h1>");

@@ -198,7 +198,7 @@ static void show_facts(struct str *out, const struct run_metrics *metrics)
         page_fact(out, "first to last report", "%.0f:%02d:%02d h", floor(seconds / 3600),
                   (int)fmod(seconds / 60, 60), (int)fmod(seconds, 60));
         clock_format_iso((uint64_t)(metrics->last_wall_seconds * 1e9), time);
-        page_fact(out, "last report", "%.10s %.8s UTC", time, time + strlen("2026-11-21T"));
+        page_fact(out, "last report, UTC", "%.10s %.8s", time, time + strlen("2026-11-21T"));
     }
     page_facts_end(out);
     page_section_end(out);
