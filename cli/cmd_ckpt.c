@@ -4,10 +4,14 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "ckpt/ckpt.h"
+#include "ckpt/manifest.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
+#include "io/whole.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 struct ckpt_args {
     struct common_args common;
@@ -31,6 +35,37 @@ static int list_entry(void *context, const struct ckpt_entry *entry)
     return 0;
 }
 
+/* Only the step that was named. */
+struct one_step {
+    struct output *output;
+    const char *name;
+};
+
+static int list_one(void *context, const struct ckpt_entry *entry)
+{
+    struct one_step *one = context;
+    const char *slash = strrchr(entry->path, '/');
+    return strcmp(slash ? slash + 1 : entry->path, one->name) == 0 ? list_entry(one->output, entry) : 0;
+}
+
+/* A folder of steps, or one step of it. */
+static int list(struct io *io, const char *path, struct output *output, const struct log *log,
+                struct err *err)
+{
+    char manifest[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX], step[IO_PATH_BYTES_MAX];
+    struct io_stat stat;
+    snprintf(step, sizeof step, "%s", path);
+    for (size_t bytes = strlen(step); bytes > 1 && step[bytes - 1] == '/';)
+        step[--bytes] = '\0';
+    int status = io_join_path(step, MANIFEST_NAME, manifest, err);
+    if (status || io->ops->stat(io, manifest, &stat, NULL))
+        return status ? status : ckpt_list(io, path, list_entry, output, log, err);
+    const char *slash = strrchr(step, '/');
+    struct one_step one = {.output = output, .name = slash ? slash + 1 : step};
+    io_parent_path(step, parent);
+    return ckpt_list(io, parent, list_one, &one, log, err);
+}
+
 static int run_list(const struct invocation *invocation, struct err *err)
 {
     const char *folder = invocation->positional[0];
@@ -41,7 +76,7 @@ static int run_list(const struct invocation *invocation, struct err *err)
         return status;
     output_begin(&output);
     json_begin_array(&output.json, "checkpoints");
-    status = ckpt_list(io, folder, list_entry, &output, invocation->log, err);
+    status = list(io, folder, &output, invocation->log, err);
     json_end_array(&output.json);
     if (status)
         output_abort(&output);

@@ -21,9 +21,9 @@ struct train_args {
 #define AT(member) offsetof(struct train_args, member)
 static const struct option rows[] = {
     {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL, "a key over the file's, as optimizer.lr=1e-4"},
-    {"resume", 0, OPTION_TEXT, AT(resume), "auto|never|PATH", "auto",
+    {"resume", 0, OPTION_TEXT, AT(resume), "auto|never|PATH", NULL,
      "auto: from the newest whole checkpoint, if there is one; never: an existing one is an error; PATH: a "
-     "checkpoint"},
+     "checkpoint (default: what checkpoint.resume says)"},
     {"print-config", 0, OPTION_FLAG, AT(print_config),
      .help = "print the effective configuration and do nothing else"},
 };
@@ -164,7 +164,9 @@ static int run_training(const struct invocation *invocation, const struct train_
         .report = show,
         .report_context = &reporter,
     };
-    if (strcmp(args->resume, "never") == 0)
+    if (!args->resume)
+        options.resume = (enum config_resume)config->checkpoint.resume;
+    else if (strcmp(args->resume, "never") == 0)
         options.resume = CONFIG_RESUME_NEVER;
     else if (strcmp(args->resume, "auto") != 0) {
         options.resume = CONFIG_RESUME_PATH;

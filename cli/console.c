@@ -64,7 +64,7 @@ void console_deinit(struct console *console)
 void console_set_quiet(struct console *console, bool quiet, bool verbose)
 {
     console->quiet = quiet;
-    console->log.least = quiet ? LOG_ERROR : verbose ? LOG_DEBUG : LOG_INFO;
+    console->log.least = quiet ? LOG_WARN : verbose ? LOG_DEBUG : LOG_INFO;
 }
 
 void console_error(struct console *console, const struct err *err)

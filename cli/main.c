@@ -55,10 +55,6 @@ static int run_verb(const struct verb *verb, void *args, const struct option_lis
         console_error(console, &err);
     if (status < 0)
         status = EXIT_FAILED;
-    if (output_flush(&err) && status == EXIT_DONE) {
-        console_error(console, &err);
-        status = EXIT_FAILED;
-    }
     return status;
 }
 
@@ -112,6 +108,10 @@ int main(int argc, char **argv)
         status = usage(&console, &err);
     } else {
         status = parse_and_run(verb, argc - 1 - words, argv + 1 + words, &console);
+    }
+    if (output_flush(&err) && status == EXIT_DONE) { /* a lost result is a failure */
+        console_error(&console, &err);
+        status = EXIT_FAILED;
     }
     console_deinit(&console);
     return status;

@@ -89,6 +89,7 @@ struct train_config {
         uint64_t keep_last;              /* 0: all */
         bool async;
         uint64_t staging_bytes;
+        uint32_t resume;        /* enum config_resume: auto or never */
         uint32_t on_save_error; /* enum config_save_error */
     } checkpoint;
     struct {

@@ -86,12 +86,14 @@ checkpoints_are_listed_oldest_first_and_only_as_many_as_kept() {
   millrace ckpt list runs/a/ckpt --json >list 2>/dev/null
   same "$(json '[c["step"] for c in d["checkpoints"]]' list)" "[8, 12]"
   rm -r runs/a/ckpt/.tmp-step-16-x runs/a/ckpt/step-00000020
+  millrace ckpt list runs/a/ckpt/step-00000008/ --json >list
+  same "$(json '[c["step"] for c in d["checkpoints"]]' list)" "[8]"
 }
 
 a_hash_names_bits_not_places() {
   millrace ckpt hash runs/a/ckpt >first
   same "$(cut -f 1 first | tr '\n' ' ')" "model optimizer loader "
-  ! grep -vqP '^[a-z]+\t[0-9a-f]{32}$' first
+  if grep -vqP '^[a-z]+\t[0-9a-f]{32}$' first; then fail "a line is no section and 32 digits"; fi
   cp -r runs/a/ckpt/step-00000012 elsewhere
   millrace ckpt hash elsewhere | cmp - first
   millrace ckpt hash runs/a/ckpt/step-00000008 >other

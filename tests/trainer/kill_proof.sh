@@ -41,13 +41,14 @@ esac
 
 cat > "$work/train.yaml" <<YAML
 run:        {seed: 11, steps: 60}
-data:       {train: $work/shards/dataset.json, memory: 32MiB}
+data:       {train: $work/shards/dataset.json, val: $work/shards/dataset.json, memory: 32MiB}
 model:      {layers: 2, heads: 2, width: 64}
 batch:      {global: 24, micro: 8}
 optimizer:  {lr: 1e-3, clip_norm: 0.5}
 schedule:   {warmup: 5, min_lr: 1e-4}
 checkpoint: {every: 1, keep: {last: 2}}
-log:        {every: 1}
+eval:       {every: 7}
+log:        {every: 4}
 YAML
 
 train() { # DIR
@@ -60,10 +61,24 @@ began=$(date +%s%N)
 train "$work/timed" > /dev/null 2>&1
 whole_ms=$(( ($(date +%s%N) - began) / 1000000 ))
 
+# A stop on request on the way: it saves, ends with 75, and changes no bit either.
+stop_once() {
+  "$program" train "$work/train.yaml" "${model[@]}" --set run.dir="$work/killed" > /dev/null 2>&1 &
+  local stopped=$! status=0
+  sleep 0.2
+  kill -TERM "$stopped" 2> /dev/null || true
+  wait "$stopped" || status=$?
+  [[ $status == 75 || $status == 0 || $status == 143 ]] || fail "a stop on request ended with status $status"
+  echo "kill_proof: a stop on request ended with status $status"
+}
+
+unfinished() { compgen -G "$work/killed/ckpt/.tmp-step-*" | sort || true; }
+
 kills=0 in_save=0 in_flight=0 ended=0
 while (( kills < kills_wanted || in_save == 0 || in_flight == 0 )); do
   (( kills < kills_max )) || fail "after $kills kills: $in_save inside a save, $in_flight with data in flight"
   (( ended < kills_max )) || fail "the run ends before it can be killed"
+  before=$(unfinished) # what an earlier kill left does not count again
   setsid "$program" train "$work/train.yaml" "${model[@]}" --set run.dir="$work/killed" -v > "$work/killed.out" 2> "$work/killed.log" &
   pid=$!
   sleep "$(printf '0.%03d' $(( 20 + RANDOM % (whole_ms / 2 < 900 ? whole_ms / 2 + 1 : 900) )))"
@@ -77,7 +92,8 @@ while (( kills < kills_wanted || in_save == 0 || in_flight == 0 )); do
   fi
   wait "$pid" 2> /dev/null || true
   kills=$((kills + 1))
-  if compgen -G "$work/killed/ckpt/.tmp-*" > /dev/null; then in_save=$((in_save + 1)); fi
+  if (( kills == 3 )); then stop_once; fi
+  if [[ -n $(comm -13 <(echo "$before") <(unfinished)) ]]; then in_save=$((in_save + 1)); fi
   if grep -o 'micro-batches ahead: [0-9]*' "$work/killed.log" | tail -n 1 | grep -q ': [1-9]'; then in_flight=$((in_flight + 1)); fi
 done
 train "$work/killed" > "$work/killed.out" 2> "$work/killed.log" || { cat "$work/killed.log" >&2; fail "the last run failed"; }
@@ -91,8 +107,8 @@ order=$(grep -oE '^order[[:space:]]+[0-9a-f]{16}' "$work/alone.out")
 [[ $(grep -oE '^order[[:space:]]+[0-9a-f]{16}' "$work/killed.out") == "$order" ]] || fail "the digests of the order differ"
 
 # metrics.jsonl has no forks: each step once, in order, with the losses of the run left alone
-steps() { grep -o '"step":[0-9]*\|"loss":[-0-9.e+]*\|"gradient_norm":[-0-9.e+]*' "$1/metrics.jsonl"; }
+steps() { grep -o '"step":[0-9]*\|"[a-z_]*loss":[-0-9.e+]*\|"gradient_norm":[-0-9.e+]*\|"val_accuracy":[0-9.e+-]*' "$1/metrics.jsonl"; }
 diff <(steps "$work/alone") <(steps "$work/killed") > /dev/null || fail "metrics.jsonl differs"
-[[ $(grep -c . "$work/killed/metrics.jsonl") == 60 ]] || fail "metrics.jsonl has not one line a step"
+[[ $(grep -c '"loss"' "$work/killed/metrics.jsonl") == 15 ]] || fail "metrics.jsonl has not one line each 4 of 60 steps"
 
 echo "kill_proof: $kind: $kills kills, $in_save inside a save, $in_flight with data in flight: the same bits ($order)"
