@@ -150,22 +150,25 @@ static void draw_marks(struct str *out, const struct chart *chart, const struct 
     }
 }
 
+/* shape: the legend's little picture, within 28 x 10. */
+static void draw_legend_entry(struct str *out, const char *css_class, const char *shape, const char *name)
+{
+    str_add_format(out,
+                   "<span class=\"legend\"><svg viewBox=\"0 0 28 10\" aria-hidden=\"true\"><path "
+                   "class=\"%s\" d=\"%s\"/></svg>",
+                   css_class, shape);
+    page_text(out, name);
+    str_add_text(out, "</span> ");
+}
+
 static void draw_legend(struct str *out, const struct chart *chart)
 {
-    str_add_text(out, "<span class=\"legend\">");
-    for (unsigned s = 0; s < CHART_SERIES_MAX && chart->series[1].count > 0; s++) {
-        str_add_format(out,
-                       "<svg viewBox=\"0 0 28 10\" aria-hidden=\"true\"><path class=\"line s%u\" d=\"M0 "
-                       "5h28\"/></svg>",
-                       s);
-        page_text(out, chart->series[s].name);
-    }
-    if (chart->marks_count > 0) {
-        str_add_text(out, "<svg viewBox=\"0 0 28 10\" aria-hidden=\"true\"><path class=\"mark\" d=\"M14 "
-                          "1l5 9h-10z\"/></svg>");
-        page_text(out, chart->marks_name);
-    }
-    str_add_text(out, "</span>");
+    static const char *const lines[CHART_SERIES_MAX] = {"line s0", "line s1"};
+    str_add_text(out, " ");
+    for (unsigned s = 0; s < CHART_SERIES_MAX && chart->series[1].count > 0; s++)
+        draw_legend_entry(out, lines[s], "M0 5h28", chart->series[s].name);
+    if (chart->marks_count > 0)
+        draw_legend_entry(out, "mark", "M14 1l5 9h-10z", chart->marks_name);
 }
 
 static void begin_figure(struct str *out, const char *title, const char *unit)
