@@ -62,8 +62,10 @@ void order_params_resolve(struct order_params *params, uint64_t mean_sample_byte
     params->lanes = bytes_min(params->lanes, samples);
     if (params->window == 0)
         params->window = bytes_min(samples / 4, ORDER_WINDOW_SAMPLES_MAX) / params->lanes;
-    if (params->run == 0)
-        params->run = ORDER_RUN_BYTES / (mean_sample_bytes ? mean_sample_bytes : 1);
+    if (params->run ==
+        0) /* at least a run a lane, or a small dataset would be one run and never be shuffled */
+        params->run =
+            bytes_min(ORDER_RUN_BYTES / (mean_sample_bytes ? mean_sample_bytes : 1), samples / params->lanes);
     /* beyond N neither changes anything */
     params->window = bytes_min(params->window ? params->window : 1, samples);
     params->run = bytes_min(params->run ? params->run : 1, samples);

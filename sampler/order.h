@@ -37,7 +37,7 @@ struct order_params {
     uint64_t run;    /* c, 1..N, samples */
 };
 
-/* Fills in what is 0: lanes = 64 (N if fewer), run = max(1, 2^20 / mean sample bytes), window = max(1, min(N/4, 2^18)
+/* Fills in what is 0: lanes = 64 (N if fewer), run = max(1, min(2^20 / mean sample bytes, N / lanes)), window = max(1, min(N/4, 2^18)
  * / lanes). Clamps all three to N, which changes nothing but lanes. For full and sequential orders lanes, window and
  * run are 1, N, 1. */
 void order_params_resolve(struct order_params *params, uint64_t mean_sample_bytes);

@@ -188,12 +188,28 @@ static void defaults_are_as_documented(void **state)
     order_params_resolve(&params, 0);
     assert_int_equal(params.lanes, 10);
     assert_int_equal(params.window, 1);
-    assert_int_equal(params.run, 10);
+    assert_int_equal(params.run, 1);
     params = (struct order_params){.samples = 10, .kind = ORDER_FULL, .lanes = 4, .window = 2, .run = 3};
     order_params_resolve(&params, 5 << 20);
     assert_int_equal(params.lanes, 1);
     assert_int_equal(params.window, 10);
     assert_int_equal(params.run, 1);
+}
+
+static void a_small_dataset_is_shuffled_too(void **state)
+{
+    (void)state;
+    struct order_params params = {.samples = 210};
+    order_params_resolve(&params, 1000);
+    int same = 0, in_place = 0;
+    struct order first, second;
+    order_init(&first, &params, 0);
+    order_init(&second, &params, 1);
+    for (uint64_t p = 0; p < params.samples; p++) {
+        same += order_sample(&first, NULL, p) == order_sample(&second, NULL, p);
+        in_place += order_sample(&first, NULL, p) == p;
+    }
+    assert_true(same < 20 && in_place < 20);
 }
 
 static void position_costs_the_same_in_an_enormous_epoch(void **state)
@@ -256,6 +272,7 @@ int main(void)
         cmocka_unit_test(epochs_seeds_and_lanes_change_the_order),
         cmocka_unit_test(last_positions_belong_to_the_first_lanes),
         cmocka_unit_test(defaults_are_as_documented),
+        cmocka_unit_test(a_small_dataset_is_shuffled_too),
         cmocka_unit_test(position_costs_the_same_in_an_enormous_epoch),
         cmocka_unit_test(batches_are_nearly_as_mixed_as_a_full_shuffle),
     };
