@@ -38,6 +38,7 @@ struct inspection {
     struct io *io;
     struct json_writer *json;
     bool lists_shards; /* of a dataset */
+    const struct log *log;
     struct err *err;
 };
 
@@ -187,11 +188,15 @@ static int inspect_shard(struct inspection *in, const char *path)
     if (status)
         return status;
     json_write_string(json, "path", path);
+    json_write_string(json, "index", !shard->is_foreign ? "in the shard" : "apart: a tar of another tool");
     json_write_u64(json, "version", shard->trailer.version);
     json_write_u64(json, "samples_count", shard->trailer.samples);
     json_write_u64(json, "file_bytes", shard->trailer.file_bytes);
     json_write_u64(json, "archive_end", shard->trailer.archive_end);
-    json_write_u64(json, "index_offset", shard->trailer.index_offset);
+    if (!shard->is_foreign)
+        json_write_u64(json, "index_offset", shard->trailer.index_offset);
+    else
+        json_write_bool(json, "has_checksums", !(shard->trailer.flags & SHARD_FLAG_NO_CRCS));
     json_write_u64(json, "index_bytes", shard->trailer.index_bytes);
     if (shard->trailer.samples > 0) {
         write_key(json, "first_key", shard->index, 0);
@@ -261,7 +266,7 @@ static int inspect_checkpoint(struct inspection *in, const char *path)
     char step_path[IO_PATH_BYTES_MAX];
     uint64_t step;
     struct ckpt_reader *reader = NULL;
-    int status = ckpt_find(in->io, path, step_path, &step, in->err);
+    int status = ckpt_find(in->io, path, step_path, &step, in->log, in->err);
     if (!status)
         status = ckpt_reader_open(in->io, step_path, &reader, in->err);
     if (!status) {

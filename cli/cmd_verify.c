@@ -54,6 +54,13 @@ static void show_problem(void *context, const struct verify_problem *problem)
     show_bad(context, &detail);
 }
 
+static void show_note(void *context, const struct verify_problem *note)
+{
+    struct verification *v = context;
+    char line[ERR_LINE_BYTES_MAX];
+    console_line(v->invocation->console, "note: %s", err_format(note->err, line, sizeof line));
+}
+
 static int look_at_member(void *context, const struct verify_member *member, struct err *err)
 {
     struct verification *v = context;
@@ -68,8 +75,11 @@ static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
 
 static struct verify_options options_of(struct verification *v)
 {
-    return (struct verify_options){
-        .problem = show_problem, .member = look_at_member, .progress = show_progress, .context = v};
+    return (struct verify_options){.problem = show_problem,
+                                   .note = show_note,
+                                   .member = look_at_member,
+                                   .progress = show_progress,
+                                   .context = v};
 }
 
 static int check_dataset(void *context, const char *path)
@@ -152,6 +162,8 @@ static void write_totals(const struct verification *v, enum path_kind kind)
         json_write_u64(json, "samples_count", v->totals.samples_count);
         json_write_u64(json, "members_count", v->totals.members_count);
         json_write_u64(json, "checked_bytes", v->totals.bytes);
+        if (v->totals.notes_count)
+            json_write_u64(json, "notes_count", v->totals.notes_count);
     } else if (kind == PATH_SAFETENSORS) {
         json_write_u64(json, "tensors_count", v->tensors_count);
         json_write_string(json, "checked", "header and sizes: the format holds no checksums");

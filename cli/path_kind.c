@@ -8,6 +8,7 @@
 #include "ckpt/safetensors.h"
 #include "io/whole.h"
 #include "shards/index.h"
+#include "shards/url_list.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 #define STEP_PREFIX  "step-"
 #define METRICS_NAME "metrics.jsonl"
 
-enum { HEAD_BYTES = 9 };
+enum { HEAD_BYTES = 263, TAR_MAGIC_AT = 257 }; /* as far as a tar's magic, which old ones lack */
 
 const char *path_kind_name(enum path_kind kind)
 {
@@ -123,8 +124,8 @@ static int kind_of_file(struct io *io, const char *path, uint64_t file_bytes, en
         return status;
     const char *dot = strrchr(path, '.');
     bool tar = dot && strcmp(dot, ".tar") == 0, tensors = dot && strcmp(dot, ".safetensors") == 0;
-    if (trailer || tar)
-        *ret_kind = PATH_SHARD; /* a .tar without trailer: opening it says what is wrong */
+    if (trailer || tar || memcmp(head + TAR_MAGIC_AT, "ustar", 5) == 0)
+        *ret_kind = PATH_SHARD; /* a .tar that is none: opening it says what is wrong */
     else if (dot && strcmp(dot, ".jsonl") == 0)
         *ret_kind = PATH_RUN;
     else if (head[0] == '{')
@@ -143,12 +144,16 @@ static int kind_of_file(struct io *io, const char *path, uint64_t file_bytes, en
 int path_kind_of(struct io *io, const char *path, enum path_kind *ret_kind, char *ret_path, struct err *err)
 {
     struct io_stat stat;
-    int status = io->ops->stat(io, path, &stat, err);
-    if (status)
-        return status;
     if (strlen(path) >= IO_PATH_BYTES_MAX)
         return err_set(err, -ENAMETOOLONG, "the path is too long");
+    int status = io->ops->stat(io, path, &stat, err);
     snprintf(ret_path, IO_PATH_BYTES_MAX, "%s", path);
+    if (status && url_list_is_pattern(path)) {
+        *ret_kind = PATH_DATASET;
+        return 0;
+    }
+    if (status)
+        return status;
     if (stat.kind == IO_ENTRY_FOLDER && is_there(io, path, METRICS_NAME)) {
         *ret_kind = PATH_RUN;
         return io_join_path(path, METRICS_NAME, ret_path, err);

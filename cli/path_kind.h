@@ -8,9 +8,9 @@
 #include "io/io.h"
 
 enum path_kind {
-    PATH_DATASET,     /* dataset.json or its folder */
+    PATH_DATASET,     /* dataset.json or its folder, a pattern of shards */
     PATH_DATASETS,    /* a folder of such folders, as --split makes */
-    PATH_SHARD,       /* a file with our trailer */
+    PATH_SHARD,       /* a file with our trailer, a tar of another tool */
     PATH_CHECKPOINT,  /* a step's folder, or its manifest.json */
     PATH_CHECKPOINTS, /* a folder of steps */
     PATH_SAFETENSORS,

@@ -8,6 +8,7 @@
 
 extern const struct verb verb_convert_dataset;
 extern const struct verb verb_convert_checkpoint;
+extern const struct verb verb_index;
 extern const struct verb verb_inspect;
 extern const struct verb verb_verify;
 extern const struct verb verb_read;

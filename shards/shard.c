@@ -132,6 +132,29 @@ int shard_open(struct io *io, const char *path, struct shard **ret_shard, struct
     return status;
 }
 
+int shard_has_trailer(struct io *io, const char *path, bool *ret_has_trailer, struct err *err)
+{
+    struct io_file *file = NULL;
+    struct io_queue *queue = NULL;
+    uint8_t trailer[SHARD_TRAILER_BYTES];
+    int status = io->ops->file_open(io, path, &file, err);
+    if (status)
+        return status;
+    uint64_t file_bytes = io->ops->file_size(file);
+    status = file_bytes < sizeof trailer ? too_small(path, file_bytes, err) : 0;
+    if (!status)
+        status = io->ops->queue_open(io, 1, &queue, err);
+    if (!status)
+        status =
+            io_read_exact(queue, io, file, path, file_bytes - sizeof trailer, trailer, sizeof trailer, err);
+    if (!status)
+        *ret_has_trailer = shard_trailer_is_ours(trailer);
+    if (queue)
+        io->ops->queue_close(queue);
+    io->ops->file_close(file);
+    return status;
+}
+
 int shard_reindex(struct io *io, const char *path, const struct foreign_options *options, struct err *err)
 {
     struct io_file *file = NULL;

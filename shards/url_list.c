@@ -24,7 +24,7 @@ static int refuse(struct err *err, const char *what, const char *text)
     return -EINVAL;
 }
 
-static int append(struct url_list *list, const char *url, struct err *err)
+int url_list_add(struct url_list *list, const char *url, struct err *err)
 {
     if (list->count == DATASET_SHARDS_MAX)
         return refuse(err, "pattern stands for too many shards", url);
@@ -171,7 +171,7 @@ static int expand_braces(struct url_list *list, const char *text, size_t from, u
 {
     struct group group;
     if (!find_group(text, from, &group))
-        return append(list, text, err);
+        return url_list_add(list, text, err);
     if (depth == GROUPS_MAX)
         return refuse(err, "pattern has too many groups in braces", text);
     return group.is_range ? expand_range(list, text, &group, depth, err)
@@ -238,6 +238,8 @@ int url_list_expand(struct url_list *list, const char *text, struct err *err)
         int status = put_in_variables(at, bytes, one, err);
         if (!status)
             status = expand_braces(list, one, 0, 0, err);
+        if (status == -EINVAL)
+            err_at(err, text, ERR_NO_OFFSET);
         if (status || !next)
             return status;
         at = next + 2;

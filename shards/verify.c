@@ -48,6 +48,19 @@ static void report(struct verification *v, const char *key, const struct err *er
         v->options->problem(v->options->context, &problem);
 }
 
+static void note(struct verification *v, const char *key, uint64_t offset, const char *what,
+                 const char *advice)
+{
+    struct err err;
+    struct verify_problem noted = {.path = v->path, .key = key, .err = &err};
+    err_set(&err, -EBADMSG, "%s", what);
+    err_at(&err, v->path, (int64_t)offset);
+    err_advise(&err, "%s", advice);
+    v->result->notes_count++;
+    if (v->options->note)
+        v->options->note(v->options->context, &noted);
+}
+
 /* A problem with two numbers: sizes, offsets, counts. */
 static void complain(struct verification *v, const char *key, uint64_t offset, const char *what,
                      uint64_t expected, uint64_t found)
@@ -311,10 +324,8 @@ static int check_foreign_member(struct verification *v, const struct tar_member 
     if (!is_field)
         return 0;
     if (member->kind == TAR_SPARSE) {
-        err_set(&err, -EBADMSG, "field is a sparse file, which is no part of its sample");
-        err_at(&err, v->path, (int64_t)member->header_offset);
-        err_advise(&err, "make the tar again without --sparse");
-        report(v, name.key, &err);
+        note(v, name.key, member->header_offset, "field is a sparse file, which is no part of its sample",
+             "make the tar again without --sparse");
         return 0;
     }
     v->result->members_count++;
@@ -360,8 +371,8 @@ static int walk(struct verification *v)
                  trailer->archive_end, member.data_offset);
     if (!status && v->stream.shard->is_foreign) {
         if (trailer->archive_end == v->stream.file_bytes)
-            complain(v, "", trailer->archive_end,
-                     "archive has no end: it may have been cut between two members", TAR_END_BYTES, 0);
+            note(v, "", trailer->archive_end, "archive has no end: if it was cut, then between two members",
+                 "compare its size with the original's");
         leave_sample(v);
         v->field = 0;
     }

@@ -35,6 +35,8 @@ struct verify_member {
 /* Immutable. Callbacks come from the calling thread. */
 struct verify_options {
     void (*problem)(void *context, const struct verify_problem *problem); /* may be NULL */
+    /* What is odd in a tar of another tool, though its readers take it: no end, a field that is a sparse file. May be NULL. */
+    void (*note)(void *context, const struct verify_problem *note);
     /* May be NULL. Non-zero with err filled: the caller found the member bad, which counts as a problem. */
     int (*member)(void *context, const struct verify_member *member, struct err *err);
     void (*progress)(void *context, uint64_t bytes_done, uint64_t bytes); /* once a buffer; may be NULL */
@@ -43,7 +45,7 @@ struct verify_options {
 };
 
 struct verify_result {
-    uint64_t shards_count, samples_count, members_count, bytes, problems_count;
+    uint64_t shards_count, samples_count, members_count, bytes, problems_count, notes_count;
 };
 
 /* 0 also where there are problems: see the result. Negative where verifying itself failed (-ENOMEM, -EINTR, -EIO). expected: the

@@ -1,0 +1,214 @@
+#!/usr/bin/env bash
+# Tars of other tools through the program: index, inspect, verify, read, train; other tools on what we write.
+. "$(dirname "$0")/lib.sh"
+export XDG_CACHE_HOME=$scratch/.cache
+
+"$RENDER_SHAPES" --count 6 --side 40 photos >/dev/null
+millrace convert dataset photos shards --keep-order --quiet >/dev/null
+# flat: the members of the shard as files, and their names in the order of a shard
+mkdir flat
+tar xf shards/shard-000000.tar -C flat
+tar tf shards/shard-000000.tar >names
+tar tf shards/shard-000000.tar | grep '\.jpg$' | sed 's/\.jpg$//' >keys
+
+# the_same_as_ours TAR: the samples of the shard, byte for byte.
+the_same_as_ours() {
+  millrace read "$1" --order sequential --batch 6 --micro 6 --print keys --quiet | sort -n | cut -f 2 | cmp - keys
+  rm -rf files
+  millrace read "$1" --out files --quiet >/dev/null
+  diff -r files flat
+  same "$(status_of millrace verify "$1")" 0
+}
+make_tar() { tar --format="${2:-gnu}" -cf "$1" -C flat --no-recursion -T names; }
+
+tars_of_gnu_tar_read_like_ours() {
+  local format
+  for format in v7 ustar gnu posix oldgnu; do
+    make_tar "$format.tar" $format
+    the_same_as_ours "$format.tar"
+  done
+}
+
+tars_of_bsdtar_read_like_ours() {
+  command -v bsdtar >/dev/null || skip "no bsdtar here"
+  local format
+  for format in ustar pax gnutar; do
+    bsdtar --format $format -cf "$format.tar" -C flat -n -T names
+    the_same_as_ours "$format.tar"
+  done
+}
+
+tars_of_python_read_like_ours() {
+  need_python
+  "$python" - <<'PY'
+import tarfile
+for name, format in (("u", tarfile.USTAR_FORMAT), ("g", tarfile.GNU_FORMAT), ("p", tarfile.PAX_FORMAT)):
+    with tarfile.open(name + ".tar", "w", format=format) as tar:
+        for line in open("names"):
+            tar.add("flat/" + line.strip(), line.strip())
+PY
+  the_same_as_ours u.tar
+  the_same_as_ours g.tar
+  the_same_as_ours p.tar
+}
+
+shards_of_webdataset_read_like_ours() {
+  need_python
+  "$python" -c 'import webdataset' 2>/dev/null || skip "no webdataset in $python"
+  "$python" - <<'PY' >/dev/null 2>&1
+import webdataset
+with webdataset.ShardWriter("wds-%06d.tar", maxcount=10, verbose=0) as sink:
+    for key in open("keys"):
+        key = key.strip()
+        sink.write({"__key__": key, "jpg": open("flat/" + key + ".jpg", "rb").read(), "cls": open("flat/" + key + ".cls", "rb").read()})
+PY
+  [[ -s wds-000004.tar ]]
+  the_same_as_ours 'wds-{000000..000004}.tar'
+}
+
+every_archive_is_judged_as_other_readers_judge_it() {
+  [[ -f $data/tar/verdicts.tsv ]] || skip "no test data at $data/tar (set MILLRACE_TEST_DATA)"
+  local file gnu bsd python_says wanted verb checked=0
+  while IFS=$'\t' read -r file gnu bsd python_says; do
+    [[ $file == *.tar ]] || continue
+    wanted=0 # one alone that refuses, or counts otherwise, is enough
+    [[ $gnu == error || $gnu != "$bsd" || $gnu != "$python_says" ]] && wanted=1
+    for verb in index inspect verify; do
+      same "$(status_of millrace $verb "$data/tar/$file")" $wanted "status of $verb $file ($(cat errors))"
+    done
+    if [[ $wanted == 1 ]]; then
+      status_of millrace index "$data/tar/$file" >/dev/null
+      grep -q "$file at [0-9]" errors || fail "no offset: $(cat errors)"
+    fi
+    checked=$((checked + 1))
+  done < <(tail -n +2 "$data/tar/verdicts.tsv")
+  [[ $checked -gt 60 ]]
+}
+
+index_rebuilds_and_keeps_checksums() {
+  need_python
+  make_tar a.tar
+  millrace index a.tar --json >report
+  same "$(json 'd["samples_count"], d["members_count"], d["shards"][0]["has_checksums"]' report)" "(42, 84, False)"
+  [[ -s $(json 'd["shards"][0]["index"]' report) ]]
+  before=$(millrace inspect a.tar --json | sed 's/"has_checksums":[a-z]*,"index_bytes":[0-9]*//')
+  millrace index a.tar --check --json >report
+  same "$(json 'd["shards"][0]["has_checksums"]' report)" True
+  same "$(millrace inspect a.tar --json | sed 's/"has_checksums":[a-z]*,"index_bytes":[0-9]*//')" "$before"
+  cp -p a.tar b.tar # a flipped byte behind the cache's back: size and time stay
+  printf 'X' | dd of=a.tar bs=1 seek=1700 conv=notrunc status=none
+  touch -r b.tar a.tar
+  same "$(status_of millrace verify a.tar)" 1
+  same "$(status_of millrace read a.tar)" 1
+  contains "$(cat errors)" "a.tar at "
+  millrace index shards/shard-000000.tar --json >report
+  same "$(json 'd["shards"][0]["index"]' report)" "in the shard"
+}
+
+a_shard_that_lost_its_trailer_needs_index() {
+  head -c -512 shards/shard-000000.tar >lost.tar
+  same "$(status_of millrace inspect lost.tar)" 1
+  contains "$(cat errors)" "millrace index lost.tar"
+  millrace index lost.tar --quiet >/dev/null
+  the_same_as_ours lost.tar
+}
+
+lists_of_other_tools_are_datasets() {
+  need_python
+  make_tar a.tar
+  mkdir list
+  mv a.tar list/
+  echo '{"__kind__":"wids-shard-index-v1","wids_version":1,"shardlist":[{"url":"a.tar","nsamples":42}]}' >list/index.json
+  the_same_as_ours list/index.json
+  sed -i 's/42/43/' list/index.json
+  same "$(status_of millrace read list/index.json)" 1
+  contains "$(cat errors)" "expected 43, found 42"
+}
+
+patterns_are_datasets() {
+  head -n 20 names | tar -cf p-0.tar -C flat -T -
+  tail -n +21 names | tar -cf p-1.tar -C flat -T -
+  the_same_as_ours 'p-{0..1}.tar'
+  the_same_as_ours 'p-0.tar::p-1.tar'
+  WDS_P=p the_same_as_ours '${P}-{0,1}.tar'
+  same "$(status_of millrace read 'p-{0..2}.tar')" 1
+  contains "$(cat errors)" p-2.tar
+}
+
+train_learns_from_tars_as_from_shards() {
+  make_tar a.tar
+  cat >train.yaml <<'YAML'
+run:        {seed: 3, steps: 4}
+data:       {memory: 32MiB, image: {size: 32}}
+model:      {layers: 1, heads: 2, width: 32, patch: 8, classes: 7}
+batch:      {global: 8, micro: 4}
+YAML
+  millrace train train.yaml --set data.train=a.tar --set run.dir=ra --quiet >/dev/null
+  millrace train train.yaml --set data.train=shards --set run.dir=rb --quiet >/dev/null
+  same "$(millrace ckpt hash ra/ckpt | grep model)" "$(millrace ckpt hash rb/ckpt | grep model)"
+}
+
+wids_loads_our_dataset_json() {
+  need_python
+  "$python" -c 'import wids' 2>/dev/null || skip "no wids in $python (webdataset 0.2)"
+  "$python" - <<'PY'
+import io, wids
+dataset = wids.ShardListDataset("shards/dataset.json", cache_dir="wids-cache", keep=True, transformations=[])
+keys = [key.strip() for key in open("keys")]
+assert len(dataset) == len(keys), len(dataset)
+for i, key in enumerate(keys):
+    sample = dataset[i]
+    assert sample["__key__"] == key, (sample["__key__"], key)
+    for extension in ("jpg", "cls"):
+        assert sample["." + extension].read() == open("flat/%s.%s" % (key, extension), "rb").read()
+PY
+}
+
+dali_takes_our_index() {
+  need_python
+  "$python" -c 'import nvidia.dali' 2>/dev/null || skip "no nvidia.dali in $python"
+  local tar
+  make_tar a.tar
+  for tar in a.tar shards/shard-000000.tar; do
+    millrace index "$tar" --dali out.idx --force --quiet >/dev/null
+    TAR=$tar "$python" - <<'PY'
+import os
+from nvidia.dali import pipeline_def, fn
+
+@pipeline_def(batch_size=6, num_threads=1, device_id=None)
+def pipe():
+    return tuple(fn.readers.webdataset(paths=[os.environ["TAR"]], index_paths=["out.idx"], ext=["jpg", "cls"]))
+
+keys = [key.strip() for key in open("keys")]
+p = pipe()
+p.build()
+for at in range(0, len(keys), 6):
+    jpg, cls = p.run()
+    for i in range(6):
+        assert bytes(jpg.at(i)) == open("flat/%s.jpg" % keys[at + i], "rb").read(), keys[at + i]
+        assert bytes(cls.at(i)) == open("flat/%s.cls" % keys[at + i], "rb").read()
+PY
+  done
+}
+
+dali_takes_one_shard_and_no_spaces() {
+  rm -f out.idx
+  make_tar a.tar
+  cp a.tar b.tar
+  same "$(status_of millrace index a.tar b.tar --dali out.idx)" 2
+  [[ ! -e out.idx ]]
+  echo x >"with space.txt"
+  tar cf c.tar "with space.txt"
+  same "$(status_of millrace index c.tar --dali out.idx)" 1
+  contains "$(cat errors)" "with space.txt"
+  [[ ! -e out.idx ]]
+  millrace index a.tar --dali out.idx --quiet >/dev/null
+  same "$(head -n 1 out.idx)" "v1.2 42"
+  same "$(status_of millrace index a.tar --dali out.idx)" 1
+}
+
+run_cases tars_of_gnu_tar_read_like_ours tars_of_bsdtar_read_like_ours tars_of_python_read_like_ours \
+  shards_of_webdataset_read_like_ours every_archive_is_judged_as_other_readers_judge_it \
+  index_rebuilds_and_keeps_checksums a_shard_that_lost_its_trailer_needs_index lists_of_other_tools_are_datasets \
+  patterns_are_datasets train_learns_from_tars_as_from_shards wids_loads_our_dataset_json dali_takes_our_index \
+  dali_takes_one_shard_and_no_spaces

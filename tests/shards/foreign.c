@@ -1,0 +1,375 @@
+/*
+ * Tars of other tools: grouping as WebDataset groups, an index kept and made anew, checksums on request, damage told with its place.
+ */
+#include "shards/foreign.h"
+
+#include "base/bytes.h"
+#include "base/crc.h"
+#include "io/whole.h"
+#include "shards/dali.h"
+#include "shards/index_cache.h"
+#include "shards/member_name.h"
+#include "shards/shard.h"
+#include "shards/tar.h"
+#include "shards/verify.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+struct fixture {
+    struct io *io;
+    char folder[TEST_PATH_BYTES_MAX];
+    char tar[TEST_PATH_BYTES_MAX];
+};
+
+static int setup(void **state)
+{
+    struct err err;
+    char cache[TEST_PATH_BYTES_MAX];
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    assert_non_null(fixture);
+    assert_ok(io_open("file:", NULL, &fixture->io, &err), &err);
+    test_make_folder(fixture->folder);
+    assert_ok(io_join_path(fixture->folder, "cache", cache, &err), &err);
+    assert_ok(io_join_path(fixture->folder, "a.tar", fixture->tar, &err), &err);
+    setenv("XDG_CACHE_HOME", cache, 1);
+    *state = fixture;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+    io_close(fixture->io);
+    test_remove_folder(fixture->folder);
+    free(fixture);
+    return 0;
+}
+
+/* A tar of members "name" or "name=size", whose bytes are those of their names again and again. */
+static void write_tar(const struct fixture *fixture, const char *const *members)
+{
+    struct str text = {0};
+    struct err err;
+    for (; *members; members++) {
+        char name[256];
+        const char *equals = strchr(*members, '=');
+        size_t bytes = equals ? strlen(*members) - strlen(equals) : strlen(*members);
+        size_t size = equals ? strtoul(equals + 1, NULL, 10) : 3;
+        snprintf(name, sizeof name, "%.*s", (int)bytes, *members);
+        assert_ok(tar_add_header(&text, name, size, &err), &err);
+        for (size_t i = 0; i < size; i++)
+            str_add(&text, &name[i % bytes], 1);
+        str_add_fill(&text, 0, bytes_round_up(size, 512) - size);
+    }
+    str_add_fill(&text, 0, 1024);
+    test_write_file(fixture->tar, text.data, text.bytes);
+    str_deinit(&text);
+}
+
+/* "key:ext,ext key:ext" of an open shard. */
+static void describe(const struct shard *shard, char *text, size_t bytes)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint64_t s = 0; s < shard->trailer.samples; s++) {
+        uint32_t key_bytes;
+        const char *key = shard_index_key(shard->index, s, &key_bytes), *comma = "";
+        used += (size_t)snprintf(text + used, bytes - used, "%s%.*s:", s ? " " : "", (int)key_bytes, key);
+        for (uint32_t f = 0; f < shard_index_fields(shard->index); f++) {
+            struct shard_field field;
+            shard_index_field(shard->index, s, f, &field);
+            if (field.present)
+                used += (size_t)snprintf(text + used, bytes - used, "%s%s", comma,
+                                         shard_index_extension(shard->index, f));
+            comma = field.present ? "," : comma;
+        }
+    }
+}
+
+static void assert_groups(const struct fixture *fixture, const char *const *members, const char *wanted)
+{
+    struct err err;
+    struct shard *shard;
+    char text[1024];
+    write_tar(fixture, members);
+    assert_ok(shard_open(fixture->io, fixture->tar, &shard, &err), &err);
+    assert_true(shard->is_foreign);
+    describe(shard, text, sizeof text);
+    shard_close(shard);
+    assert_string_equal(text, wanted);
+}
+
+static void members_group_as_the_convention_says(void **state)
+{
+    const struct fixture *fixture = *state;
+    assert_groups(fixture, (const char *[]){"a.jpg", "a.cls", "b.cls", "b.jpg", NULL}, "a:cls,jpg b:cls,jpg");
+    assert_groups(fixture, (const char *[]){"some/path/22.0/1.1.png", "some/path/22.0/1.CLS", NULL},
+                  "some/path/22.0/1:1.png,cls");
+    assert_groups(fixture, (const char *[]){"a.x", "README", ".hidden", "d/.b.x", "e.", "a.y", NULL},
+                  "a:x,y");
+    assert_groups(fixture, (const char *[]){"__meta__/a.x", "__info__", "__a.x", "d/__b__.x", NULL},
+                  "__a:x d/__b__:x");
+    assert_groups(fixture, (const char *[]){"a.x", "b.x", "a.y", NULL}, "a:x b:x a:y"); /* neighbours only */
+    assert_groups(fixture, (const char *[]){"nothing", NULL}, "");
+}
+
+/* The names one by one, against the very expression of webdataset. */
+static void names_split_as_webdataset_splits_them(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"a.jpg",    "a/b.c/d.e.F", "a.b/c",       "x",       "a/b.tar.gz",
+                                        "./a.jpg",  "/abs/a.jpg",  "__x__/a.jpg", "__x__",   "__x__.a",
+                                        "____/a.b", "___/a.b",     "a/__x__/b.c", "a b.c d", "\xc3\xa9.x",
+                                        "a..b",     "a.b."};
+    const char *python = test_need_python("webdataset");
+    struct str script = {0};
+    char theirs[4096], ours[4096] = "";
+    size_t used = 0;
+    str_add_text(&script, "import re,sys\\nfrom webdataset.tariterators import base_plus_ext\\n"
+                          "for n in sys.argv[1:]:\\n"
+                          "  k,e=(None,None) if re.match(r\"__[^/]*__($|/)\",n) else base_plus_ext(n)\\n"
+                          "  print(n, (k+\"|\"+e.lower()) if k else None)\\n");
+    struct str arguments = {0};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct member_name name;
+        struct err err;
+        bool is_field;
+        assert_ok(member_name_split(names[i], &name, &is_field, &err), &err);
+        used += (size_t)(is_field ? snprintf(ours + used, sizeof ours - used, "%s %s|%s\n", names[i],
+                                             name.key, name.extension)
+                                  : snprintf(ours + used, sizeof ours - used, "%s None\n", names[i]));
+        str_add_format(&arguments, " '%s'", names[i]);
+    }
+    assert_int_equal(test_run_output(theirs, sizeof theirs,
+                                     "PYTHONIOENCODING=utf-8 '%s' -c \"$(printf '%s')\"%s", python,
+                                     script.data, arguments.data),
+                     0);
+    assert_string_equal(ours, theirs);
+    str_deinit(&script);
+    str_deinit(&arguments);
+}
+
+static void a_bad_sample_is_refused_with_its_offset(void **state)
+{
+    const struct fixture *fixture = *state;
+    static const struct {
+        const char *members[4];
+        int64_t offset;
+    } cases[] = {
+        {{"a.jpg", "a.cls", "a.JPG", NULL}, 2048}, /* twice one extension */
+        {{"a.jpg", "b\nc.jpg", NULL}, 1024},
+        {{"a.0123456789012345678901234567890123456789012345678", NULL}, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct err err;
+        struct shard *shard;
+        write_tar(fixture, cases[i].members);
+        assert_int_equal(shard_open(fixture->io, fixture->tar, &shard, &err), -EBADMSG);
+        assert_string_equal(err.path, fixture->tar);
+        assert_int_equal(err.offset, cases[i].offset);
+    }
+}
+
+static void what_is_no_tar_is_named(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct err err;
+    struct shard *shard;
+    char bytes[2048] = "\x1f\x8b";
+    test_write_file(fixture->tar, bytes, sizeof bytes);
+    assert_int_equal(shard_open(fixture->io, fixture->tar, &shard, &err), -EBADMSG);
+    assert_int_equal(err.offset, 0);
+    assert_non_null(strstr(err.found, "gzip"));
+}
+
+static bool entry_is_there(const struct fixture *fixture, struct foreign_index *ret_index)
+{
+    return index_cache_load(fixture->io, fixture->tar, ret_index) == 0;
+}
+
+/* The tar's time is moved, so that a second of the clock is not waited for. */
+static void touch(const struct fixture *fixture, time_t when)
+{
+    struct timespec times[2] = {{.tv_sec = when}, {.tv_sec = when}};
+    assert_int_equal(utimensat(AT_FDCWD, fixture->tar, times, 0), 0);
+}
+
+static void the_index_is_kept_until_size_or_time_change(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct foreign_index found = {0};
+    assert_groups(fixture, (const char *[]){"a.x", NULL}, "a:x");
+    touch(fixture, 1000);
+    assert_false(entry_is_there(fixture, &found));
+    struct err err;
+    struct shard *shard;
+    assert_ok(shard_open(fixture->io, fixture->tar, &shard, &err), &err);
+    shard_close(shard);
+    assert_true(entry_is_there(fixture, &found));
+    assert_int_equal(found.trailer.samples, 1);
+    assert_int_equal(found.trailer.flags, SHARD_FLAG_NO_CRCS);
+    foreign_index_deinit(&found);
+    assert_groups(fixture, (const char *[]){"a.x", "b.x", NULL}, "a:x b:x");
+    touch(fixture, 1000); /* the same time, another size */
+    assert_false(entry_is_there(fixture, &found));
+}
+
+static void a_damaged_or_foreign_entry_is_as_good_as_absent(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct foreign_index found = {0};
+    struct err err;
+    char path[IO_PATH_BYTES_MAX];
+    size_t bytes;
+    assert_groups(fixture, (const char *[]){"a.x", "b.yy", NULL}, "a:x b:yy");
+    assert_ok(index_cache_path(fixture->io, fixture->tar, path, &err), &err);
+    uint8_t *entry = test_read_file(path, &bytes);
+    for (size_t at = 0; at < bytes; at++) {
+        entry[at] ^= (uint8_t)(1u << at % 8);
+        test_write_file(path, entry, bytes);
+        if (entry_is_there(fixture, &found)) {
+            assert_true(at >= 128 && bytes > 128); /* zeros behind the path: nobody's */
+            foreign_index_deinit(&found);
+        }
+        entry[at] ^= (uint8_t)(1u << at % 8);
+    }
+    for (size_t kept = 0; kept < bytes; kept++) {
+        test_write_file(path, entry, kept);
+        assert_false(entry_is_there(fixture, &found));
+    }
+    free(entry);
+    struct shard *shard;
+    assert_ok(shard_open(fixture->io, fixture->tar, &shard, &err), &err); /* made anew */
+    assert_int_equal(shard->trailer.samples, 2);
+    shard_close(shard);
+    assert_true(entry_is_there(fixture, &found));
+    foreign_index_deinit(&found);
+}
+
+static void a_cache_that_can_not_be_written_is_no_error(void **state)
+{
+    const struct fixture *fixture = *state;
+    setenv("XDG_CACHE_HOME", "/dev/null", 1);
+    assert_groups(fixture, (const char *[]){"a.x", NULL}, "a:x");
+    struct err err;
+    static const struct foreign_options options = {0};
+    assert_true(shard_reindex(fixture->io, fixture->tar, &options, &err) < 0);
+}
+
+static void checksums_come_on_request_and_do_not_change_the_identity(void **state)
+{
+    const struct fixture *fixture = *state;
+    static const struct foreign_options options = {.crcs = true};
+    struct err err;
+    struct shard *shard;
+    struct shard_field field;
+    size_t bytes;
+    write_tar(fixture, (const char *[]){"a.x=5", "b.x=200000", "b.y=65536", "c.y=0", NULL});
+    assert_ok(shard_open(fixture->io, fixture->tar, &shard, &err), &err);
+    uint32_t identity = shard->identity_crc32c;
+    shard_index_field(shard->index, 0, 0, &field);
+    assert_true(field.present && !field.has_crc && !field.block_crc32c);
+    shard_close(shard);
+    assert_ok(shard_reindex(fixture->io, fixture->tar, &options, &err), &err);
+    assert_ok(shard_open(fixture->io, fixture->tar, &shard, &err), &err);
+    assert_int_equal(shard->identity_crc32c, identity);
+    uint8_t *data = test_read_file(fixture->tar, &bytes);
+    for (uint64_t s = 0; s < 3; s++) {
+        for (uint32_t f = 0; f < 2; f++) {
+            shard_index_field(shard->index, s, f, &field);
+            if (!field.present)
+                continue;
+            assert_true(field.has_crc);
+            assert_int_equal(field.crc32c, crc32c(0, data + field.data_offset, field.size_bytes));
+            assert_int_equal(field.block_crc32c != NULL, field.size_bytes > SHARD_BLOCK_BYTES);
+            for (uint64_t at = 0; field.block_crc32c && at < field.size_bytes; at += SHARD_BLOCK_BYTES)
+                assert_int_equal(bytes_get_u32(field.block_crc32c + at / SHARD_BLOCK_BYTES * 4),
+                                 crc32c(0, data + field.data_offset + at,
+                                        bytes_min(SHARD_BLOCK_BYTES, field.size_bytes - at)));
+        }
+    }
+    shard_close(shard);
+    free(data);
+}
+
+static uint64_t count_problems(const struct fixture *fixture)
+{
+    struct err err;
+    struct verify_options options = {0};
+    struct verify_result result = {0};
+    assert_ok(verify_shard(fixture->io, fixture->tar, NULL, &options, &result, &err), &err);
+    return result.problems_count;
+}
+
+static void verify_holds_data_against_checksums_that_were_asked_for(void **state)
+{
+    const struct fixture *fixture = *state;
+    static const struct foreign_options options = {.crcs = true};
+    struct err err;
+    size_t bytes;
+    write_tar(fixture, (const char *[]){"b.y", "b.x=100000", "a.x", "c.y=9", NULL});
+    assert_int_equal(count_problems(fixture), 0);
+    assert_ok(shard_reindex(fixture->io, fixture->tar, &options, &err), &err);
+    assert_int_equal(count_problems(fixture), 0);
+    struct stat info;
+    assert_int_equal(stat(fixture->tar, &info), 0);
+    uint8_t *data = test_read_file(fixture->tar, &bytes);
+    data[2 * 512 + 512 + 70000] ^= 1; /* within b.x; size and time stay */
+    test_write_file(fixture->tar, data, bytes);
+    free(data);
+    struct timespec times[2] = {info.st_atim, info.st_mtim};
+    assert_int_equal(utimensat(AT_FDCWD, fixture->tar, times, 0), 0);
+    assert_int_equal(count_problems(fixture), 2); /* a block's, and the member's */
+}
+
+static void a_key_that_comes_again_later_is_a_problem(void **state)
+{
+    const struct fixture *fixture = *state;
+    write_tar(fixture, (const char *[]){"a.x", "b.x", "a.y", NULL});
+    assert_int_equal(count_problems(fixture), 1);
+}
+
+static void dali_takes_no_names_with_spaces(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct err err;
+    struct shard *shard;
+    struct str text = {0};
+    write_tar(fixture, (const char *[]){"d/a.jpg=700", "d/a.cls=1", "b.cls=2", NULL});
+    assert_ok(shard_open(fixture->io, fixture->tar, &shard, &err), &err);
+    assert_ok(dali_index_encode(shard, &text, &err), &err);
+    assert_string_equal(text.data, "v1.2 2\ncls 2048 1 d/a.cls jpg 512 700 d/a.jpg\ncls 3072 2 b.cls\n");
+    shard_close(shard);
+    write_tar(fixture, (const char *[]){"a b.jpg", NULL});
+    assert_ok(shard_open(fixture->io, fixture->tar, &shard, &err), &err);
+    assert_int_equal(dali_index_encode(shard, &text, &err), -EINVAL);
+    assert_non_null(strstr(err.found, "a b.jpg"));
+    shard_close(shard);
+    str_deinit(&text);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(members_group_as_the_convention_says),
+        CASE(names_split_as_webdataset_splits_them),
+        CASE(a_bad_sample_is_refused_with_its_offset),
+        CASE(what_is_no_tar_is_named),
+        CASE(the_index_is_kept_until_size_or_time_change),
+        CASE(a_damaged_or_foreign_entry_is_as_good_as_absent),
+        CASE(a_cache_that_can_not_be_written_is_no_error),
+        CASE(checksums_come_on_request_and_do_not_change_the_identity),
+        CASE(verify_holds_data_against_checksums_that_were_asked_for),
+        CASE(a_key_that_comes_again_later_is_a_problem),
+        CASE(dali_takes_no_names_with_spaces),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
