@@ -21,7 +21,7 @@
  * all, and leaves the checkpoints before it as they are.
  *
  * Loading:
- *     ckpt_find(io, "runs/a/ckpt", path, &step, err);             // the newest whole one
+ *     ckpt_find(io, "runs/a/ckpt", path, &step, log, err);        // the newest whole one
  *     ckpt_reader_open(io, path, &reader, err);                   // reads the manifest
  *     ckpt_reader_load(reader, tensors, tensors_count, err);      // any boxes; only the bytes needed, verified
  *     ckpt_reader_close(reader);
@@ -126,9 +126,12 @@ struct ckpt_entry {
  * callback's first non-zero result ends the walk. -ENOENT where the folder is absent. */
 int ckpt_list(struct io *io, const char *folder, int (*entry)(void *context, const struct ckpt_entry *entry),
               void *context, const struct log *log, struct err *err);
-/* path_or_folder: a step folder, or a folder of steps, whose newest whole one is meant. Path of IO_PATH_BYTES_MAX. -ENOENT where
- * there is none. */
-int ckpt_find(struct io *io, const char *path_or_folder, char *path, uint64_t *ret_step, struct err *err);
+/* path_or_folder: a step folder, or a folder of steps, whose newest whole one is meant. Path of IO_PATH_BYTES_MAX. A damaged step
+ * (manifest or files missing, cut or unreadable as such) is passed over for an older one, and named through log (LOG_WARN; NULL:
+ * silently). -ENOENT only where there is no step at all: where all are damaged it is -EBADMSG with the newest one's detail, and an
+ * I/O error on the way (-EIO, -EACCES, ...) is that error, since an older step would be a guess. */
+int ckpt_find(struct io *io, const char *path_or_folder, char *path, uint64_t *ret_step,
+              const struct log *log, struct err *err);
 
 struct ckpt_reader;
 int ckpt_reader_open(struct io *io, const char *step_path, struct ckpt_reader **ret_reader, struct err *err);
@@ -148,14 +151,15 @@ int ckpt_reader_load(struct ckpt_reader *reader, const struct ckpt_tensor *wante
  * u64, bytes. loader: over the entries of state.loader sorted by key: key length u32, key, compact JSON (keys sorted at every
  * depth) length u32, JSON. A section without tensors is absent. Nothing of
  * step, time, path, files, ranks or layout. path: a step, a folder of steps, or a safetensors file (then only the sections that
- * it has). */
+ * it has). log: as ckpt_find's. */
 enum ckpt_section { CKPT_MODEL, CKPT_OPTIMIZER, CKPT_LOADER, CKPT_SECTION_COUNT };
 const char *ckpt_section_name(enum ckpt_section section);
 struct ckpt_hashes {
     bool present[CKPT_SECTION_COUNT];
     struct hash128 hash[CKPT_SECTION_COUNT];
 };
-int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes, struct err *err);
+int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes, const struct log *log,
+              struct err *err);
 
 /* Every block of every file of a checkpoint against the manifest, headers against the chunks. bad is called with what differs (tensor,
  * offset); returns how many, or -errno where it could not be read at all. */

@@ -217,45 +217,74 @@ static bool has_manifest(struct io *io, const char *path)
     return io_join_path(path, MANIFEST_NAME, name, NULL) == 0 && io->ops->stat(io, name, &info, NULL) == 0;
 }
 
-static int find_newest(struct io *io, const char *folder, char *path, uint64_t *ret_step, struct err *err)
+/* Whether the step is at fault, not the way to it: then an older one may serve. */
+static bool is_damage(int status)
 {
-    uint64_t *steps;
-    size_t count;
-    char candidate[IO_PATH_BYTES_MAX];
-    struct manifest manifest;
-    struct err detail = {0};
-    int status = folder_steps(io, folder, &steps, &count, err);
-    if (status)
-        return status;
-    bool found = false;
-    for (size_t i = count; i-- > 0 && !found;) {
-        found = folder_step_path(folder, steps[i], candidate, &detail) == 0 &&
-                folder_read_step(io, candidate, &manifest, NULL, &detail) == 0;
-        if (found && ret_step)
-            *ret_step = steps[i];
-    }
-    free(steps);
-    if (found) {
-        manifest_deinit(&manifest);
-        strcpy(path, candidate);
-        return 0;
-    }
-    if (count > 0 && err) {
-        *err = detail; /* why the oldest of them isn't; the others are as bad */
-        err->code = -ENOENT;
-        return -ENOENT;
-    }
+    return status == -EBADMSG || status == -ENOENT || status == -ENODATA || status == -EFBIG;
+}
+
+static int none_at_all(const char *folder, struct err *err)
+{
     err_set(err, -ENOENT, "no whole checkpoint");
     err_at(err, folder, ERR_NO_OFFSET);
     err_expected(err, "a folder step-00000000 with " MANIFEST_NAME);
     return -ENOENT;
 }
 
-int ckpt_find(struct io *io, const char *path_or_folder, char *path, uint64_t *ret_step, struct err *err)
+/* There are steps, and all are damaged: that is no -ENOENT, which means that there is nothing yet. */
+static int all_damaged(const struct err *newest, struct err *err)
+{
+    if (err) {
+        *err = *newest;
+        err->code = -EBADMSG;
+        err_advise(err, "no checkpoint here is whole: restore one from a copy, or move the folder away");
+    }
+    return -EBADMSG;
+}
+
+static int find_newest(struct io *io, const char *folder, char *path, uint64_t *ret_step,
+                       const struct log *log, struct err *err)
+{
+    uint64_t *steps;
+    size_t count, i;
+    char candidate[IO_PATH_BYTES_MAX];
+    struct manifest manifest;
+    struct err newest = {0};
+    int status = folder_steps(io, folder, &steps, &count, err);
+    if (status)
+        return status;
+    status = -ENOENT;
+    for (i = count; i > 0 && is_damage(status); i--) {
+        struct err detail = {0};
+        status = folder_step_path(folder, steps[i - 1], candidate, &detail);
+        if (!status)
+            status = folder_read_step(io, candidate, &manifest, NULL, &detail);
+        if (is_damage(status))
+            name_broken(log, LOG_WARN, "a damaged checkpoint is passed over", &detail);
+        else if (status && err)
+            *err = detail;
+        if (i == count)
+            newest = detail;
+    }
+    uint64_t step = status ? 0 : steps[i];
+    free(steps);
+    if (is_damage(status))
+        return count > 0 ? all_damaged(&newest, err) : none_at_all(folder, err);
+    if (status)
+        return status;
+    manifest_deinit(&manifest);
+    strcpy(path, candidate);
+    if (ret_step)
+        *ret_step = step;
+    return 0;
+}
+
+int ckpt_find(struct io *io, const char *path_or_folder, char *path, uint64_t *ret_step,
+              const struct log *log, struct err *err)
 {
     struct manifest manifest;
     if (!has_manifest(io, path_or_folder))
-        return find_newest(io, path_or_folder, path, ret_step, err);
+        return find_newest(io, path_or_folder, path, ret_step, log, err);
     int status = folder_read_step(io, path_or_folder, &manifest, NULL, err);
     if (status)
         return status;

@@ -133,11 +133,12 @@ static int hash_loader(struct json_t *loader, struct hash128 *ret_hash, struct e
     return status;
 }
 
-int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes, struct err *err)
+int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes, const struct log *log,
+              struct err *err)
 {
     struct ckpt_reader *reader;
     struct ckpt_hashes hashes = {0};
-    int status = reader_open_any(io, path, &reader, err);
+    int status = reader_open_any(io, path, &reader, log, err);
     if (status)
         return status;
     for (enum ckpt_section section = CKPT_MODEL; section <= CKPT_OPTIMIZER && !status; section++) {

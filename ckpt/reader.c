@@ -104,7 +104,8 @@ static int open_file(struct io *io, const char *path, struct ckpt_reader **ret_r
     return status ? status : open_with(io, path, true, &manifest, ret_reader, err);
 }
 
-int reader_open_any(struct io *io, const char *path, struct ckpt_reader **ret_reader, struct err *err)
+int reader_open_any(struct io *io, const char *path, struct ckpt_reader **ret_reader, const struct log *log,
+                    struct err *err)
 {
     struct io_stat info;
     char step[IO_PATH_BYTES_MAX];
@@ -113,7 +114,7 @@ int reader_open_any(struct io *io, const char *path, struct ckpt_reader **ret_re
         return status;
     if (info.kind == IO_ENTRY_FILE)
         return open_file(io, path, ret_reader, err);
-    status = ckpt_find(io, path, step, NULL, err);
+    status = ckpt_find(io, path, step, NULL, log, err);
     return status ? status : ckpt_reader_open(io, step, ret_reader, err);
 }
 

@@ -16,7 +16,8 @@ struct ckpt_reader {
 };
 
 /* A step, or a folder of steps, or one safetensors file: then nothing can be verified but its header, step is 0 and the state
- * empty. */
-int reader_open_any(struct io *io, const char *path, struct ckpt_reader **ret_reader, struct err *err);
+ * empty. log: as ckpt_find's. */
+int reader_open_any(struct io *io, const char *path, struct ckpt_reader **ret_reader, const struct log *log,
+                    struct err *err);
 
 #endif

@@ -112,7 +112,7 @@ static int run_hash(const struct invocation *invocation, struct err *err)
     struct io *io = NULL;
     int status = io_open(path, NULL, &io, err);
     if (!status)
-        status = ckpt_hash(io, path, &hashes, err);
+        status = ckpt_hash(io, path, &hashes, invocation->log, err);
     if (!status)
         status = print_hashes(&hashes, invocation->common->json, err);
     io_close(io);

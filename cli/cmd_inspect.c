@@ -381,8 +381,10 @@ static int run(const struct invocation *invocation, struct err *err)
     char path[IO_PATH_BYTES_MAX];
     enum path_kind kind;
     struct output output;
-    struct inspection in = {
-        .json = &output.json, .lists_shards = common->json || common->verbose, .err = err};
+    struct inspection in = {.json = &output.json,
+                            .lists_shards = common->json || common->verbose,
+                            .log = invocation->log,
+                            .err = err};
     int status = io_open(invocation->positional[0], NULL, &in.io, err);
     if (!status)
         status = path_kind_of(in.io, invocation->positional[0], &kind, path, err);

@@ -194,7 +194,7 @@ static int compare(struct job *job, struct err *err)
     struct hash128 expected, found;
     uint64_t expected_count = 0, found_count = 0;
     char text[HASH128_HEX_BYTES];
-    int status = reader_open_any(job->io, job->options->target, &target, err);
+    int status = reader_open_any(job->io, job->options->target, &target, job->options->log, err);
     if (status)
         return status;
     status = hash_tensors(job->reader, is_selected, job->options->only, &expected_count, &expected, err);
@@ -230,7 +230,7 @@ int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_optio
 {
     uint64_t begun_ns = clock_now_ns();
     struct job job = {.io = io, .options = options};
-    int status = reader_open_any(io, options->source, &job.reader, err);
+    int status = reader_open_any(io, options->source, &job.reader, options->log, err);
     if (!status)
         status = plan(&job, err);
     if (!status)

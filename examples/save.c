@@ -71,7 +71,7 @@ static int load(struct io *io, const char *folder, uint64_t parts, float plate[R
 {
     char path[IO_PATH_BYTES_MAX];
     struct ckpt_reader *reader;
-    int status = ckpt_find(io, folder, path, ret_step, err);
+    int status = ckpt_find(io, folder, path, ret_step, NULL, err);
     for (uint64_t part = 0; !status && part < parts; part++) {
         uint64_t first = part * ROWS / parts, end = (part + 1) * ROWS / parts;
         struct ckpt_tensor wanted = band(plate[first], first, end - first);

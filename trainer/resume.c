@@ -40,7 +40,7 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
 {
     uint64_t step;
     const char *where = run->options->resume == CONFIG_RESUME_PATH ? run->options->resume_path : run->folder;
-    int status = ckpt_find(run->io, where, path, &step, err);
+    int status = ckpt_find(run->io, where, path, &step, run->options->log, err);
     if (status == -ENOENT && run->options->resume != CONFIG_RESUME_PATH) {
         err_clear(err); /* nothing to go on from: the run begins */
         return 0;
@@ -69,7 +69,7 @@ int resume_check_newest(const struct run *run, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
     uint64_t newest = 0;
-    int status = ckpt_find(run->io, run->folder, path, &newest, err);
+    int status = ckpt_find(run->io, run->folder, path, &newest, NULL, err);
     if (status == -ENOENT)
         err_clear(err);
     else if (status)

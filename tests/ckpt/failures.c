@@ -173,7 +173,7 @@ static void check_after_death(void)
     char path[FIXTURE_PATH_BYTES];
     struct err err = {0};
     check_listed(1);
-    assert_ok(ckpt_find(io, folder, path, &step, &err), &err);
+    assert_ok(ckpt_find(io, folder, path, &step, NULL, &err), &err);
     assert_true(step == 1 || step == 2);
     arrays_fill(&arrays, step);
     assert_true(fixture_step_equals(io, path, &arrays));
@@ -411,7 +411,7 @@ static void damage_is_named_and_others_still_load(void **state)
     assert_int_equal(ckpt_verify(io, step, take_bad, &named, &err), 1);
     assert_non_null(strstr(named.what, "\"b.weight\""));
     assert_int_equal(named.offset, 3 << 20);
-    assert_int_equal(ckpt_hash(io, step, &(struct ckpt_hashes){0}, &err), -EBADMSG);
+    assert_int_equal(ckpt_hash(io, step, &(struct ckpt_hashes){0}, NULL, &err), -EBADMSG);
 }
 
 static void missing_and_cut_files_are_not_listed(void **state)
@@ -433,7 +433,70 @@ static void missing_and_cut_files_are_not_listed(void **state)
     assert_int_equal(ckpt_reader_open(io, step, &reader, &err), -ENOENT);
     assert_int_equal(test_run("rm '%s'/../step-00000001/manifest.json", step), 0);
     assert_int_equal(fixture_list(io, folder, NULL), 0);
-    assert_int_equal(ckpt_find(io, folder, step, NULL, &err), -ENOENT);
+}
+
+struct warnings {
+    int count;
+    char last[LOG_LINE_BYTES_MAX];
+};
+
+static void take_warning(void *context, enum log_level level, const char *line)
+{
+    struct warnings *warnings = context;
+    assert_int_equal(level, LOG_WARN);
+    warnings->count++;
+    snprintf(warnings->last, sizeof warnings->last, "%s", line);
+}
+
+static void a_damaged_newest_step_is_passed_over_aloud(void **state)
+{
+    (void)state;
+    char step[FIXTURE_PATH_BYTES], found[FIXTURE_PATH_BYTES];
+    struct warnings warnings = {0};
+    struct log log = {.write = take_warning, .context = &warnings};
+    struct err err = {0};
+    uint64_t number = 0;
+    arrays_fill(&arrays, 1);
+    for (uint64_t i = 1; i <= 3; i++)
+        fixture_save_step(io, folder, &arrays, i, step);
+    assert_ok(ckpt_find(io, folder, found, &number, &log, &err), &err);
+    assert_int_equal(number, 3);
+    assert_int_equal(warnings.count, 0);
+    assert_int_equal(test_run("echo x >>'%s'/manifest.json", step), 0);
+    assert_int_equal(test_run("truncate -s -1 '%s'/../step-00000002/rank-00000.safetensors", step), 0);
+    assert_ok(ckpt_find(io, folder, found, &number, &log, &err), &err);
+    assert_int_equal(number, 1);
+    assert_int_equal(warnings.count, 2);
+    assert_non_null(strstr(warnings.last, "step-00000002"));
+}
+
+static void damaged_steps_alone_are_an_error_and_not_nothing(void **state)
+{
+    (void)state;
+    char step[FIXTURE_PATH_BYTES], found[FIXTURE_PATH_BYTES];
+    struct err err = {0};
+    arrays_fill(&arrays, 1);
+    fixture_save_step(io, folder, &arrays, 1, step);
+    fixture_save_step(io, folder, &arrays, 2, step);
+    assert_int_equal(test_run("rm '%s'/../step-00000001/manifest.json", step), 0);
+    assert_int_equal(test_run("rm '%s'/rank-00000.safetensors", step), 0);
+    assert_int_equal(ckpt_find(io, folder, found, NULL, NULL, &err), -EBADMSG);
+    assert_int_equal(err.code, -EBADMSG);
+    assert_non_null(strstr(err.path, "step-00000002")); /* the newest is named */
+    assert_true(err.advice[0]);
+}
+
+static void a_step_that_can_not_be_read_is_never_passed_over(void **state)
+{
+    (void)state;
+    char step[FIXTURE_PATH_BYTES], found[FIXTURE_PATH_BYTES];
+    struct err err = {0};
+    arrays_fill(&arrays, 1);
+    fixture_save_step(io, folder, &arrays, 1, step);
+    fixture_save_step(io, folder, &arrays, 2, step);
+    assert_int_equal(test_run("cd '%s' && rm manifest.json && ln -s manifest.json manifest.json", step), 0);
+    assert_int_equal(ckpt_find(io, folder, found, NULL, NULL, &err), -ELOOP);
+    assert_non_null(strstr(err.path, "step-00000002"));
 }
 
 int main(void)
@@ -453,6 +516,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_flipped_bit_anywhere_is_detected_and_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(damage_is_named_and_others_still_load, set_up, tear_down),
         cmocka_unit_test_setup_teardown(missing_and_cut_files_are_not_listed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_damaged_newest_step_is_passed_over_aloud, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(damaged_steps_alone_are_an_error_and_not_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_step_that_can_not_be_read_is_never_passed_over, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

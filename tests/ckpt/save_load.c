@@ -189,15 +189,15 @@ static void hash_is_of_names_shapes_and_bytes_only(void **state)
         arrays.tensors[arrays.count - 1 - i] = t;
     }
     fixture_save_step(io, folder, &arrays, 2, b);
-    assert_ok(ckpt_hash(io, a, &x, &err), &err);
-    assert_ok(ckpt_hash(io, b, &y, &err), &err);
+    assert_ok(ckpt_hash(io, a, &x, NULL, &err), &err);
+    assert_ok(ckpt_hash(io, b, &y, NULL, &err), &err);
     assert_true(x.present[CKPT_MODEL] && x.present[CKPT_OPTIMIZER] && x.present[CKPT_LOADER]);
     assert_memory_equal(x.hash, y.hash, sizeof x.hash);
     for (uint64_t i = 0; i < arrays.count; i++)
         if (strcmp(arrays.tensors[i].name, "optimizer.step") == 0)
             ((char *)arrays.tensors[i].data)[0] ^= 1;
     fixture_save_step(io, folder, &arrays, 3, b);
-    assert_ok(ckpt_hash(io, folder, &y, &err), &err); /* the newest in the folder */
+    assert_ok(ckpt_hash(io, folder, &y, NULL, &err), &err); /* the newest in the folder */
     assert_memory_equal(&x.hash[CKPT_MODEL], &y.hash[CKPT_MODEL], sizeof x.hash[0]);
     assert_memory_not_equal(&x.hash[CKPT_OPTIMIZER], &y.hash[CKPT_OPTIMIZER], sizeof x.hash[0]);
     arrays_free(&arrays);
@@ -213,8 +213,8 @@ static void hash_of_the_rank_file_equals_the_steps(void **state)
     arrays_fill(&arrays, 9);
     fixture_save_step(io, folder, &arrays, 1, path);
     snprintf(file, sizeof file, "%s/rank-00000.safetensors", path);
-    assert_ok(ckpt_hash(io, path, &x, &err), &err);
-    assert_ok(ckpt_hash(io, file, &y, &err), &err);
+    assert_ok(ckpt_hash(io, path, &x, NULL, &err), &err);
+    assert_ok(ckpt_hash(io, file, &y, NULL, &err), &err);
     assert_false(y.present[CKPT_LOADER]);
     assert_memory_equal(&x.hash[CKPT_MODEL], &y.hash[CKPT_MODEL], 2 * sizeof x.hash[0]);
     arrays_free(&arrays);
@@ -230,7 +230,7 @@ static void hash_is_what_the_documents_say(void **state)
     struct err err = {0};
     arrays_fill(&arrays, 11);
     fixture_save_step(io, folder, &arrays, 1, path);
-    assert_ok(ckpt_hash(io, path, &hashes, &err), &err);
+    assert_ok(ckpt_hash(io, path, &hashes, NULL, &err), &err);
     assert_int_equal(test_run_output(text, sizeof text, "'%s' %s/tests/ckpt/hash_step.py '%s'", python,
                                      TEST_SOURCE_DIR, path),
                      0);
@@ -324,7 +324,7 @@ static void steps_beyond_eight_digits_are_listed_in_order(void **state)
     ckpt_saver_close(saver);
     assert_int_equal(fixture_list(io, folder, &newest), 2);
     assert_int_equal(newest, 100000000);
-    assert_ok(ckpt_find(io, folder, path, &step, &err), &err);
+    assert_ok(ckpt_find(io, folder, path, &step, NULL, &err), &err);
     assert_int_equal(step, 100000000);
     arrays_free(&arrays);
 }
@@ -347,9 +347,9 @@ static void nothing_to_find_is_said(void **state)
     (void)state;
     char path[FIXTURE_PATH_BYTES];
     struct err err = {0};
-    assert_int_equal(ckpt_find(io, folder, path, NULL, &err), -ENOENT);
+    assert_int_equal(ckpt_find(io, folder, path, NULL, NULL, &err), -ENOENT);
     snprintf(path, sizeof path, "%s/absent", folder);
-    assert_int_equal(ckpt_find(io, path, path, NULL, &err), -ENOENT);
+    assert_int_equal(ckpt_find(io, path, path, NULL, NULL, &err), -ENOENT);
 }
 
 int main(void)
