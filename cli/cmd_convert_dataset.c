@@ -52,7 +52,8 @@ static const struct option rows[] = {
     {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL, "threads; 0: one a CPU", .most = 256},
     {"resume", 0, OPTION_FLAG, AT(resume),
      .help = "go on from the whole shards that an interrupted conversion left"},
-    {"force", 0, OPTION_FLAG, AT(force), .help = "an existing DST gives way"},
+    {"force", 0, OPTION_FLAG, AT(force),
+     .help = "a dataset in DST gives way, when the new one is whole; not with --resume"},
 };
 
 static int bad_split(const char *item, const char *found, struct err *err)
@@ -180,6 +181,11 @@ static int run(const struct invocation *invocation, struct err *err)
         status = check_tokenizer(args, err);
     if (!status)
         status = parse_max_errors(args->max_errors, &options, err);
+    if (!status && args->resume && args->force) {
+        err_set(err, -EINVAL, "--resume and --force exclude each other");
+        err_advise(err, "go on with --resume, or begin anew with --force");
+        status = EXIT_USAGE;
+    }
     if (!status && args->max_errors && !options.skip_errors) {
         err_set(err, -EINVAL, "--max-errors counts what is skipped");
         err_advise(err, "add --on-error skip");

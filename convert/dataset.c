@@ -4,6 +4,9 @@
  *     source ──> pipeline (workers) ──> outputs, one a split ──> shards, each published whole
  *                                                            └─> journal after each shard
  *     all shards whole ──> dataset.json of each split ──> journal removed
+ *
+ * Where a whole dataset is to be replaced, the new one is made in a temporary folder beside it, without a journal, and takes its name when
+ * it is whole.
  */
 #include "convert/dataset.h"
 
@@ -20,6 +23,15 @@
 
 enum { PROGRESS_INTERVAL_MS = 100 };
 
+/* What there is to do with the target. */
+enum way {
+    WAY_FRESH,   /* begin */
+    WAY_ANEW,    /* remove what an interrupted conversion left, then begin */
+    WAY_GO_ON,   /* from its journal */
+    WAY_WHOLE,   /* nothing, if the dataset there is the one asked for */
+    WAY_REPLACE, /* the dataset there, when the new one is whole */
+};
+
 struct conversion {
     struct io *io;
     const struct convert_options *options;
@@ -27,6 +39,7 @@ struct conversion {
     struct output *outputs;
     uint32_t outputs_count;
     uint64_t identity;
+    bool replaces; /* a whole dataset, which stays until the new one is whole */
     uint64_t next_progress_ns;
     uint64_t bytes_done;
 };
@@ -95,7 +108,7 @@ static int end_shard(struct conversion *conversion, struct output *output, uint6
 {
     bool ended;
     int status = output_end_shard(output, next_item, &ended, err);
-    if (!status && ended)
+    if (!status && ended && !conversion->replaces)
         status = journal_write(conversion->io, conversion->options->target, conversion->identity,
                                conversion->outputs, conversion->outputs_count, err);
     return status;
@@ -151,17 +164,32 @@ static int run(struct conversion *conversion, struct err *err)
     return status;
 }
 
+static int remove_journal(const struct conversion *conversion, struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX];
+    int status = io_join_path(conversion->options->target, JOURNAL_FILE_NAME, path, err);
+    return status ? status : conversion->io->ops->remove(conversion->io, path, err);
+}
+
+/* The new folders take the old ones' names. Split now, a dataset at the target itself has been replaced too. */
+static int publish(struct conversion *conversion, struct err *err)
+{
+    int status = 0;
+    for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
+        status = output_publish(&conversion->outputs[i], err);
+    if (!status && conversion->options->splits_count)
+        status = target_clear_itself(conversion->io, conversion->options->target, err);
+    return status;
+}
+
 /* dataset.json of every split is the commit; then the journal has served. */
 static int commit(struct conversion *conversion, struct err *err)
 {
-    char path[IO_PATH_BYTES_MAX];
     int status = 0;
     for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
         status = output_commit(&conversion->outputs[i], err);
     if (!status)
-        status = io_join_path(conversion->options->target, JOURNAL_FILE_NAME, path, err);
-    if (!status)
-        status = conversion->io->ops->remove(conversion->io, path, err);
+        status = conversion->replaces ? publish(conversion, err) : remove_journal(conversion, err);
     if (!status)
         report_progress(conversion, conversion->source->items, true);
     return status;
@@ -194,8 +222,11 @@ static int make_folder(struct io *io, const char *path, struct err *err)
 static int make_folders(struct conversion *conversion, struct err *err)
 {
     int status = make_folder(conversion->io, conversion->options->target, err);
+    if (!status && conversion->replaces && !conversion->options->splits_count)
+        status = target_sweep_beside(conversion->io, conversion->options->target, err);
     for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
-        status = make_folder(conversion->io, conversion->outputs[i].folder, err);
+        status = conversion->replaces ? output_begin_replacement(&conversion->outputs[i], err)
+                                      : make_folder(conversion->io, conversion->outputs[i].folder, err);
     return status;
 }
 
@@ -219,36 +250,66 @@ static int find_whole(struct conversion *conversion, bool *ret_whole, struct err
     return 0;
 }
 
-/* Makes the target ready: fresh with an empty journal, or as the journal left it. *ret_whole: nothing is left to do. */
-static int prepare_target(struct conversion *conversion, bool *ret_whole, struct err *err)
+/* What the target's state and the options ask for; -EEXIST where they do not go together. */
+static int choose_way(const struct conversion *conversion, enum way *ret_way, struct err *err)
 {
     const struct convert_options *options = conversion->options;
-    struct io *io = conversion->io;
     enum target_state state;
-    int status = target_examine(io, options->target, &state, err);
+    bool complete = false;
+    int status = target_examine(conversion->io, options, &state, err);
+    if (!status &&
+        state == TARGET_BEGUN) /* killed between dataset.json and the journal's end: as good as whole */
+        status = target_is_complete(conversion->io, options, &complete, err);
     if (status)
         return status;
-    if (options->resume && !options->force && state == TARGET_WHOLE)
+    if (state == TARGET_FREE)
+        *ret_way = WAY_FRESH;
+    else if (state == TARGET_BEGUN && options->resume)
+        *ret_way = WAY_GO_ON;
+    else if (state == TARGET_BEGUN && options->force && !complete)
+        *ret_way = WAY_ANEW;
+    else if (state == TARGET_WHOLE && options->resume)
+        *ret_way = WAY_WHOLE;
+    else if (state != TARGET_FOREIGN && options->force) {
+        *ret_way = WAY_REPLACE;
+        return target_check_replaceable(conversion->io, options, err);
+    } else
+        return refuse_target(options->target, state, err);
+    return 0;
+}
+
+/* Makes the target ready: fresh with an empty journal, as the journal left it, or with a place beside what is to be replaced. *ret_whole:
+ * nothing is left to do. */
+static int prepare_target(struct conversion *conversion, bool *ret_whole, struct err *err)
+{
+    const char *target = conversion->options->target;
+    struct io *io = conversion->io;
+    enum way way;
+    int status = choose_way(conversion, &way, err);
+    if (!status && way == WAY_WHOLE)
         status = find_whole(conversion, ret_whole, err);
+    if (!status && way == WAY_WHOLE && !*ret_whole)
+        status = refuse_target(target, TARGET_WHOLE, err);
     if (status || *ret_whole)
         return status;
-    bool goes_on = options->resume && !options->force && state == TARGET_BEGUN;
-    if (state != TARGET_FREE && !goes_on && !options->force)
-        return refuse_target(options->target, state, err);
-    if (options->force)
-        status = target_clear(io, options->target, err);
-    if (!status && goes_on)
-        status = journal_load(io, options->target, conversion->identity, conversion->outputs,
+    if (way == WAY_ANEW) { /* what is there then is not of the interrupted conversion */
+        status = target_clear(io, target, err);
+        if (!status)
+            status = choose_way(conversion, &way, err);
+    }
+    if (!status && way == WAY_GO_ON)
+        status = journal_load(io, target, conversion->identity, conversion->outputs,
                               conversion->outputs_count, err);
+    conversion->replaces = way == WAY_REPLACE;
     if (!status)
         status = make_folders(conversion, err);
-    if (!status && !goes_on)
-        status = journal_write(io, options->target, conversion->identity, conversion->outputs,
+    if (!status && way == WAY_FRESH)
+        status = journal_write(io, target, conversion->identity, conversion->outputs,
                                conversion->outputs_count, err);
     return status;
 }
 
-/* Whole shards are kept where there are any, for --resume; otherwise nothing is left. */
+/* Whole shards are kept where there are any, for --resume; otherwise nothing is left but what was to be replaced. */
 static void clean_up(struct conversion *conversion, struct err *err)
 {
     uint64_t shards = count_shards(conversion);
@@ -256,9 +317,12 @@ static void clean_up(struct conversion *conversion, struct err *err)
         shard_writer_abort(conversion->outputs[i].writer);
         conversion->outputs[i].writer = NULL;
     }
-    if (shards == 0)
+    bool advised = !err || err->advice[0];
+    if (conversion->replaces && !advised)
+        err_advise(err, "the dataset that was to be replaced is kept");
+    else if (!conversion->replaces && shards == 0)
         target_clear(conversion->io, conversion->options->target, NULL);
-    else if (err && !err->advice[0])
+    else if (!conversion->replaces && !advised)
         err_advise(err, "%" PRIu64 " whole shards are kept: go on with --resume", shards);
 }
 
@@ -277,20 +341,10 @@ static void fill_result(const struct conversion *conversion, uint64_t start_ns, 
     }
 }
 
-/* Before the source is read: counting the tokens of much text takes its time. */
-static int check_target(const struct conversion *conversion, struct err *err)
-{
-    const struct convert_options *options = conversion->options;
-    enum target_state state = TARGET_FREE;
-    if (options->resume || options->force)
-        return 0;
-    int status = target_examine(conversion->io, options->target, &state, err);
-    return !status && state != TARGET_FREE ? refuse_target(options->target, state, err) : status;
-}
-
 static int open_conversion(struct conversion *conversion, struct err *err)
 {
-    int status = check_target(conversion, err);
+    enum way way; /* before the source is read: counting the tokens of much text takes its time */
+    int status = choose_way(conversion, &way, err);
     if (!status)
         status = source_open(conversion->io, conversion->options, &conversion->source, err);
     if (!status)

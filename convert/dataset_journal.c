@@ -57,6 +57,14 @@ static void write_shard(struct json_writer *json, const struct output *output, u
     str_add(json->out, "\n", 1);
 }
 
+static void write_split_names(struct json_writer *json, const struct convert_options *options)
+{
+    json_begin_array(json, "splits");
+    for (uint32_t i = 0; i < options->splits_count; i++)
+        json_write_string(json, NULL, options->splits[i].name);
+    json_end_array(json);
+}
+
 int journal_write(struct io *io, const char *target, uint64_t identity, const struct output *outputs,
                   uint32_t count, struct err *err)
 {
@@ -69,6 +77,7 @@ int journal_write(struct io *io, const char *target, uint64_t identity, const st
     json_begin_object(&json, NULL);
     json_write_u64(&json, "millrace_convert", JOURNAL_VERSION);
     json_write_hex64(&json, "identity", identity);
+    write_split_names(&json, outputs[0].source->options);
     json_end_object(&json);
     str_add(&text, "\n", 1);
     for (uint32_t i = 0; i < count; i++)
@@ -189,4 +198,39 @@ int journal_load(struct io *io, const char *target, uint64_t identity, struct ou
     }
     free(text);
     return status;
+}
+
+/* Anything but plain names is passed over: folders of those names are going to be cleared. */
+static void take_split_names(const struct json_t *names, struct convert_split *splits, uint32_t *ret_count)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < json_count(names) && count < CONVERT_SPLITS_MAX; i++) {
+        const char *name;
+        if (json_text(json_at(names, i), &name) == 0 && *name && *name != '.' && !strchr(name, '/') &&
+            strlen(name) < sizeof splits[0].name)
+            strcpy(splits[count++].name, name);
+    }
+    *ret_count = count;
+}
+
+int journal_read_splits(struct io *io, const char *target, struct convert_split splits[CONVERT_SPLITS_MAX],
+                        uint32_t *ret_count, struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX], *text = NULL;
+    size_t bytes = 0;
+    struct io_stat info;
+    struct json_t *line = NULL;
+    *ret_count = 0;
+    int status = io_join_path(target, JOURNAL_FILE_NAME, path, err);
+    if (status || io->ops->stat(io, path, &info, NULL))
+        return status;
+    status = io_read_file(io, path, JOURNAL_BYTES_MAX, &text, &bytes, err);
+    if (status)
+        return status;
+    const char *end = memchr(text, '\n', bytes);
+    if (json_parse(text, end ? (size_t)(end - text) : bytes, path, 0, &line, NULL) == 0)
+        take_split_names(json_get(line, "splits"), splits, ret_count);
+    json_free(line);
+    free(text);
+    return 0;
 }

@@ -1,7 +1,7 @@
 /*
  * dataset_journal — which shards of a conversion are whole, so that it can go on after any death.
  *
- * TARGET/.millrace-convert.jsonl: the first line {"millrace_convert":1,"identity":"16 hex"}, then a line a whole shard (struct
+ * TARGET/.millrace-convert.jsonl: the first line {"millrace_convert":1,"identity":"16 hex","splits":["train",...]}, then a line a whole shard (struct
  * output_shard, with the names of its split's fields so far). It is rewritten whole and durably after each shard and removed when
  * dataset.json stands. A shard that was published but not yet written down is made again, with the same bytes.
  */
@@ -20,5 +20,8 @@ int journal_write(struct io *io, const char *target, uint64_t identity, const st
  * there. */
 int journal_load(struct io *io, const char *target, uint64_t identity, struct output *outputs, uint32_t count,
                  struct err *err);
+/* The names of the splits that the target's journal is of; none where there is no journal, or a damaged one. */
+int journal_read_splits(struct io *io, const char *target, struct convert_split splits[CONVERT_SPLITS_MAX],
+                        uint32_t *ret_count, struct err *err);
 
 #endif

@@ -45,6 +45,8 @@ int options_check(const struct convert_options *options, struct err *err)
         return refuse(err, "source or target is missing", "two paths");
     if (strcmp(options->source, options->target) == 0)
         return refuse(err, "source and target are the same", "two different paths");
+    if (options->resume && options->force)
+        return refuse(err, "--resume and --force exclude each other", "one of them");
     if (options->jpeg == CONVERT_JPEG_REENCODE && options->quality > 100)
         return refuse(err, "bad quality", "1 to 100");
     return check_splits(options, err);

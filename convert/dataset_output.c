@@ -4,6 +4,7 @@
 #include "convert/dataset_output.h"
 
 #include "convert/dataset_options.h"
+#include "convert/dataset_target.h"
 #include "io/whole.h"
 #include "shards/npy.h"
 #include "shards/tar.h"
@@ -28,7 +29,25 @@ int output_init(struct output *output, struct io *io, const struct source *sourc
 void output_deinit(struct output *output)
 {
     shard_writer_abort(output->writer);
+    if (output->set)
+        output->io->ops->set_abort(output->set);
     str_deinit(&output->shards);
+}
+
+int output_begin_replacement(struct output *output, struct err *err)
+{
+    struct io_set_options options = {.path = output->folder, .replace = true, .owner_id = TARGET_OWNER};
+    int status = output->io->ops->set_begin(output->io, &options, &output->set, err);
+    if (!status)
+        strcpy(output->folder, output->io->ops->set_place(output->set));
+    return status;
+}
+
+int output_publish(struct output *output, struct err *err)
+{
+    struct io_set *set = output->set;
+    output->set = NULL;
+    return output->io->ops->set_publish(set, err);
 }
 
 static int remember(struct output *output, const struct output_shard *shard, struct err *err)

@@ -24,6 +24,7 @@ struct output {
     uint32_t split;
     bool replace;
     char folder[IO_PATH_BYTES_MAX];
+    struct io_set *set;          /* whose place folder is, while it is to replace another; else NULL */
     struct shard_writer *writer; /* NULL between shards */
     struct str shards;           /* struct output_shard */
     uint32_t fields_count;
@@ -34,7 +35,13 @@ struct output {
 /* Folder: target, or the split's below it. Nothing is made yet. */
 int output_init(struct output *output, struct io *io, const struct source *source, uint32_t split,
                 struct err *err);
-void output_deinit(struct output *output); /* removes an open shard */
+/* Removes an open shard, and a replacement that was not published. */
+void output_deinit(struct output *output);
+
+/* From here on folder is a temporary one beside what it will replace. */
+int output_begin_replacement(struct output *output, struct err *err);
+/* After output_commit: it replaces the other. */
+int output_publish(struct output *output, struct err *err);
 
 static inline uint64_t output_shards_count(const struct output *output)
 {

@@ -8,13 +8,14 @@
 #include "io/whole.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* What a folder holds. */
 struct contents {
-    bool has_dataset, has_journal, has_other;
-    struct str ours, folders; /* names, each with its NUL */
+    bool has_dataset, has_journal;
+    struct str ours, folders, others; /* names, each with its NUL */
 };
 
 static bool is_shard_name(const char *name)
@@ -39,7 +40,7 @@ static int note(void *context, const struct io_entry *entry)
     else if (file && is_shard_name(name))
         str_add(&contents->ours, name, strlen(name) + 1);
     else
-        contents->has_other = true;
+        str_add(&contents->others, name, strlen(name) + 1);
     return 0;
 }
 
@@ -47,62 +48,127 @@ static void contents_deinit(struct contents *contents)
 {
     str_deinit(&contents->ours);
     str_deinit(&contents->folders);
+    str_deinit(&contents->others);
 }
 
 static int look(struct io *io, const char *folder, struct contents *contents, struct err *err)
 {
     *contents = (struct contents){0};
     int status = io->ops->list(io, folder, note, contents, err);
-    if (!status && (str_status(&contents->ours) || str_status(&contents->folders)))
+    if (!status &&
+        (str_status(&contents->ours) || str_status(&contents->folders) || str_status(&contents->others)))
         status = err_set(err, -ENOMEM, "out of memory for a folder's names");
     return status;
 }
 
-static int look_below(struct io *io, const char *target, const struct contents *contents,
-                      bool *ret_has_dataset, struct err *err)
+static bool is_empty(const struct contents *contents)
 {
-    *ret_has_dataset = false;
-    for (size_t at = 0; at < contents->folders.bytes; at += strlen(contents->folders.data + at) + 1) {
-        char below[IO_PATH_BYTES_MAX], path[IO_PATH_BYTES_MAX];
+    return !contents->has_dataset && !contents->has_journal && contents->ours.bytes == 0 &&
+           contents->folders.bytes == 0 && contents->others.bytes == 0;
+}
+
+/* The folder of a dataset of the conversion; without splits there is one, the target. */
+static int name_folder(const struct convert_options *options, uint32_t split, char *path, struct err *err)
+{
+    return options->splits_count ? io_join_path(options->target, options->splits[split].name, path, err)
+                                 : io_join_path("", options->target, path, err);
+}
+
+static uint32_t count_folders(const struct convert_options *options)
+{
+    return options->splits_count ? options->splits_count : 1;
+}
+
+static int count_whole(struct io *io, const struct convert_options *options, uint32_t *ret_count,
+                       struct err *err)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < count_folders(options); i++) {
+        char folder[IO_PATH_BYTES_MAX], path[IO_PATH_BYTES_MAX];
         struct io_stat info;
-        int status = io_join_path(target, contents->folders.data + at, below, err);
+        int status = name_folder(options, i, folder, err);
         if (!status)
-            status = io_join_path(below, DATASET_FILE_NAME, path, err);
+            status = io_join_path(folder, DATASET_FILE_NAME, path, err);
         if (status)
             return status;
-        if (io->ops->stat(io, path, &info, NULL) == 0)
-            *ret_has_dataset = true;
+        count += io->ops->stat(io, path, &info, NULL) == 0;
     }
+    *ret_count = count;
     return 0;
 }
 
-int target_examine(struct io *io, const char *target, enum target_state *ret_state, struct err *err)
+int target_is_complete(struct io *io, const struct convert_options *options, bool *ret_complete,
+                       struct err *err)
+{
+    uint32_t count;
+    int status = count_whole(io, options, &count, err);
+    if (!status)
+        *ret_complete = count == count_folders(options);
+    return status;
+}
+
+int target_examine(struct io *io, const struct convert_options *options, enum target_state *ret_state,
+                   struct err *err)
 {
     struct io_stat info;
     struct contents contents = {0};
-    bool whole_below = false;
-    int status = io->ops->stat(io, target, &info, err);
+    uint32_t whole = 0;
+    int status = io->ops->stat(io, options->target, &info, err);
     if (status == -ENOENT) {
         *ret_state = TARGET_FREE;
         return 0;
     }
     if (!status && info.kind != IO_ENTRY_FOLDER) {
         err_set(err, -ENOTDIR, "target is no folder");
-        err_at(err, target, ERR_NO_OFFSET);
+        err_at(err, options->target, ERR_NO_OFFSET);
         status = -ENOTDIR;
     }
     if (!status)
-        status = look(io, target, &contents, err);
+        status = look(io, options->target, &contents, err);
     if (!status)
-        status = look_below(io, target, &contents, &whole_below, err);
-    if (!status) {
-        bool empty = !contents.has_other && contents.ours.bytes == 0 && contents.folders.bytes == 0;
-        *ret_state = contents.has_journal                  ? TARGET_BEGUN
-                     : contents.has_dataset || whole_below ? TARGET_WHOLE
-                     : empty                               ? TARGET_FREE
-                                                           : TARGET_FOREIGN;
+        status = count_whole(io, options, &whole, err);
+    if (!status)
+        *ret_state = contents.has_journal                ? TARGET_BEGUN
+                     : contents.has_dataset || whole > 0 ? TARGET_WHOLE
+                     : is_empty(&contents)               ? TARGET_FREE
+                                                         : TARGET_FOREIGN;
+    contents_deinit(&contents);
+    return status;
+}
+
+/* A folder gives way as a whole, so that there must be nothing in it but a dataset of ours. */
+static int check_folder(struct io *io, const char *folder, struct err *err)
+{
+    struct io_stat info;
+    struct contents contents = {0};
+    int status = io->ops->stat(io, folder, &info, err);
+    if (status)
+        return status == -ENOENT ? 0 : status;
+    status = look(io, folder, &contents, err);
+    const char *other = contents.others.bytes > 0    ? contents.others.data
+                        : contents.folders.bytes > 0 ? contents.folders.data
+                        : !contents.has_dataset && contents.ours.bytes > 0
+                            ? contents.ours.data /* shards of no dataset.json are perhaps another tool's */
+                            : NULL;
+    if (!status && other) {
+        err_set(err, -EEXIST, "the folder to replace holds something besides its dataset: %.200s", other);
+        err_at(err, folder, ERR_NO_OFFSET);
+        err_advise(err, "move it elsewhere, or give another target");
+        status = -EEXIST;
     }
     contents_deinit(&contents);
+    return status;
+}
+
+int target_check_replaceable(struct io *io, const struct convert_options *options, struct err *err)
+{
+    int status = 0;
+    for (uint32_t i = 0; i < count_folders(options) && !status; i++) {
+        char folder[IO_PATH_BYTES_MAX];
+        status = name_folder(options, i, folder, err);
+        if (!status)
+            status = check_folder(io, folder, err);
+    }
     return status;
 }
 
@@ -113,47 +179,80 @@ static int remove_in(struct io *io, const char *folder, const char *name, struct
     return status ? status : io->ops->remove(io, path, err);
 }
 
-/* Removes our files in one folder, and the folder where nothing else is in it. */
-static int clear_folder(struct io *io, const char *folder, const struct contents *contents, struct err *err)
+int target_clear_itself(struct io *io, const char *target, struct err *err)
 {
-    int status = contents->has_dataset ? remove_in(io, folder, DATASET_FILE_NAME, err) : 0;
-    if (!status && contents->has_journal)
-        status = remove_in(io, folder, JOURNAL_FILE_NAME, err);
-    for (size_t at = 0; at < contents->ours.bytes && !status; at += strlen(contents->ours.data + at) + 1)
-        status = remove_in(io, folder, contents->ours.data + at, err);
-    struct contents after = {0};
+    struct io_stat info;
+    struct contents contents = {0}, after = {0};
+    int status = io->ops->stat(io, target, &info, err);
+    if (status)
+        return status == -ENOENT ? 0 : status;
+    status = look(io, target, &contents, err);
+    if (!status && contents.has_dataset)
+        status = remove_in(io, target, DATASET_FILE_NAME, err);
+    for (size_t at = 0; at < contents.ours.bytes && !status; at += strlen(contents.ours.data + at) + 1)
+        status = remove_in(io, target, contents.ours.data + at, err);
+    if (!status && contents.has_journal)
+        status = remove_in(io, target, JOURNAL_FILE_NAME, err);
     if (!status) {
-        int swept = io->ops->sweep(io, folder, NULL, err);
-        status = swept < 0 ? swept : look(io, folder, &after, err);
+        int swept = io->ops->sweep(io, target, NULL, err);
+        status = swept < 0 ? swept : look(io, target, &after, err);
     }
-    if (!status && !after.has_other && after.ours.bytes == 0 && after.folders.bytes == 0)
-        status = io->ops->remove(io, folder, err);
+    if (!status && is_empty(&after))
+        status = io->ops->remove(io, target, err);
+    contents_deinit(&contents);
     contents_deinit(&after);
     return status;
 }
 
 int target_clear(struct io *io, const char *target, struct err *err)
 {
-    struct io_stat info;
-    struct contents contents = {0};
-    int status = io->ops->stat(io, target, &info, err);
-    if (status)
-        return status == -ENOENT ? 0 : status;
-    status = look(io, target, &contents, err);
-    for (size_t at = 0; at < contents.folders.bytes && !status;
-         at += strlen(contents.folders.data + at) + 1) {
-        char below[IO_PATH_BYTES_MAX];
-        struct contents inner = {0};
-        status = io_join_path(target, contents.folders.data + at, below, err);
+    struct convert_split splits[CONVERT_SPLITS_MAX];
+    uint32_t count = 0;
+    int status = journal_read_splits(io, target, splits, &count, err);
+    for (uint32_t i = 0; i < count && !status; i++) {
+        char folder[IO_PATH_BYTES_MAX];
+        status = io_join_path(target, splits[i].name, folder, err);
         if (!status)
-            status = look(io, below, &inner, err);
-        bool ours = inner.has_dataset || inner.ours.bytes > 0;
-        if (!status && ours)
-            status = clear_folder(io, below, &inner, err);
-        contents_deinit(&inner);
+            status = target_clear_itself(io, folder, err);
     }
-    if (!status)
-        status = clear_folder(io, target, &contents, err);
-    contents_deinit(&contents);
+    return status ? status : target_clear_itself(io, target, err);
+}
+
+/* What looks for the temporaries of one name. */
+struct leftovers {
+    char prefix[IO_PATH_BYTES_MAX + 32];
+    struct str names; /* each with its NUL */
+};
+
+static int note_leftover(void *context, const struct io_entry *entry)
+{
+    enum { NONCE_DIGITS = 16 };
+    struct leftovers *leftovers = context;
+    size_t bytes = strlen(leftovers->prefix);
+    if (entry->kind == IO_ENTRY_FOLDER && strncmp(entry->name, leftovers->prefix, bytes) == 0 &&
+        strlen(entry->name) == bytes + NONCE_DIGITS)
+        str_add(&leftovers->names, entry->name, strlen(entry->name) + 1);
+    return 0;
+}
+
+int target_sweep_beside(struct io *io, const char *target, struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX];
+    struct leftovers leftovers = {0};
+    int status = io_join_path("", target, path, err);
+    if (status)
+        return status;
+    for (size_t bytes = strlen(path); bytes > 1 && path[bytes - 1] == '/'; bytes--)
+        path[bytes - 1] = '\0';
+    const char *slash = strrchr(path, '/');
+    snprintf(leftovers.prefix, sizeof leftovers.prefix, IO_TEMPORARY_PREFIX "%s-" TARGET_OWNER "-0-",
+             slash ? slash + 1 : path);
+    io_parent_path(path, parent);
+    status = io->ops->list(io, parent, note_leftover, &leftovers, err);
+    if (!status && str_status(&leftovers.names))
+        status = err_set(err, -ENOMEM, "out of memory for a folder's names");
+    for (size_t at = 0; at < leftovers.names.bytes && !status; at += strlen(leftovers.names.data + at) + 1)
+        status = remove_in(io, parent, leftovers.names.data + at, err);
+    str_deinit(&leftovers.names);
     return status;
 }

@@ -10,6 +10,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* The target is as its copy, and nothing temporary lies beside it. */
+static void assert_same(const struct fixture *fixture, const char *copy)
+{
+    assert_int_equal(test_run("diff -r '%s' '%s/%s'", fixture->target, fixture->folder, copy), 0);
+    assert_int_equal(test_run("test -z \"$(find '%s' -name '.tmp-*')\"", fixture->folder), 0);
+}
+
+static void copy_target(const struct fixture *fixture, const char *copy)
+{
+    assert_int_equal(test_run("cp -r '%s' '%s/%s'", fixture->target, fixture->folder, copy), 0);
+}
+
+static void split_in_two(struct fixture *fixture)
+{
+    fixture->options.splits_count = 2;
+    fixture->options.splits[0] = (struct convert_split){"train", 0.8};
+    fixture->options.splits[1] = (struct convert_split){"val", 0.2};
+}
+
 static void an_existing_target_is_kept_unless_forced(void **state)
 {
     struct fixture *fixture = *state;
@@ -19,22 +38,115 @@ static void an_existing_target_is_kept_unless_forced(void **state)
     assert_int_equal(convert(fixture), -EEXIST);
     assert_non_null(strstr(fixture->err.advice, "--force"));
     assert_int_equal(test_run("diff -r '%s' '%s/before'", fixture->target, fixture->folder), 0);
-    assert_int_equal(test_run("echo mine >'%s/notes.md'", fixture->target), 0);
     fixture->options.force = true;
     fixture->options.shard_samples = 2;
     assert_converts(fixture);
+    assert_int_equal(fixture->result.shards_count, 5);
     fixture->options.shard_samples = 0;
     assert_converts(fixture);
-    assert_int_equal(test_run("rm '%s/notes.md' && diff -r '%s' '%s/before'", fixture->target,
-                              fixture->target, fixture->folder),
-                     0);
-    fixture->options.force = false;
+    assert_same(fixture, "before");
+    fixture->options.resume = true;
+    assert_int_equal(convert(fixture), -EINVAL);
+    fixture->options.resume = fixture->options.force = false;
     assert_int_equal(test_run("rm -r '%s' && mkdir '%s' && touch '%s/notes.md'", fixture->target,
                               fixture->target, fixture->target),
                      0);
     assert_int_equal(convert(fixture), -EEXIST);
     fixture->options.resume = true;
     assert_int_equal(convert(fixture), -EEXIST);
+}
+
+static void force_spares_datasets_and_files_that_are_not_the_conversions(void **state)
+{
+    struct fixture *fixture = *state;
+    char below[TEST_PATH_BYTES_MAX + 64];
+    const char *target = fixture->target;
+    write_classes(fixture, 3);
+    snprintf(below, sizeof below, "%s/other", fixture->target);
+    fixture->options.target = below;
+    assert_converts(fixture);
+    fixture->options.target = target;
+    copy_target(fixture, "before");
+    /* A parent of somebody's dataset. */
+    assert_int_equal(convert(fixture), -EEXIST);
+    assert_null(strstr(fixture->err.advice, "--force"));
+    fixture->options.force = true;
+    assert_int_equal(convert(fixture), -EEXIST);
+    assert_same(fixture, "before");
+    /* Splits beside it: theirs alone are replaced. */
+    split_in_two(fixture);
+    assert_int_equal(convert(fixture), -EEXIST);
+    assert_int_equal(test_run("mv '%s/other' '%s/aside'", target, fixture->folder), 0);
+    fixture->options.force = false;
+    assert_converts(fixture);
+    assert_int_equal(
+        test_run("mv '%s/aside' '%s/other' && touch '%s/notes.md'", fixture->folder, target, target), 0);
+    copy_target(fixture, "split");
+    fixture->options.force = true;
+    fixture->options.shard_samples = 1;
+    assert_converts(fixture);
+    fixture->options.shard_samples = 0;
+    assert_converts(fixture);
+    assert_same(fixture, "split");
+    /* A file, a folder or a lone shard within what would be replaced. */
+    static const char *const strangers[] = {"train/notes.md", "val/more/a.txt", "train/more"};
+    for (size_t i = 0; i < sizeof strangers / sizeof strangers[0]; i++) {
+        assert_int_equal(test_run("mkdir -p $(dirname '%s/%s') && touch '%s/%s'", target, strangers[i],
+                                  target, strangers[i]),
+                         0);
+        assert_int_equal(convert(fixture), -EEXIST);
+        assert_int_equal(test_run("rm '%s/%s' && diff -r '%s/train' '%s/split/train'", target, strangers[i],
+                                  target, fixture->folder),
+                         0);
+        assert_int_equal(test_run("rm -rf '%s/val/more'", target), 0);
+    }
+    assert_int_equal(test_run("rm '%s/train/dataset.json'", target), 0);
+    assert_int_equal(convert(fixture), -EEXIST);
+    assert_int_equal(test_run("ls '%s/train/shard-000000.tar' >/dev/null", target), 0);
+}
+
+static void a_forced_conversion_that_fails_keeps_the_old_dataset(void **state)
+{
+    struct fixture *fixture = *state;
+    write_classes(fixture, 10);
+    for (int splits = 0; splits < 2; splits++) {
+        const char *copy = splits ? "split" : "plain";
+        if (splits)
+            split_in_two(fixture);
+        fixture->options.shard_samples = 4;
+        fixture->options.force = false;
+        assert_converts(fixture);
+        copy_target(fixture, copy);
+        fixture->options.force = true;
+        fixture->options.shard_samples = 3;
+        write_source(fixture, "b/0099.jpg", "broken", 6);
+        assert_int_equal(convert(fixture), -EBADMSG);
+        assert_same(fixture, copy);
+        assert_int_equal(test_run("rm '%s/b/0099.jpg'", fixture->source), 0);
+        assert_converts(fixture);
+        assert_int_not_equal(
+            test_run("diff -r '%s' '%s/%s' >/dev/null", fixture->target, fixture->folder, copy), 0);
+        assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
+    }
+}
+
+static void splits_replace_an_unsplit_dataset(void **state)
+{
+    struct fixture *fixture = *state;
+    write_classes(fixture, 5);
+    split_in_two(fixture);
+    assert_converts(fixture);
+    copy_target(fixture, "split");
+    assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
+    fixture->options.splits_count = 0;
+    assert_converts(fixture);
+    fixture->options.force = true;
+    split_in_two(fixture);
+    assert_converts(fixture);
+    assert_same(fixture, "split");
+    fixture->options.splits_count = 0; /* back: the splits' folders are not of this conversion */
+    assert_int_equal(convert(fixture), -EEXIST);
+    assert_same(fixture, "split");
 }
 
 /* Runs the conversion in a child that is killed once so many shards stand. */
@@ -94,6 +206,60 @@ static void a_killed_conversion_resumes_to_the_same_bytes(void **state)
     }
 }
 
+static void killed_by_itself(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done,
+                             uint64_t bytes)
+{
+    const uint64_t *after = context;
+    (void)bytes_done;
+    (void)bytes;
+    if (items_done >= *after || items_done == items)
+        kill(getpid(), SIGKILL);
+}
+
+static void a_killed_forced_conversion_keeps_the_old_dataset(void **state)
+{
+    struct fixture *fixture = *state;
+    static uint64_t after;
+    write_classes(fixture, 200);
+    assert_converts(fixture);
+    copy_target(fixture, "before");
+    fixture->options.force = true;
+    fixture->options.progress_context = &after;
+    for (after = 1; after <= 201; after += 200) {
+        fixture->options.shard_samples = 5;
+        fixture->options.progress = killed_by_itself;
+        convert_and_kill(fixture, "never");
+        assert_int_equal(test_run("diff -r -x '.tmp-*' '%s' '%s/before'", fixture->target, fixture->folder),
+                         0);
+        assert_int_equal(test_run("test -n \"$(find '%s' -name '.tmp-target-*')\"", fixture->folder), 0);
+        fixture->options.progress = NULL;
+        fixture->options.shard_samples = 0;
+        assert_converts(fixture); /* and what the killed one left is swept */
+        assert_same(fixture, "before");
+    }
+}
+
+static void anew_after_an_interrupted_conversion_clears_its_splits_alone(void **state)
+{
+    struct fixture *fixture = *state;
+    write_classes(fixture, 30);
+    assert_converts(fixture);
+    copy_target(fixture, "plain");
+    assert_int_equal(test_run("mv '%s' '%s/other'", fixture->target, fixture->folder), 0);
+    split_in_two(fixture);
+    fixture->options.shard_samples = 3;
+    convert_and_kill(fixture, "val/shard-000002.tar");
+    assert_int_equal(test_run("mv '%s/other' '%s/other'", fixture->folder, fixture->target), 0);
+    fixture->options.force = true;
+    fixture->options.splits_count = 0;
+    fixture->options.shard_samples = 0;
+    assert_int_equal(convert(fixture), -EEXIST); /* there is something else now */
+    assert_int_equal(test_run("mv '%s' '%s/was' && mv '%s/was/other' '%s' && rmdir '%s/was'", fixture->target,
+                              fixture->folder, fixture->folder, fixture->target, fixture->folder),
+                     0);
+    assert_same(fixture, "plain");
+}
+
 /* Stops once so many items are done. */
 struct stopper {
     atomic_int stop;
@@ -151,6 +317,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(an_existing_target_is_kept_unless_forced),
+        CASE(force_spares_datasets_and_files_that_are_not_the_conversions),
+        CASE(a_forced_conversion_that_fails_keeps_the_old_dataset),
+        CASE(splits_replace_an_unsplit_dataset),
+        CASE(a_killed_forced_conversion_keeps_the_old_dataset),
+        CASE(anew_after_an_interrupted_conversion_clears_its_splits_alone),
         CASE(a_killed_conversion_resumes_to_the_same_bytes),
         CASE(a_stopped_conversion_keeps_whole_shards_and_resumes_only_as_itself),
     };
