@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "ckpt/ckpt.h"
 #include "ckpt/folder.h"
 #include "ckpt/json_format.h"
 #include "io/whole.h"
@@ -92,7 +93,8 @@ int commit_begin(struct commit *commit, uint64_t step, uint64_t file_bytes, stru
     return status;
 }
 
-/* Whether both manifests say the same of files, tensors and state: then the steps are the same, byte for byte. */
+/* Whether both manifests say the same of files, tensors and state: then the steps are the same, byte for byte, if each holds
+ * what its manifest says. */
 static bool is_same_step(const struct manifest *a, const struct manifest *b, const char *b_state,
                          const struct str *b_tensors)
 {
@@ -117,6 +119,15 @@ static bool is_same_step(const struct manifest *a, const struct manifest *b, con
     return same;
 }
 
+static void say_damage(void *context, const struct err *detail)
+{
+    const struct commit *commit = context;
+    char line[ERR_LINE_BYTES_MAX];
+    log_line(commit->log, LOG_WARN, "a damaged step gives way to the new one: %s",
+             err_format(detail, line, sizeof line));
+}
+
+/* The bytes of the step that is there are read back: a damaged one must give way to the whole one. */
 static bool is_saved_already(struct commit *commit, const char *state_json)
 {
     struct manifest found;
@@ -124,7 +135,7 @@ static bool is_saved_already(struct commit *commit, const char *state_json)
         return false;
     bool same = is_same_step(&found, &commit->roster->manifest, state_json, &commit->roster->tensors_text);
     manifest_deinit(&found);
-    return same;
+    return same && ckpt_verify(commit->io, commit->path, say_damage, commit, NULL) == 0;
 }
 
 static int write_manifest(struct commit *commit, const char *state_json, struct err *err)

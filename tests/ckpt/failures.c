@@ -316,6 +316,26 @@ static void the_same_step_again_is_kept_or_replaced(void **state)
     assert_int_equal(fixture_list(io, folder, NULL), 1);
 }
 
+static void a_damaged_step_is_made_again_by_the_same_save(void **state)
+{
+    (void)state;
+    char path[FIXTURE_PATH_BYTES], file[2 * FIXTURE_PATH_BYTES];
+    size_t bytes;
+    struct err err = {0};
+    arrays_fill(&arrays, 1);
+    fixture_save_step(io, folder, &arrays, 1, path);
+    snprintf(file, sizeof file, "%s/rank-00000.safetensors", path);
+    unsigned char *data = test_read_file(file, &bytes);
+    data[bytes / 2] ^= 1; /* the manifest is as it was */
+    test_write_file(file, data, bytes);
+    free(data);
+    assert_true(ckpt_verify(io, path, NULL, NULL, &err) > 0);
+    fixture_save_step(io, folder, &arrays, 1, path);
+    assert_int_equal(ckpt_verify(io, path, NULL, NULL, &err), 0);
+    assert_true(fixture_step_equals(io, path, &arrays));
+    assert_int_equal(temporaries_count(), 0);
+}
+
 struct named {
     int count;
     char what[ERR_TEXT_BYTES_MAX];
@@ -513,6 +533,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(retention_never_removes_the_one_just_saved, set_up, tear_down),
         cmocka_unit_test_setup_teardown(broken_steps_are_neither_counted_nor_removed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_same_step_again_is_kept_or_replaced, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_damaged_step_is_made_again_by_the_same_save, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_flipped_bit_anywhere_is_detected_and_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(damage_is_named_and_others_still_load, set_up, tear_down),
         cmocka_unit_test_setup_teardown(missing_and_cut_files_are_not_listed, set_up, tear_down),
