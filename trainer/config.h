@@ -63,6 +63,7 @@ struct train_config {
         uint64_t layers, heads, width, mlp_ratio, patch, classes, vocabulary;
         uint64_t mlp_width, kv_heads; /* 0: auto */
         double rope_base, norm_epsilon;
+        char init[CONFIG_TEXT_BYTES_MAX]; /* "": random */
     } model;
     struct {
         uint64_t global, micro;

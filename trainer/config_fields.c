@@ -110,6 +110,10 @@ static const struct config_field fields[] = {
     {"model.vocabulary", CONFIG_COUNT_AUTO, AT(model.vocabulary), "auto", 0, 1 << 24, ORDERS,
      .help = "tokens that a language model knows; auto: the dataset's"},
 
+    {"model.init", CONFIG_TEXT, AT(model.init), "\"\"",
+     .help = "weights to begin with: a checkpoint, a safetensors file or a folder of Hugging Face; empty: "
+             "random"},
+
     {"batch.global", CONFIG_COUNT, AT(batch.global), "256", 1, COUNT_MAX, ORDERS,
      .help = "samples an update, over all ranks"},
     {"batch.micro", CONFIG_COUNT, AT(batch.micro), "32", 1, 65536, ORDERS,

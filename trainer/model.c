@@ -168,6 +168,11 @@ void model_close(struct model *model)
     free(model);
 }
 
+const struct model_config *model_config_of(const struct model *model)
+{
+    return &model->config;
+}
+
 const struct params *model_params(const struct model *model)
 {
     return &model->params;

@@ -72,6 +72,7 @@ int model_open(const struct model_config *config, struct ops *ops, uint64_t item
                struct err *err);
 void model_close(struct model *model); /* NULL is fine */
 
+const struct model_config *model_config_of(const struct model *model);
 const struct params *model_params(const struct model *model);
 uint64_t model_rows(const struct model *model);            /* of losses */
 uint64_t model_hidden_elements(const struct model *model); /* of hidden_in and hidden_out, compute type */

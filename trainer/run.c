@@ -6,6 +6,7 @@
  */
 #include "trainer/run.h"
 
+#include "trainer/init.h"
 #include "trainer/resume.h"
 
 #include "base/clock.h"
@@ -265,6 +266,21 @@ static int open_metrics(struct run *run, struct err *err)
     return status ? status : metrics_open(run->io, path, run->step, &run->metrics, err);
 }
 
+static int load_initial(struct run *run, struct err *err)
+{
+    const char *path = run->config->model.init;
+    struct io *io;
+    int status = io_open(path, NULL, &io, err);
+    if (status)
+        return status;
+    status =
+        init_load(io, path, model_config_of(run->model), run->params, run->weights, run->options->log, err);
+    io_close(io);
+    if (!status)
+        run_say(run, "weights: from %s", path);
+    return status;
+}
+
 static int open_all(struct run *run, struct ckpt_reader **reader, struct err *err)
 {
     const struct train_config *c = run->config;
@@ -292,6 +308,8 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
         status = open_data(run, *reader, path, err);
     if (!status)
         status = open_model(run, err);
+    if (!status && c->model.init[0] && !*reader)
+        status = load_initial(run, err);
     if (!status)
         status = describe_tensors(run, err);
     if (!status)

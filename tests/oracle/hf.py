@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Tiny random models of Hugging Face's transformers, and their logits.
+
+    hf.py make FOLDER      FOLDER/NAME/ for each case, tokens.i32 and logits.f32 in it
+    hf.py logits FOLDER    loads FOLDER and leaves logits.f32 of FOLDER/tokens.i32 in it
+
+Tokens are [items, block].
+"""
+import os
+import sys
+
+import numpy as np
+import torch
+from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+
+ITEMS, BLOCK, VOCABULARY = 2, 12, 61
+
+
+def leave_logits(model, folder):
+    tokens = torch.from_numpy(np.fromfile(os.path.join(folder, "tokens.i32"), np.int32)).long().view(ITEMS, BLOCK)
+    with torch.no_grad():
+        logits = model.float().eval()(tokens).logits
+    logits.numpy().astype(np.float32).tofile(os.path.join(folder, "logits.f32"))
+
+
+def save(model, folder, dtype=torch.float32, **how):
+    # noise, so that no bias is 0 and no norm 1
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(torch.randn(p.shape) * 0.1)
+    model.to(dtype).save_pretrained(folder, safe_serialization=True, **how)
+    np.random.default_rng(5).integers(0, VOCABULARY, (ITEMS, BLOCK)).astype(np.int32).tofile(
+        os.path.join(folder, "tokens.i32"))
+    # loaded anew: halving a model halves its rotary tables, too
+    leave_logits(type(model).from_pretrained(folder, torch_dtype=torch.float32), folder)
+
+
+def gpt2():
+    return GPT2LMHeadModel(GPT2Config(vocab_size=VOCABULARY, n_positions=20, n_embd=24, n_layer=2, n_head=3, n_inner=40))
+
+
+def llama(**more):
+    return LlamaForCausalLM(LlamaConfig(
+        vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=BLOCK, rms_norm_eps=1e-5, rope_theta=5000.0, **more))
+
+
+def make(folder):
+    at = lambda name: os.path.join(folder, name)
+    save(gpt2(), at("gpt2"))
+    save(gpt2(), at("gpt2-bf16-sharded"), torch.bfloat16, max_shard_size="8KB")
+    save(llama(), at("llama"))
+    save(llama(), at("llama-f16-sharded"), torch.float16, max_shard_size="16KB")
+    save(llama(tie_word_embeddings=True), at("llama-tied"))
+
+
+def main():
+    torch.manual_seed(3)
+    torch.set_num_threads(1)
+    what, folder = sys.argv[1:]
+    if what == "make":
+        make(folder)
+    else:
+        leave_logits(AutoModelForCausalLM.from_pretrained(folder), folder)
+
+
+main()

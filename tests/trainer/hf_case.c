@@ -1,0 +1,76 @@
+/*
+ * hf_case — see hf_case.h.
+ */
+#include "tests/trainer/hf_case.h"
+
+#include "tests/support/test.h"
+#include "tests/trainer/model_case.h"
+#include "trainer/init.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct model_config hf_gpt2 = {.type = MODEL_GPT2,
+                                     .layers = 2,
+                                     .heads = 3,
+                                     .width = 24,
+                                     .mlp_width = 40,
+                                     .block = HF_BLOCK,
+                                     .vocabulary = HF_VOCABULARY};
+const struct model_config hf_llama = {.type = MODEL_LLAMA,
+                                      .layers = 2,
+                                      .heads = 4,
+                                      .width = 32,
+                                      .mlp_width = 48,
+                                      .block = HF_BLOCK,
+                                      .vocabulary = HF_VOCABULARY,
+                                      .kv_heads = 2,
+                                      .rope_base = 5000,
+                                      .norm_epsilon = 1e-5};
+
+const char *hf_need_python(void)
+{
+    setenv("HF_HUB_OFFLINE", "1", 1);
+    setenv("TRANSFORMERS_VERBOSITY", "error", 1);
+    return test_need_python("transformers");
+}
+
+static void *read_values(const char *folder, const char *name, size_t bytes)
+{
+    char path[TEST_PATH_BYTES_MAX + 64];
+    size_t found;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    void *values = test_read_file(path, &found);
+    assert_int_equal(found, bytes);
+    return values;
+}
+
+void hf_check_logits(const struct model_config *config, struct io *io, const char *path, const char *folder)
+{
+    enum { LOGITS = HF_ITEMS * HF_BLOCK * HF_VOCABULARY };
+    struct model_case c;
+    struct err err;
+    case_open(&c, config, HF_ITEMS, DTYPE_F32, 1);
+    const struct params *params = model_params(c.model);
+    memset(c.weights, 0xff, params->elements * sizeof(float)); /* each must be loaded */
+    assert_ok(init_load(io, path, config, params, c.weights, NULL, &err), &err);
+    int32_t *tokens = read_values(folder, "tokens.i32", HF_ITEMS * HF_BLOCK * sizeof *tokens);
+    float *expected = read_values(folder, "logits.f32", LOGITS * sizeof *expected);
+    for (int i = 0; i < HF_ITEMS; i++) {
+        memcpy(c.tokens + i * (HF_BLOCK + 1), tokens + i * HF_BLOCK, HF_BLOCK * sizeof *tokens);
+        c.tokens[i * (HF_BLOCK + 1) + HF_BLOCK] = 0;
+    }
+    case_forward(&c, false);
+    const float *logits = model_logits(c.model, &c.whole, c.activations);
+    double error = 0, largest = 0;
+    for (int i = 0; i < LOGITS; i++) {
+        largest = fmax(largest, fabsf(expected[i]));
+        error = isnan(logits[i]) ? INFINITY : fmax(error, fabsf(logits[i] - expected[i]));
+    }
+    if (!(error < 1e-5 * largest) || largest == 0)
+        fail_msg("%s: logits differ from transformers' by %g of %g", path, error, largest);
+    free(expected);
+    free(tokens);
+    case_close(&c);
+}
