@@ -245,7 +245,8 @@ const struct verb verb_read = {
     .arguments_least = 1,
     .arguments_most = 1,
     .summary = "Stream one epoch of samples in the order that a training run would see.",
-    .details = "DATASET is a dataset.json or its folder. The order is a function of the seed, the epoch and "
+    .details = "DATASET is a dataset.json or its folder, one tar, or a pattern of tars as "
+               "`train-{000000..000099}.tar`. The order is a function of the seed, the epoch and "
                "the dataset alone: the "
                "ranks share it by micro-batches, and their digests add up (mod 2^64) to those of one rank. "
                "The digest `once` "

@@ -58,7 +58,7 @@ enum loader_bad_policy {
 
 /* Immutable after open; texts are copied. */
 struct loader_options {
-    const char *dataset;   /* dataset.json or its folder */
+    const char *dataset;   /* dataset.json or its folder, a tar, a pattern of tars: see dataset_open */
     struct io *io;         /* NULL: the loader opens the backend that the path needs */
     struct device *device; /* batch buffers are its pinned memory; NULL: the cpu's */
 

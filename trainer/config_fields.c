@@ -52,9 +52,9 @@ static const struct config_field fields[] = {
      .help = "threads that compute; changes no bit"},
 
     {"data.train", CONFIG_TEXT, AT(data.train), "\"\"",
-     .help = "dataset.json of the training data, or its folder"},
+     .help = "dataset.json of the training data, its folder, or a pattern of tars"},
     {"data.val", CONFIG_TEXT, AT(data.val), "\"\"",
-     .help = "dataset.json of the validation data; empty: no evaluation"},
+     .help = "the same of the validation data; empty: no evaluation"},
     {"data.order", CONFIG_CHOICE, AT(data.order), "shuffle", .choices = order_names, ORDERS,
      .help = "order of the training samples"},
     {"data.lanes", CONFIG_COUNT, AT(data.lanes), "64", 1, COUNT_MAX, ORDERS, .help = "lanes of the shuffle"},
