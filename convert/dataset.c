@@ -230,7 +230,7 @@ static int make_folders(struct conversion *conversion, struct err *err)
     return status;
 }
 
-/* With --resume a conversion that is done already is fine: the same options, and as many samples as there are items. */
+/* With --resume a conversion that is done already is fine: the same files and options, and as many samples as there are items. */
 static int find_whole(struct conversion *conversion, bool *ret_whole, struct err *err)
 {
     uint64_t samples = 0;
@@ -278,6 +278,14 @@ static int choose_way(const struct conversion *conversion, enum way *ret_way, st
     return 0;
 }
 
+static int refuse_other(const char *target, struct err *err)
+{
+    err_set(err, -ESTALE, "target holds a dataset of other files, other options or another version");
+    err_at(err, target, ERR_NO_OFFSET);
+    err_advise(err, "repeat its options, give another target, or replace it with --force");
+    return -ESTALE;
+}
+
 /* Makes the target ready: fresh with an empty journal, as the journal left it, or with a place beside what is to be replaced. *ret_whole:
  * nothing is left to do. */
 static int prepare_target(struct conversion *conversion, bool *ret_whole, struct err *err)
@@ -289,7 +297,7 @@ static int prepare_target(struct conversion *conversion, bool *ret_whole, struct
     if (!status && way == WAY_WHOLE)
         status = find_whole(conversion, ret_whole, err);
     if (!status && way == WAY_WHOLE && !*ret_whole)
-        status = refuse_target(target, TARGET_WHOLE, err);
+        status = refuse_other(target, err);
     if (status || *ret_whole)
         return status;
     if (way == WAY_ANEW) { /* what is there then is not of the interrupted conversion */
@@ -356,7 +364,8 @@ static int open_conversion(struct conversion *conversion, struct err *err)
     if (!conversion->outputs)
         return err_set(err, -ENOMEM, "out of memory for a conversion");
     for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
-        status = output_init(&conversion->outputs[i], conversion->io, conversion->source, i, err);
+        status = output_init(&conversion->outputs[i], conversion->io, conversion->source,
+                             conversion->identity, i, err);
     return status;
 }
 

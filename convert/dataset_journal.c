@@ -25,7 +25,7 @@ int journal_identity(const struct source *source, uint64_t *ret_identity, struct
     if (status)
         return status;
     str_add_format(&text, "%s %016" PRIx64 " ", MILLRACE_VERSION, files);
-    options_write_json(source, -1, &text);
+    options_write_json(source, -1, NULL, &text);
     if (str_status(&text))
         status = err_set(err, -ENOMEM, "out of memory for a conversion's identity");
     else

@@ -68,7 +68,7 @@ static void write_splits(struct json_writer *json, const struct convert_options 
     json_end_array(json);
 }
 
-void options_write_json(const struct source *source, int split, struct str *out)
+void options_write_json(const struct source *source, int split, const uint64_t *identity, struct str *out)
 {
     static const char *const kinds[] = {
         [SOURCE_CLASSES] = "class_folders", [SOURCE_FILES] = "files", [SOURCE_TEXT] = "text"};
@@ -94,5 +94,7 @@ void options_write_json(const struct source *source, int split, struct str *out)
         }
     }
     write_splits(&json, options, split);
+    if (identity)
+        json_write_hex64(&json, "conversion_identity", *identity);
     json_end_object(&json);
 }

@@ -15,12 +15,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-int output_init(struct output *output, struct io *io, const struct source *source, uint32_t split,
-                struct err *err)
+int output_init(struct output *output, struct io *io, const struct source *source, uint64_t identity,
+                uint32_t split, struct err *err)
 {
     const struct convert_options *options = source->options;
-    *output = (struct output){
-        .io = io, .source = source, .split = split, .replace = options->force || options->resume};
+    *output = (struct output){.io = io,
+                              .source = source,
+                              .identity = identity,
+                              .split = split,
+                              .replace = options->force || options->resume};
     return options->splits_count
                ? io_join_path(options->target, options->splits[split].name, output->folder, err)
                : io_join_path("", options->target, output->folder, err);
@@ -97,6 +100,12 @@ static int restore_all(struct output *output, const struct dataset *dataset, str
     return status;
 }
 
+static void write_options(const struct output *output, struct str *out)
+{
+    int split = output->source->options->splits_count ? (int)output->split : -1;
+    options_write_json(output->source, split, &output->identity, out);
+}
+
 int output_find_whole(struct output *output, bool *ret_whole, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
@@ -107,8 +116,7 @@ int output_find_whole(struct output *output, bool *ret_whole, struct err *err)
     int status = io_join_path(output->folder, DATASET_FILE_NAME, path, err);
     if (status || output->io->ops->stat(output->io, path, &info, NULL))
         return status;
-    options_write_json(output->source, output->source->options->splits_count ? (int)output->split : -1,
-                       &options);
+    write_options(output, &options);
     status = dataset_open(output->io, path, &dataset, err);
     if (!status && str_status(&options))
         status = err_set(err, -ENOMEM, "out of memory for options");
@@ -245,8 +253,7 @@ int output_commit(struct output *output, struct err *err)
         };
     if (source->kind == SOURCE_TEXT)
         snprintf(dataset->text.tokenizer, sizeof dataset->text.tokenizer, "%s", source_tokenizer(source));
-    options_write_json(source, source->options->splits_count ? (int)output->split : -1,
-                       &dataset->options_json);
+    write_options(output, &dataset->options_json);
     if (str_status(&dataset->options_json))
         status = err_set(err, -ENOMEM, "out of memory for dataset.json");
     if (!status)

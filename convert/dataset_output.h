@@ -21,6 +21,7 @@ struct output_shard {
 struct output {
     struct io *io;
     const struct source *source;
+    uint64_t identity; /* of the conversion */
     uint32_t split;
     bool replace;
     char folder[IO_PATH_BYTES_MAX];
@@ -33,8 +34,8 @@ struct output {
 };
 
 /* Folder: target, or the split's below it. Nothing is made yet. */
-int output_init(struct output *output, struct io *io, const struct source *source, uint32_t split,
-                struct err *err);
+int output_init(struct output *output, struct io *io, const struct source *source, uint64_t identity,
+                uint32_t split, struct err *err);
 /* Removes an open shard, and a replacement that was not published. */
 void output_deinit(struct output *output);
 
@@ -55,7 +56,7 @@ static inline const struct output_shard *output_shard_at(const struct output *ou
 
 /* Remembers a shard of an earlier run. */
 int output_restore(struct output *output, const struct output_shard *shard, struct err *err);
-/* Whether the split stands whole already, made with the same options; then its shards are remembered. */
+/* Whether the split stands whole already, made of the same files with the same options; then its shards are remembered. */
 int output_find_whole(struct output *output, bool *ret_whole, struct err *err);
 void output_add_field_name(struct output *output, const char *extension);
 

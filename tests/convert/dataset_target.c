@@ -130,6 +130,31 @@ static void a_forced_conversion_that_fails_keeps_the_old_dataset(void **state)
     }
 }
 
+static void resume_of_a_whole_dataset_is_done_only_while_the_sources_are_the_same(void **state)
+{
+    struct fixture *fixture = *state;
+    write_classes(fixture, 5);
+    assert_converts(fixture);
+    copy_target(fixture, "before");
+    fixture->options.resume = true;
+    assert_converts(fixture);
+    assert_non_null(strstr(fixture->log, "whole already"));
+    assert_int_equal(fixture->result.samples_count, 15);
+    /* Another file of the same name; as many items of the same names. */
+    write_jpeg(fixture, "b/0000.jpg", 77);
+    assert_int_equal(convert(fixture), -ESTALE);
+    assert_non_null(strstr(fixture->err.advice, "--force"));
+    /* One more, one less, where items may be skipped. */
+    fixture->options.skip_errors = true;
+    write_jpeg(fixture, "b/more.jpg", 78);
+    assert_int_equal(convert(fixture), -ESTALE);
+    assert_int_equal(test_run("rm '%s/b/more.jpg' '%s/b/0000.jpg'", fixture->source, fixture->source), 0);
+    assert_int_equal(convert(fixture), -ESTALE);
+    fixture->options.shard_samples = 4;
+    assert_int_equal(convert(fixture), -ESTALE);
+    assert_same(fixture, "before");
+}
+
 static void splits_replace_an_unsplit_dataset(void **state)
 {
     struct fixture *fixture = *state;
@@ -319,6 +344,7 @@ int main(void)
         CASE(an_existing_target_is_kept_unless_forced),
         CASE(force_spares_datasets_and_files_that_are_not_the_conversions),
         CASE(a_forced_conversion_that_fails_keeps_the_old_dataset),
+        CASE(resume_of_a_whole_dataset_is_done_only_while_the_sources_are_the_same),
         CASE(splits_replace_an_unsplit_dataset),
         CASE(a_killed_forced_conversion_keeps_the_old_dataset),
         CASE(anew_after_an_interrupted_conversion_clears_its_splits_alone),
