@@ -3,34 +3,20 @@
  */
 #include "base/json_writer.h"
 
+#include "base/utf8.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The length of the UTF-8 sequence at text, 0 where it is invalid (RFC 3629). */
-static size_t utf8_sequence_bytes(const unsigned char *text)
-{
-    unsigned char a = text[0];
-    if (a < 0x80)
-        return 1;
-    size_t bytes = a >= 0xc2 && a < 0xe0 ? 2 : a >= 0xe0 && a < 0xf0 ? 3 : a >= 0xf0 && a < 0xf5 ? 4 : 0;
-    for (size_t i = 1; i < bytes; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0; /* a NUL ends it here too */
-    if ((a == 0xe0 && text[1] < 0xa0) || (a == 0xed && text[1] > 0x9f) || (a == 0xf0 && text[1] < 0x90) ||
-        (a == 0xf4 && text[1] > 0x8f))
-        return 0;
-    return bytes;
-}
-
 static void add_quoted(struct str *out, const char *text)
 {
     str_add(out, "\"", 1);
     const unsigned char *at = (const unsigned char *)text;
     while (*at) {
-        size_t bytes = utf8_sequence_bytes(at);
+        size_t bytes = utf8_sequence_bytes(at, strnlen((const char *)at, 4));
         if (bytes == 0) {
             str_add_text(out, "\xef\xbf\xbd");
             at++;

@@ -3,6 +3,8 @@
  */
 #include "trainer/yaml.h"
 
+#include "base/utf8.h"
+
 #include <errno.h>
 #include <libfyaml.h>
 #include <stdio.h>
@@ -109,10 +111,52 @@ static bool says_nothing(const char *text, size_t bytes)
     return true;
 }
 
+/* libfyaml scans a directive with a byte that is no UTF-8 for ever. */
+static int check_encoding(const struct walk *walk, const char *text, size_t bytes)
+{
+    for (size_t at = 0, count; at < bytes; at += count) {
+        count = utf8_sequence_bytes((const unsigned char *)text + at, bytes - at);
+        if (count > 0 && text[at] != '\0')
+            continue;
+        err_set(walk->err, -EINVAL, "a configuration is UTF-8 text");
+        err_at(walk->err, walk->name, (int64_t)at);
+        err_found(walk->err, "byte 0x%02x", (unsigned char)text[at]);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+/* libfyaml reads the first document and forgets what follows; nothing of a configuration is to be forgotten. */
+static int check_one_document(const struct walk *walk, const char *text, size_t bytes)
+{
+    bool begun = false, ended = false;
+    int number = 1;
+    for (size_t at = 0; at < bytes; number++) {
+        const char *line = text + at, *newline = memchr(line, '\n', bytes - at);
+        size_t length = newline ? (size_t)(newline - line) : bytes - at;
+        at += length + 1;
+        if (length > 0 && line[0] == '%')
+            return refuse(walk, number, "YAML directives are not understood here");
+        bool begins = length >= 3 && memcmp(line, "---", 3) == 0;
+        if (says_nothing(line, length))
+            continue;
+        if (ended || (begins && begun))
+            return refuse(walk, number, "a configuration is one YAML document, this begins another");
+        begun = true;
+        ended = length >= 3 && memcmp(line, "...", 3) == 0;
+    }
+    return 0;
+}
+
 int yaml_walk(const char *text, size_t bytes, const char *name,
               int (*leaf)(void *context, const struct yaml_leaf *leaf), void *context, struct err *err)
 {
     struct walk walk = {.name = name, .leaf = leaf, .context = context, .err = err};
+    int status = check_encoding(&walk, text, bytes);
+    if (!status)
+        status = check_one_document(&walk, text, bytes);
+    if (status)
+        return status;
     struct fy_diag_cfg diagnostics = {.fp = NULL, .level = FYET_ERROR, .module_mask = ~0u};
     struct fy_diag *diag = fy_diag_create(&diagnostics);
     if (!diag)
@@ -120,7 +164,6 @@ int yaml_walk(const char *text, size_t bytes, const char *name,
     fy_diag_set_collect_errors(diag, true);
     struct fy_parse_cfg parse = {.flags = FYPCF_QUIET, .diag = diag};
     struct fy_document *document = fy_document_build_from_string(&parse, text, bytes);
-    int status = 0;
     if (!document && !says_nothing(text, bytes)) {
         void *iterator = NULL;
         struct fy_diag_error *error = fy_diag_errors_iterate(diag, &iterator);

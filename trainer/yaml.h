@@ -2,7 +2,8 @@
  * yaml — YAML read as a flat list of leaves, by libfyaml; yaml.c is the only file that knows it.
  *
  * A leaf is a scalar or a sequence of scalars, under the path of its keys joined by dots: `data: {image: {size: 64}}` is
- * "data.image.size" with one value. Duplicate keys, aliases, tags on keys and deeper sequences are errors.
+ * "data.image.size" with one value. Duplicate keys, aliases, tags on keys, deeper sequences, directives, a second
+ * document and bytes that are no UTF-8 are errors.
  */
 #ifndef MILLRACE_TRAINER_YAML_H
 #define MILLRACE_TRAINER_YAML_H

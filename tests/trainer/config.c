@@ -79,6 +79,28 @@ static void wrong_keys_and_values_are_named_with_their_line(void **state)
     expect_refusal("- a\n- b\n", NULL, "mapping", NULL);
 }
 
+static void nothing_of_a_file_is_forgotten(void **state)
+{
+    (void)state;
+    struct train_config config;
+    struct err err;
+    assert_ok(parse("# ours\n---\n" NEEDED "...\n# the end\n", NULL, &config, &err), &err);
+    expect_refusal(NEEDED "---\nbatch: {micro: 8}\n", NULL, "one YAML document", "line 3");
+    expect_refusal(NEEDED "...\nbatch: {micro: 8}\n", NULL, "one YAML document", "line 4");
+    expect_refusal("%YAML 1.2\n---\n" NEEDED, NULL, "directives", "line 1");
+    expect_refusal(NEEDED "%batch\n", NULL, "directives", "line 3");
+}
+
+static void bytes_that_are_no_utf8_are_refused_at_their_offset(void **state)
+{
+    (void)state;
+    expect_refusal("%a\xf9"
+                   "a: {train: x}\n",
+                   NULL, "a.yaml at 2", "0xf9");
+    expect_refusal("data: {train: \xed\xa0\x80}\n", NULL, "a.yaml at 14", "0xed");
+    expect_refusal("data: {train: x\xc3", NULL, "a.yaml at 15", "0xc3");
+}
+
 static void contradictions_are_refused(void **state)
 {
     (void)state;
@@ -177,6 +199,8 @@ int main(void)
         cmocka_unit_test(defaults_hold_where_nothing_is_said),
         cmocka_unit_test(values_of_all_kinds_are_read),
         cmocka_unit_test(wrong_keys_and_values_are_named_with_their_line),
+        cmocka_unit_test(nothing_of_a_file_is_forgotten),
+        cmocka_unit_test(bytes_that_are_no_utf8_are_refused_at_their_offset),
         cmocka_unit_test(contradictions_are_refused),
         cmocka_unit_test(printed_configuration_reads_back_the_same),
         cmocka_unit_test(a_saved_configuration_differs_only_where_it_was_changed),
