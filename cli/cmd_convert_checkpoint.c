@@ -20,7 +20,7 @@ static const struct option rows[] = {
     {"only", 0, OPTION_TEXT, AT(only), "model|all|GLOB", "model",
      "which tensors: the model's, the optimizer's too, or those whose names match"},
     {"verify", 0, OPTION_FLAG, AT(verify),
-     .help = "read DST back and compare its hash with the checkpoint's"},
+     .help = "read what was written back and compare its hash with the checkpoint's, before it becomes DST"},
     {"force", 0, OPTION_FLAG, AT(force), .help = "an existing DST gives way"},
 };
 

@@ -170,16 +170,6 @@ static int write_all(struct job *job, struct err *err)
     return status;
 }
 
-static int publish(struct job *job, struct err *err)
-{
-    int status = job->io->ops->set_seal(job->set, job->file, job->file_bytes, err);
-    if (status)
-        return status;
-    status = job->io->ops->set_publish(job->set, err);
-    job->set = NULL;
-    return status;
-}
-
 static bool is_any(const void *context, const char *name)
 {
     (void)context;
@@ -187,14 +177,14 @@ static bool is_any(const void *context, const char *name)
     return true;
 }
 
-/* Reads the result back: the same tensors, by the same hash. */
+/* Reads the result back, before it has its name: the same tensors, by the same hash. */
 static int compare(struct job *job, struct err *err)
 {
     struct ckpt_reader *target;
     struct hash128 expected, found;
     uint64_t expected_count = 0, found_count = 0;
     char text[HASH128_HEX_BYTES];
-    int status = reader_open_any(job->io, job->options->target, &target, job->options->log, err);
+    int status = reader_open_any(job->io, job->io->ops->set_place(job->set), &target, job->options->log, err);
     if (status)
         return status;
     status = hash_tensors(job->reader, is_selected, job->options->only, &expected_count, &expected, err);
@@ -207,8 +197,21 @@ static int compare(struct job *job, struct err *err)
     err_at(err, job->options->target, ERR_NO_OFFSET);
     err_expected(err, "hash %s", hash128_format(expected, text));
     err_found(err, "%s", hash128_format(found, text));
-    err_advise(err, "remove it and convert again; the disk or the memory may be failing");
+    err_advise(err, "nothing was published; convert again: the disk or the memory may be failing");
     return -EBADMSG;
+}
+
+/* The file takes its name once its bytes are durable and, where that is asked for, compared. */
+static int publish(struct job *job, struct err *err)
+{
+    int status = job->io->ops->set_seal(job->set, job->file, job->file_bytes, err);
+    if (!status && job->options->verify)
+        status = compare(job, err);
+    if (status)
+        return status;
+    status = job->io->ops->set_publish(job->set, err);
+    job->set = NULL;
+    return status;
 }
 
 static void release(struct job *job)
@@ -239,8 +242,6 @@ int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_optio
         status = write_all(&job, err);
     if (!status)
         status = publish(&job, err);
-    if (!status && options->verify)
-        status = compare(&job, err);
     if (!status)
         *ret_result = (struct convert_checkpoint_result){
             .tensors_count = job.count,

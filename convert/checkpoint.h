@@ -19,7 +19,7 @@ struct convert_checkpoint_options {
     const char *target; /* the file */
     const char *only;   /* "model" (NULL), "all", or a glob over tensor names */
     bool force;         /* an existing target gives way */
-    bool verify;        /* read the result back and compare the hashes */
+    bool verify;        /* read the result back and compare the hashes, before it has its name */
     const struct log *log;
     void (*progress)(void *context, uint64_t bytes_done, uint64_t bytes);
     void *progress_context;
