@@ -126,6 +126,11 @@ struct ckpt_entry {
  * callback's first non-zero result ends the walk. -ENOENT where the folder is absent. */
 int ckpt_list(struct io *io, const char *folder, int (*entry)(void *context, const struct ckpt_entry *entry),
               void *context, const struct log *log, struct err *err);
+/* Each step of a folder by rising number, whole or not, unread. The callback's first non-zero result ends the walk. -ENOENT where
+ * the folder is absent. */
+int ckpt_each_step(struct io *io, const char *folder,
+                   int (*each)(void *context, uint64_t step, const char *path), void *context,
+                   struct err *err);
 /* path_or_folder: a step folder, or a folder of steps, whose newest whole one is meant. Path of IO_PATH_BYTES_MAX. A damaged step
  * (manifest or files missing, cut or unreadable as such) is passed over for an older one, and named through log (LOG_WARN; NULL:
  * silently). -ENOENT only where there is no step at all: where all are damaged it is -EBADMSG with the newest one's detail, and an

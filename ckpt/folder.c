@@ -1,5 +1,5 @@
 /*
- * folder — see folder.h; also ckpt_list and ckpt_find.
+ * folder — see folder.h; also ckpt_list, ckpt_each_step and ckpt_find.
  */
 #include "ckpt/folder.h"
 
@@ -204,6 +204,25 @@ int ckpt_list(struct io *io, const char *folder, int (*entry)(void *context, con
         found.state = manifest.state;
         status = entry(context, &found);
         manifest_deinit(&manifest);
+    }
+    free(steps);
+    return status;
+}
+
+int ckpt_each_step(struct io *io, const char *folder,
+                   int (*each)(void *context, uint64_t step, const char *path), void *context,
+                   struct err *err)
+{
+    uint64_t *steps;
+    size_t count;
+    char path[IO_PATH_BYTES_MAX];
+    int status = folder_steps(io, folder, &steps, &count, err);
+    if (status)
+        return status;
+    for (size_t i = 0; i < count && !status; i++) {
+        status = folder_step_path(folder, steps[i], path, err);
+        if (!status)
+            status = each(context, steps[i], path);
     }
     free(steps);
     return status;

@@ -113,9 +113,18 @@ static int check_checkpoint(struct verification *v, const char *path)
     return 0;
 }
 
-static int check_step(void *context, const struct ckpt_entry *entry)
+/* One of several: a manifest that can't be read is bad, and the others are looked at all the same. */
+static int check_step(void *context, uint64_t step, const char *path)
 {
-    return check_checkpoint(context, entry->path);
+    struct verification *v = context;
+    (void)step;
+    int status = check_checkpoint(v, path);
+    if (status == 0 || status == -ENOMEM)
+        return status;
+    show_bad(v, v->err);
+    err_clear(v->err);
+    v->bad_count++;
+    return 0;
 }
 
 static int check_safetensors(struct verification *v, const char *path)
@@ -141,7 +150,7 @@ static int check_kind(struct verification *v, enum path_kind kind, const char *p
     case PATH_CHECKPOINT:
         return check_checkpoint(v, path);
     case PATH_CHECKPOINTS:
-        return ckpt_list(v->io, path, check_step, v, v->invocation->log, v->err);
+        return ckpt_each_step(v->io, path, check_step, v, v->err);
     case PATH_SAFETENSORS:
         return check_safetensors(v, path);
     case PATH_RUN:

@@ -90,6 +90,26 @@ checkpoints_are_listed_oldest_first_and_only_as_many_as_kept() {
   same "$(json '[c["step"] for c in d["checkpoints"]]' list)" "[8]"
 }
 
+damaged_steps_of_a_folder_are_all_named() {
+  cp -r runs/a/ckpt damaged
+  mkdir damaged/step-00000010
+  truncate -s -1 damaged/step-00000012/manifest.json
+  same "$(status_of millrace verify damaged)" 1
+  one_line errors
+  same "$(grep -c '^bad: ' out)" 2
+  grep -q '^bad: .*step-00000010' out
+  grep -q '^bad: .*step-00000012' out
+  same "$(status_of millrace verify runs/a/ckpt)" 0
+  same "$(status_of millrace ckpt hash damaged)" 0
+  contains "$(cat errors)" "step-00000012"
+  # nothing whole is left: the run must not begin anew over it
+  rm damaged/step-00000008/manifest.json
+  mkdir -p runs/damaged
+  mv damaged runs/damaged/ckpt
+  same "$(status_of millrace train train.yaml --set run.dir=runs/damaged)" 1
+  contains "$(cat errors)" "step-00000012"
+}
+
 a_hash_names_bits_not_places() {
   millrace ckpt hash runs/a/ckpt >first
   same "$(cut -f 1 first | tr '\n' ' ')" "model optimizer loader "
@@ -134,5 +154,6 @@ a_checkpoint_is_inspected_by_its_manifest() {
 run_cases a_run_tells_its_steps_on_stderr_and_its_result_on_stdout a_finished_run_is_done_again_at_once \
   json_is_a_line_an_event a_stop_on_request_saves_and_says_75_and_the_same_command_goes_on \
   a_second_interrupt_ends_at_once_with_130 checkpoints_are_listed_oldest_first_and_only_as_many_as_kept \
+  damaged_steps_of_a_folder_are_all_named \
   a_hash_names_bits_not_places a_full_file_has_the_models_hash a_damaged_checkpoint_is_named \
   a_checkpoint_is_inspected_by_its_manifest
