@@ -6,10 +6,11 @@
  */
 #include "base/workers.h"
 
+#include "base/thread.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -74,17 +75,11 @@ static void *member_main(void *argument)
     return NULL;
 }
 
-/* The program's signals are for the program's threads. */
 static int start_member(struct workers *crew, unsigned worker)
 {
     struct member *member = &crew->members[worker];
     *member = (struct member){.crew = crew, .worker = worker};
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&member->thread, NULL, member_main, member);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed;
+    return thread_start(&member->thread, member_main, member);
 }
 
 int workers_open(unsigned count, struct workers **ret_crew, struct err *err)
@@ -101,10 +96,10 @@ int workers_open(unsigned count, struct workers **ret_crew, struct err *err)
     pthread_cond_init(&crew->announced, NULL);
     pthread_cond_init(&crew->finished, NULL);
     for (unsigned i = 1; i < count; i++) {
-        int failed = start_member(crew, i);
-        if (failed) {
+        int status = start_member(crew, i);
+        if (status) {
             workers_close(crew);
-            return err_errno(err, -failed, "could not start worker thread %u of %u", i, count);
+            return err_errno(err, status, "could not start worker thread %u of %u", i, count);
         }
         crew->started = i;
     }

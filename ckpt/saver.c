@@ -4,10 +4,11 @@
  * The caller hands a save over by `due` and goes on; the writer thread begins the set, writes the image, commits, and clears
  * `due`. What lies between is snapshot's (bytes), image's (writing) and commit's (the folder).
  *
- * Locks: saver->mutex and snapshot->mutex are never held together.
+ * Locks: saver->mutex, then snapshot->mutex; never the other way round.
  */
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/thread.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/commit.h"
 #include "ckpt/image_writer.h"
@@ -211,10 +212,10 @@ int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_
     status = agree(saver, prepare(saver, options, err), err);
     if (status)
         goto out;
-    int error = pthread_create(&saver->thread, NULL, write_saves, saver);
-    saver->has_thread = error == 0;
-    if (error)
-        status = err_errno(err, -error, "no thread for writing checkpoints");
+    status = thread_start(&saver->thread, write_saves, saver);
+    saver->has_thread = status == 0;
+    if (status)
+        err_errno(err, status, "no thread for writing checkpoints");
     status = agree(saver, status, err);
     if (!status)
         *ret_saver = saver;

@@ -4,6 +4,7 @@
 #include "convert/dataset_pipeline.h"
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "base/workers.h"
 
 #include <assert.h>
@@ -100,9 +101,9 @@ static int start_workers(struct pipeline *pipeline, struct io *io, struct err *e
             return status;
     }
     for (unsigned i = 0; i < pipeline->workers_count; i++) {
-        int failed = pthread_create(&pipeline->workers[i].thread, NULL, work, &pipeline->workers[i]);
-        if (failed)
-            return err_errno(err, -failed, "could not start a thread");
+        int status = thread_start(&pipeline->workers[i].thread, work, &pipeline->workers[i]);
+        if (status)
+            return err_errno(err, status, "could not start a thread");
         pipeline->started = i + 1;
     }
     return 0;

@@ -11,12 +11,12 @@
 #include "io/file_queue.h"
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "io/file_local.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -176,20 +176,16 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-/* With the mutex held. The program's signals are for the program's threads. */
+/* With the mutex held. */
 static int start_thread(struct io_queue *queue)
 {
     struct engine_thread *thread = &queue->threads[queue->started_count];
     *thread = (struct engine_thread){.queue = queue};
     pthread_cond_init(&thread->wake, NULL);
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&thread->id, NULL, thread_main, thread);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed) {
+    int status = thread_start(&thread->id, thread_main, thread);
+    if (status) {
         pthread_cond_destroy(&thread->wake);
-        return -failed;
+        return status;
     }
     queue->started_count++;
     return 0;

@@ -7,6 +7,7 @@
 #include "loader/state.h"
 
 #include "base/bytes.h"
+#include "base/thread.h"
 #include "base/workers.h"
 
 #include <errno.h>
@@ -128,16 +129,16 @@ static int start_threads(struct loader *loader, struct err *err)
     for (uint32_t i = 0; i < loader->workers_count; i++) {
         struct load_worker *worker = &loader->workers[i];
         pthread_cond_init(&worker->wake, NULL);
-        int failed = pthread_create(&worker->thread, NULL, decode_stage_main, worker);
-        if (failed) {
+        int status = thread_start(&worker->thread, decode_stage_main, worker);
+        if (status) {
             pthread_cond_destroy(&worker->wake);
-            return err_errno(err, -failed, "could not start decoding thread %" PRIu32, i);
+            return err_errno(err, status, "could not start decoding thread %" PRIu32, i);
         }
         loader->workers_started++;
     }
-    int failed = pthread_create(&loader->reader, NULL, read_stage_main, loader);
-    if (failed)
-        return err_errno(err, -failed, "could not start the reading thread");
+    int status = thread_start(&loader->reader, read_stage_main, loader);
+    if (status)
+        return err_errno(err, status, "could not start the reading thread");
     loader->reader_started = true;
     return 0;
 }

@@ -1,0 +1,20 @@
+/*
+ * thread — starting a thread of ours.
+ */
+#ifndef MILLRACE_BASE_THREAD_H
+#define MILLRACE_BASE_THREAD_H
+
+#include <pthread.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Starts a joinable thread with every signal blocked: the program's signals are for the program's threads. 0 or -errno. */
+int thread_start(pthread_t *ret_thread, void *(*main)(void *argument), void *argument);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
