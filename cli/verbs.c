@@ -14,8 +14,17 @@
 enum { NAME_BYTES_MAX = 64, VERBS_MAX = 32 };
 
 static const struct verb *const verbs[] = {
-    &verb_convert_dataset, &verb_convert_checkpoint, &verb_index,     &verb_inspect, &verb_verify, &verb_read,
-    &verb_train,           &verb_ckpt_list,          &verb_ckpt_hash, &verb_help,
+    &verb_convert_dataset,
+    &verb_convert_checkpoint,
+    &verb_index,
+    &verb_inspect,
+    &verb_verify,
+    &verb_read,
+    &verb_train,
+    &verb_eval,
+    &verb_ckpt_list,
+    &verb_ckpt_hash,
+    &verb_help,
 };
 static_assert(sizeof verbs / sizeof verbs[0] <= VERBS_MAX, "room for suggestions");
 

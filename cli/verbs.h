@@ -13,6 +13,7 @@ extern const struct verb verb_inspect;
 extern const struct verb verb_verify;
 extern const struct verb verb_read;
 extern const struct verb verb_train;
+extern const struct verb verb_eval;
 extern const struct verb verb_ckpt_list;
 extern const struct verb verb_ckpt_hash;
 extern const struct verb verb_help;

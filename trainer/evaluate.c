@@ -1,6 +1,7 @@
 /*
  * evaluate — the whole validation set, in its own order, centre crops, each sample once. See run.h.
  */
+#include "base/clock.h"
 #include "trainer/micro.h"
 #include "trainer/run.h"
 
@@ -70,8 +71,31 @@ int run_evaluate(struct run *run, struct err *err)
     run->evaluation = (struct evaluation){
         .present = true,
         .step = run->step,
+        .valid_count = (uint64_t)words.valid_count,
         .loss = exact_sum_value(&words.losses) / (double)words.valid_count,
         .accuracy = (double)words.correct_count / (double)words.valid_count,
     };
     return 0;
+}
+
+int trainer_evaluate(const struct trainer_options *options, const char *from,
+                     struct trainer_evaluation *ret_evaluation, struct err *err)
+{
+    struct run run;
+    int status = run_open_for_evaluation(&run, options, from, err);
+    if (status)
+        return status;
+    uint64_t began_ns = clock_now_ns();
+    status = run_evaluate(&run, err);
+    if (!status && run.stop_requested)
+        status = err_set(err, -ECANCELED, "the evaluation was stopped on request");
+    if (!status)
+        *ret_evaluation = (struct trainer_evaluation){
+            .valid_count = run.evaluation.valid_count,
+            .loss = run.evaluation.loss,
+            .accuracy = run.evaluation.accuracy,
+            .seconds = clock_seconds(clock_now_ns() - began_ns),
+        };
+    run_close(&run);
+    return status;
 }

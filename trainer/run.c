@@ -155,16 +155,6 @@ static int open_model(struct run *run, struct err *err)
         return status;
     run->params = model_params(run->model);
     run->stage = (struct model_stage){.blocks_count = config.layers, .embeds = true, .heads = true};
-    run->schedule = (struct schedule){.type = (enum schedule_type)c->schedule.type,
-                                      .lr = c->optimizer.lr,
-                                      .min_lr = c->schedule.min_lr,
-                                      .warmup = c->schedule.warmup,
-                                      .steps = run->steps};
-    struct optimizer_options optimizer = {.beta1 = c->optimizer.beta1,
-                                          .beta2 = c->optimizer.beta2,
-                                          .epsilon = c->optimizer.eps,
-                                          .weight_decay = c->optimizer.weight_decay,
-                                          .clip_norm = c->optimizer.clip_norm};
     uint64_t rows = model_rows(run->model);
     struct micro_sizes sizes = micro_sizes(run);
     status =
@@ -184,9 +174,24 @@ static int open_model(struct run *run, struct err *err)
         status = allocate(run, MEM_PINNED, rows * sizeof(double), &run->losses, err);
     if (!status)
         status = allocate(run, MEM_PINNED, rows, &run->correct, err);
-    if (!status)
-        status =
-            tree_init(&run->tree, run->ops, run->params->elements, batching_owned_count(&run->batching), err);
+    return status;
+}
+
+static int open_optimizer(struct run *run, struct err *err)
+{
+    const struct train_config *c = run->config;
+    run->schedule = (struct schedule){.type = (enum schedule_type)c->schedule.type,
+                                      .lr = c->optimizer.lr,
+                                      .min_lr = c->schedule.min_lr,
+                                      .warmup = c->schedule.warmup,
+                                      .steps = run->steps};
+    struct optimizer_options optimizer = {.beta1 = c->optimizer.beta1,
+                                          .beta2 = c->optimizer.beta2,
+                                          .epsilon = c->optimizer.eps,
+                                          .weight_decay = c->optimizer.weight_decay,
+                                          .clip_norm = c->optimizer.clip_norm};
+    int status =
+        tree_init(&run->tree, run->ops, run->params->elements, batching_owned_count(&run->batching), err);
     if (!status)
         status = optimizer_init(&run->optimizer, &optimizer, run->ops, run->params, err);
     if (!status)
@@ -266,9 +271,8 @@ static int open_metrics(struct run *run, struct err *err)
     return status ? status : metrics_open(run->io, path, run->step, &run->metrics, err);
 }
 
-static int load_initial(struct run *run, struct err *err)
+static int load_initial(struct run *run, const char *path, struct err *err)
 {
-    const char *path = run->config->model.init;
     struct io *io;
     int status = io_open(path, NULL, &io, err);
     if (status)
@@ -308,8 +312,10 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
         status = open_data(run, *reader, path, err);
     if (!status)
         status = open_model(run, err);
+    if (!status)
+        status = open_optimizer(run, err);
     if (!status && c->model.init[0] && !*reader)
-        status = load_initial(run, err);
+        status = load_initial(run, c->model.init, err);
     if (!status)
         status = describe_tensors(run, err);
     if (!status)
@@ -320,6 +326,60 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
         status = resume_restore(run, *reader, path, err);
     if (!status)
         status = open_metrics(run, err);
+    return status;
+}
+
+/* How many classes or tokens there are, and where documents end. */
+static int look_at_validation(struct run *run, struct err *err)
+{
+    struct train_config *c = run->config;
+    if (!c->data.val[0]) {
+        err_set(err, -EINVAL, "there is nothing to evaluate on");
+        err_advise(err, "give data.val");
+        return -EINVAL;
+    }
+    struct loader_options options = run_loader_options(run, c->data.val, false);
+    struct loader *loader;
+    int status = loader_open(&options, &loader, err);
+    if (status)
+        return status;
+    run->shape = loader_shape(loader);
+    loader_close(loader);
+    if (c->model.classes == 0)
+        c->model.classes = run->shape.classes_count;
+    if (c->model.vocabulary == 0)
+        c->model.vocabulary = run->shape.vocabulary;
+    return 0;
+}
+
+static int open_for_evaluation(struct run *run, const char *from, struct err *err)
+{
+    const struct train_config *c = run->config;
+    int status = comm_self_open(&run->comm, err);
+    if (status)
+        return status;
+    run->batching = (struct batching){.global = c->batch.micro, .micro = c->batch.micro, .ranks = 1};
+    status = device_open("cpu", &run->device, err);
+    if (!status) /* before the loader's threads: see ops_cpu_blas.h */
+        status = ops_cpu_open(run->device, DTYPE_F32, (unsigned)c->threads, &run->ops, err);
+    if (!status)
+        status = look_at_validation(run, err);
+    if (!status)
+        status = open_model(run, err);
+    return status ? status : load_initial(run, from, err);
+}
+
+int run_open_for_evaluation(struct run *run, const struct trainer_options *options, const char *from,
+                            struct err *err)
+{
+    *run = (struct run){.options = options, .io = options->io};
+    run->config = malloc(sizeof *run->config);
+    if (!run->config)
+        return err_set(err, -ENOMEM, "out of memory for an evaluation");
+    *run->config = *options->config;
+    int status = open_for_evaluation(run, from, err);
+    if (status)
+        run_close(run);
     return status;
 }
 

@@ -32,6 +32,7 @@ struct step_totals {
 struct evaluation {
     bool present;
     uint64_t step;
+    uint64_t valid_count; /* not kept in a checkpoint */
     double loss, accuracy;
 };
 
@@ -84,6 +85,9 @@ struct run {
 
 /* All of it, resumed where there is something to resume. On failure the run is closed. */
 int run_open(struct run *run, const struct trainer_options *options, struct err *err);
+/* What run_evaluate needs and nothing else: no training data, optimizer, saver or metrics. from: as init_load's path. */
+int run_open_for_evaluation(struct run *run, const struct trainer_options *options, const char *from,
+                            struct err *err);
 void run_close(struct run *run); /* safe on a zeroed run */
 
 /* One update: all micro-batches that this rank owns, the reduction, the optimizer. Adds to totals. -EDOM where gradients are

@@ -67,4 +67,16 @@ struct trainer_result {
 /* Blocks until the run is done or stopped. Also TRAINER_DONE, at once, where its last step was saved before. */
 int trainer_run(const struct trainer_options *options, struct trainer_result *ret_result, struct err *err);
 
+struct trainer_evaluation {
+    uint64_t valid_count; /* images, tokens */
+    double loss;          /* mean, nats */
+    double accuracy;      /* top-1, 0..1 */
+    double seconds;       /* of the evaluation, loading left out */
+};
+
+/* The model that the configuration describes, with the weights at `from` (a checkpoint, a full file, or what model.init takes), over
+ * data.val. Blocks; -ECANCELED where *stop came to be set. */
+int trainer_evaluate(const struct trainer_options *options, const char *from,
+                     struct trainer_evaluation *ret_evaluation, struct err *err);
+
 #endif

@@ -26,6 +26,12 @@ run_examples() { # VERB...
 examples_of_convert_dataset_work() { run_examples convert dataset; }
 examples_of_read_work() { run_examples read; }
 examples_of_train_work() { run_examples train; }
+examples_of_eval_work() {
+  rm -f model.safetensors
+  millrace convert checkpoint runs/a/ckpt model.safetensors --to full --quiet >/dev/null
+  run_examples eval
+  rm model.safetensors
+}
 examples_of_convert_checkpoint_work() { run_examples convert checkpoint; }
 examples_of_index_work() { run_examples index; }
 examples_of_inspect_work() { run_examples inspect; }
@@ -33,6 +39,6 @@ examples_of_verify_work() { run_examples verify; }
 examples_of_ckpt_work() { run_examples ckpt list; run_examples ckpt hash; }
 examples_of_help_work() { run_examples help; }
 
-run_cases examples_of_convert_dataset_work examples_of_read_work examples_of_train_work \
+run_cases examples_of_convert_dataset_work examples_of_read_work examples_of_train_work examples_of_eval_work \
   examples_of_convert_checkpoint_work examples_of_index_work examples_of_inspect_work examples_of_verify_work examples_of_ckpt_work \
   examples_of_help_work

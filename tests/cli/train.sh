@@ -132,6 +132,30 @@ a_full_file_has_the_models_hash() {
 f = safe_open("model.safetensors", "np"); assert f.keys() and not any(k.startswith("optimizer.") for k in f.keys())'
 }
 
+an_evaluation_of_a_checkpoint_is_that_of_the_run_to_the_bit() {
+  need_python
+  millrace train train.yaml --json --quiet >told
+  millrace eval train.yaml --from runs/a/ckpt --json --quiet >one
+  same "$(json 'd["loss"], d["accuracy"], d["valid_count"]' one)" "$(json 'd[-1]["val_loss"], d[-1]["val_accuracy"], 56' told)"
+  millrace convert checkpoint runs/a/ckpt evaluated.safetensors --to full --quiet >/dev/null
+  millrace eval train.yaml --from evaluated.safetensors --json --quiet >two
+  same "$(json 'd["loss"]' two)" "$(json 'd["loss"]' one)"
+  millrace eval train.yaml --from runs/a/ckpt/step-00000008 --json --quiet >other
+  [[ $(json 'd["loss"]' other) != "$(json 'd["loss"]' one)" ]]
+  same "$(status_of millrace eval train.yaml --from runs/a/ckpt --set model.layers=1)" 1
+  one_line errors
+  contains "$(cat errors)" "set model.layers"
+  same "$(status_of millrace eval train.yaml)" 2
+}
+
+a_run_begins_with_the_weights_it_is_given() {
+  need_python
+  millrace eval train.yaml --from runs/a/ckpt --json --quiet >before
+  millrace train train.yaml --set run.dir=runs/warm --set run.steps=1 --set optimizer.lr=0 --set schedule.min_lr=0 \
+    --set model.init=runs/a/ckpt --json --quiet >after
+  same "$(json 'd[-1]["val_loss"]' after)" "$(json 'd["loss"]' before)"
+}
+
 a_damaged_checkpoint_is_named() {
   cp -r runs/a/ckpt/step-00000012 damaged
   chmod -R u+w damaged
@@ -155,5 +179,7 @@ run_cases a_run_tells_its_steps_on_stderr_and_its_result_on_stdout a_finished_ru
   json_is_a_line_an_event a_stop_on_request_saves_and_says_75_and_the_same_command_goes_on \
   a_second_interrupt_ends_at_once_with_130 checkpoints_are_listed_oldest_first_and_only_as_many_as_kept \
   damaged_steps_of_a_folder_are_all_named \
-  a_hash_names_bits_not_places a_full_file_has_the_models_hash a_damaged_checkpoint_is_named \
+  a_hash_names_bits_not_places a_full_file_has_the_models_hash \
+  an_evaluation_of_a_checkpoint_is_that_of_the_run_to_the_bit a_run_begins_with_the_weights_it_is_given \
+  a_damaged_checkpoint_is_named \
   a_checkpoint_is_inspected_by_its_manifest

@@ -1,0 +1,93 @@
+/*
+ * cmd_eval — `millrace eval CONFIG.yaml --from CHECKPOINT`.
+ */
+#include "cli/output.h"
+#include "cli/signals.h"
+#include "cli/verbs.h"
+#include "trainer/trainer.h"
+
+#include <errno.h>
+
+struct eval_args {
+    struct common_args common;
+    struct option_list set;
+    const char *from;
+};
+
+#define AT(member) offsetof(struct eval_args, member)
+static const struct option rows[] = {
+    {"from", 0, OPTION_TEXT, AT(from), "CHECKPOINT", NULL,
+     "the weights: a step or a folder of steps, a full safetensors file, or a model of Hugging Face",
+     .required = true},
+    {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL, "a key over the file's, as data.val=other"},
+};
+
+static void show(void *context, const struct trainer_report *report)
+{
+    if (report->event == TRAINER_STARTED)
+        console_line(context, "%s", report->text);
+}
+
+static int print_result(const struct eval_args *args, const struct train_config *config,
+                        const struct trainer_evaluation *evaluation, struct err *err)
+{
+    struct output output;
+    struct json_writer *json = &output.json;
+    output_begin(&output);
+    json_write_string(json, "dataset", config->data.val);
+    json_write_string(json, "from", args->from);
+    json_write_u64(json, "valid_count", evaluation->valid_count);
+    json_write_f64(json, "loss", evaluation->loss);
+    json_write_f64(json, "accuracy", evaluation->accuracy);
+    json_write_f64(json, "elapsed_seconds", evaluation->seconds);
+    return output_end(&output, args->common.json, stdout, err);
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    const struct eval_args *args = invocation->args;
+    struct train_config config;
+    struct trainer_evaluation evaluation;
+    int status = config_load(invocation->positional[0], (const char *const *)args->set.items, args->set.count,
+                             &config, err);
+    if (status)
+        return status == -EINVAL ? EXIT_USAGE : status;
+    struct trainer_options options = {
+        .config = &config,
+        .log = invocation->log,
+        .report = show,
+        .report_context = invocation->console,
+    };
+    status = io_open(config.data.val, NULL, &options.io, err);
+    if (status)
+        return status;
+    options.stop = signals_install();
+    status = trainer_evaluate(&options, args->from, &evaluation, err);
+    if (!status)
+        status = print_result(args, &config, &evaluation, err);
+    io_close(options.io);
+    return status;
+}
+
+static const char *const examples[] = {
+    "millrace eval train.yaml --from runs/a/ckpt",
+    "millrace eval train.yaml --from model.safetensors --json",
+    NULL,
+};
+
+const struct verb verb_eval = {
+    .name = "eval",
+    .arguments = "CONFIG.yaml",
+    .arguments_least = 1,
+    .arguments_most = 1,
+    .summary = "Evaluate a model on the validation data of a configuration.",
+    .details = "The configuration describes the model and names `data.val`, of which each sample is taken "
+               "once; the loss is the mean "
+               "over all images or tokens, in nats, and the accuracy is top-1. The result is that of an "
+               "evaluation during "
+               "training with the same weights, to the bit.",
+    .options = {rows, sizeof rows / sizeof rows[0]},
+    .examples = examples,
+    .args_bytes = sizeof(struct eval_args),
+    .run = run,
+};
