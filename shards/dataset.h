@@ -57,8 +57,8 @@ struct dataset {
     struct str options_json; /* the converter's options, as JSON */
 };
 
-/* path: dataset.json or the folder that holds it, a wids shard list of another tool, one tar, or a pattern of tars (url_list.h). But for
- * our dataset.json every shard is opened. -EBADMSG with detail. */
+/* path: dataset.json or the folder that holds it, a wids shard list of another tool, one tar, or a pattern of tars
+ * (url_list.h). But for our dataset.json every shard is opened. -EBADMSG with detail. */
 int dataset_open(struct io *io, const char *path, struct dataset **ret_dataset, struct err *err);
 void dataset_close(struct dataset *dataset); /* NULL is fine */
 

@@ -1,11 +1,11 @@
 /*
  * foreign — a tar that another tool wrote, made random-access: its headers are walked once and give an index.
  *
- * What a sample is, is WebDataset's convention: regular files, names split by member_name.h, adjacent members of one key. Sparse
- * files do not stand in the archive as they are, and are left out; verify.h names them. The
- * index has no checksums, since no tar has; asked to, the walk reads the data too and computes them, so that later reads
- * can be verified. Its **identity** is the CRC of the index without checksums: names, places and sizes, the same whether or not
- * checksums were asked for.
+ * What a sample is, is WebDataset's convention: regular files, names split by member_name.h, adjacent members of one key.
+ * Sparse files do not stand in the archive as they are, and are left out; verify.h names them. The index has no checksums,
+ * since no tar has; asked to, the walk reads the data too and computes them, so that later reads can be verified. Its
+ * **identity** is the CRC of the index without checksums: names, places and sizes, the same whether or not checksums were
+ * asked for.
  */
 #ifndef MILLRACE_SHARDS_FOREIGN_H
 #define MILLRACE_SHARDS_FOREIGN_H

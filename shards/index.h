@@ -54,8 +54,8 @@ struct shard_field {
 
 struct shard_index; /* immutable once loaded: any thread may read it */
 
-/* Copies or takes nothing: decodes from bytes, which it copies once. Every offset and size is checked to lie within the archive,
- * so that users of the index need not. -EBADMSG with the offset. */
+/* Copies or takes nothing: decodes from bytes, which it copies once. Every offset and size is checked to lie within the
+ * archive, so that users of the index need not. -EBADMSG with the offset. */
 int shard_index_decode(const uint8_t *bytes, uint64_t count_bytes, const struct shard_trailer *trailer,
                        const char *path, struct shard_index **ret_index, struct err *err);
 void shard_index_close(struct shard_index *index); /* NULL is fine */
@@ -78,7 +78,8 @@ int shard_index_builder_begin_sample(struct shard_index_builder *builder, const 
 int shard_index_builder_add_field(struct shard_index_builder *builder, const char *extension,
                                   uint64_t data_offset, const void *data, uint64_t size_bytes,
                                   struct err *err);
-/* The same where the data is elsewhere: offset, size and, with has_crc, the checksums of field; block_crc32c as many as its size asks for. */
+/* The same where the data is elsewhere: offset, size and, with has_crc, the checksums of field; block_crc32c as many as
+ * its size asks for. */
 int shard_index_builder_add_place(struct shard_index_builder *builder, const char *extension,
                                   const struct shard_field *field, struct err *err);
 uint64_t shard_index_builder_samples(const struct shard_index_builder *builder);

@@ -1,9 +1,10 @@
 /*
  * index_cache — indexes of tars that carry none, kept in a folder of the user's so that each tar is walked once.
  *
- * The folder is $XDG_CACHE_HOME/millrace/index, or $HOME/.cache/millrace/index; without either there is no cache. A file is named after the
- * hash of the tar's absolute path or URL. Entries count only while size, mtime and version (an ETag, where there is one) of the tar are
- * those of the time when it was walked; others, and damaged ones, are as good as absent. The folder may be removed at any time.
+ * The folder is $XDG_CACHE_HOME/millrace/index, or $HOME/.cache/millrace/index; without either there is no cache. A file
+ * is named after the hash of the tar's absolute path or URL. Entries count only while size, mtime and version (an ETag,
+ * where there is one) of the tar are those of the time when it was walked; others, and damaged ones, are as good as
+ * absent. The folder may be removed at any time.
  *
  *     offset  type     what
  *     0       char[8]  "MRINDEX\0"

@@ -19,8 +19,8 @@ struct member_name {
     char extension[SHARD_EXTENSION_BYTES_MAX]; /* capitals (ASCII) made small */
 };
 
-/* *ret_is_field: false where readers skip the member. -EBADMSG with detail (what, found) where it is a field whose key or extension is too
- * long or holds control characters. */
+/* *ret_is_field: false where readers skip the member. -EBADMSG with detail (what, found) where it is a field whose key
+ * or extension is too long or holds control characters. */
 int member_name_split(const char *name, struct member_name *ret_name, bool *ret_is_field, struct err *err);
 
 #endif

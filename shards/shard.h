@@ -26,15 +26,16 @@ struct shard {
     char path[IO_PATH_BYTES_MAX];
 };
 
-/* Reads the tail, checks trailer and index; where there is no trailer, takes the file for a tar of another tool. -EBADMSG with offset and
- * advice where it is neither, or a damaged shard of ours (unless shard_reindex made an index of it). */
+/* Reads the tail, checks trailer and index; where there is no trailer, takes the file for a tar of another tool.
+ * -EBADMSG with offset and advice where it is neither, or a damaged shard of ours (unless shard_reindex made an index of
+ * it). */
 int shard_open(struct io *io, const char *path, struct shard **ret_shard, struct err *err);
 void shard_close(struct shard *shard); /* NULL is fine */
 
 /* Whether the file ends in a trailer of ours, be it damaged. */
 int shard_has_trailer(struct io *io, const char *path, bool *ret_has_trailer, struct err *err);
-/* Walks the tar anew, whatever is known of it, and keeps the index in the cache. For tars that shard_open finds foreign or damaged: a whole
- * trailer wins. -EBADMSG as above, errors of writing. */
+/* Walks the tar anew, whatever is known of it, and keeps the index in the cache. For tars that shard_open finds foreign
+ * or damaged: a whole trailer wins. -EBADMSG as above, errors of writing. */
 int shard_reindex(struct io *io, const char *path, const struct foreign_options *options, struct err *err);
 
 /* What is known of a shard once it is written. */

@@ -24,8 +24,8 @@ struct url_list {
 
 /* Whether the text holds anything to expand. */
 bool url_list_is_pattern(const char *text);
-/* Appends what the text stands for. At most DATASET_SHARDS_MAX in all, each shorter than IO_PATH_BYTES_MAX. -EINVAL with detail: a variable is not
- * set, too many or too long, nested too deep; -ENOMEM. */
+/* Appends what the text stands for. At most DATASET_SHARDS_MAX in all, each shorter than IO_PATH_BYTES_MAX. -EINVAL with
+ * detail: a variable is not set, too many or too long, nested too deep; -ENOMEM. */
 int url_list_expand(struct url_list *list, const char *text, struct err *err);
 /* Appends the text as it is. */
 int url_list_add(struct url_list *list, const char *url, struct err *err);
