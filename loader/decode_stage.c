@@ -81,6 +81,8 @@ static void decode_one(struct load_worker *worker, struct load_slot *slot, uint3
     struct loader *loader = worker->loader;
     struct load_item *load = &slot->loads[i];
     struct err err = {0};
+    if (load->has_failed)
+        return;
     if (!load->is_bad) {
         for (uint32_t k = 0; k < load->pieces_count; k++)
             worker->pieces[k] = slot->pieces[(size_t)i * loader->pieces_max + k].view;

@@ -11,7 +11,7 @@
 
 bool item_failure_is_ours(int status)
 {
-    return status == -ENOMEM || status == -EMFILE || status == -ENFILE || status == -EAGAIN;
+    return status != -EBADMSG && status != -ENODATA && status != -ENOTSUP;
 }
 
 static int bad_label(const struct shard *shard, const struct view_piece *piece, uint64_t classes,

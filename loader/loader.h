@@ -154,8 +154,8 @@ struct batch {
 };
 
 /* LOADER_BATCH: *ret_batch is the next micro-batch; blocks until it is ready. LOADER_END: nothing is left. Else
- * -errno: a bad sample under LOADER_BAD_STOP, too many of them, I/O, a sample that does not fit the memory; the
- * loader then only closes. Batches before the bad one are delivered first. -ENOBUFS while the caller holds all the
+ * -errno: a bad sample under LOADER_BAD_STOP, too many of them, an I/O error or a shard that is gone (never substituted:
+ * only bytes at fault make a sample bad), a sample that does not fit the memory; the loader then only closes. Batches before the bad one are delivered first. -ENOBUFS while the caller holds all the
  * memory there is: release a batch and try again, if the loader's slots were what lacked. */
 enum { LOADER_END = 0, LOADER_BATCH = 1 };
 int loader_next(struct loader *loader, const struct batch **ret_batch, struct err *err);

@@ -80,18 +80,25 @@ static struct load_slot *begin_slot(struct loader *loader)
 
 /* ---- Reading. ---- */
 
+/* With mutex. The sample is bad where the file ended; an error of the disk ends the run at it. */
 static void note_short_read(struct load_slot *slot, const struct load_piece *piece, ssize_t result)
 {
-    const struct load_item *load = &slot->loads[piece->item];
+    struct load_item *load = &slot->loads[piece->item];
     struct err why = {0};
-    if (load->is_bad)
+    if (load->is_bad || load->has_failed)
         return;
     if (result < 0)
         err_errno(&why, (int)result, "could not read the shard");
     else
         err_set(&why, -ENODATA, "the shard ends too early");
     err_at(&why, load->shard->path, (int64_t)piece->view.read_offset);
-    slot_note_bad(slot, piece->item, &why);
+    if (result >= 0) {
+        slot_note_bad(slot, piece->item, &why);
+        return;
+    }
+    err_advise(&why, "see to the disk or the network, then resume: no sample was replaced for it");
+    load->has_failed = true;
+    slot_fail(slot, piece->item, &why);
 }
 
 /* With mutex. */

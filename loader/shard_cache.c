@@ -12,7 +12,6 @@
 
 struct cache_entry {
     struct shard *shard;
-    struct err *failure; /* why it can not be opened; owned */
     uint64_t last_used;
     uint32_t users;
 };
@@ -62,7 +61,6 @@ void shard_cache_close(struct shard_cache *cache)
     for (uint64_t i = 0; i < cache->dataset->shards_count; i++) {
         assert(cache->entries[i].users == 0);
         shard_close(cache->entries[i].shard);
-        free(cache->entries[i].failure);
     }
     pthread_mutex_destroy(&cache->mutex);
     free(cache->list);
@@ -108,22 +106,16 @@ static int open_entry(struct shard_cache *cache, uint64_t shard, struct err *err
 {
     struct cache_entry *entry = &cache->entries[shard];
     struct shard *opened = NULL;
-    struct err own = {0};
     char path[IO_PATH_BYTES_MAX];
     if (cache->open_count >= cache->open_max)
         close_oldest(cache);
-    int status = dataset_shard_path(cache->dataset, shard, path, &own);
+    int status = dataset_shard_path(cache->dataset, shard, path, err);
     if (!status)
-        status = shard_open(cache->io, path, &opened, &own);
+        status = shard_open(cache->io, path, &opened, err);
     if (!status)
-        status = check_against_list(opened, &cache->dataset->shards[shard], &own);
+        status = check_against_list(opened, &cache->dataset->shards[shard], err);
     if (status) {
         shard_close(opened);
-        entry->failure = malloc(sizeof *entry->failure);
-        if (entry->failure)
-            *entry->failure = own;
-        if (err)
-            *err = own;
         return status;
     }
     entry->shard = opened;
@@ -136,13 +128,8 @@ int shard_cache_get(struct shard_cache *cache, uint64_t shard, struct shard **re
     int status = 0;
     pthread_mutex_lock(&cache->mutex);
     struct cache_entry *entry = &cache->entries[shard];
-    if (entry->failure) {
-        status = entry->failure->code;
-        if (err)
-            *err = *entry->failure;
-    } else if (!entry->shard) {
+    if (!entry->shard)
         status = open_entry(cache, shard, err);
-    }
     if (!status) {
         entry->users++;
         entry->last_used = ++cache->clock;

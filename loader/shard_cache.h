@@ -2,8 +2,8 @@
  * shard_cache — the shards of a dataset, opened when first needed, a bounded number at a time.
  *
  * Indexes and file handles are what it bounds: as many as the process may have files open, halved, at most
- * SHARDS_OPEN_MAX. A shard in use is never closed, so while more are in use at once the bound gives way. A shard that
- * could not be opened stays so: its samples are bad, all for the same reason.
+ * SHARDS_OPEN_MAX. A shard in use is never closed, so while more are in use at once the bound gives way. A failure
+ * is not remembered: whoever asks next tries again.
  *
  * Threads: any; one mutex. Opening happens under it, and blocks.
  */

@@ -70,6 +70,7 @@ struct load_item {
     uint32_t pieces_count;
     uint32_t pending; /* G: pieces not yet read */
     bool is_bad;
+    bool has_failed; /* a read of it failed: the run ends here */
     uint64_t substitute;
     uint8_t *owned; /* LOADER_BYTES: memory of a substitute's data */
     int64_t bad_offset;
@@ -218,7 +219,8 @@ int item_decode(struct load_worker *worker, struct load_slot *slot, uint32_t ite
                 struct sample_ref ref, const struct view_piece *pieces, uint32_t count, struct err *err);
 /* substitute.c: finds and decodes another sample in the place of a bad one. */
 int item_substitute(struct load_worker *worker, struct load_slot *slot, uint32_t item, struct err *err);
-/* True where the failure is the process's (memory, files), not the sample's. */
+/* False where the sample's bytes are at fault: -EBADMSG, -ENODATA (a file that is cut), -ENOTSUP. All else (memory, I/O, a shard that is gone)
+ * ends the run: a substitute would make what is delivered depend on the disk's day. */
 bool item_failure_is_ours(int status);
 
 /* stats.c, with mutex: has it begun, or ceased, that all waits for the consumer? */

@@ -342,33 +342,79 @@ static void without_verifying_bits_are_delivered_as_they_are(void **state)
     fixture_remove(&fixture);
 }
 
-/* A shard that is gone, cut, or another one: its samples are bad, the others are not. */
-static void shard_that_is_gone_or_cut_costs_only_its_samples(void **state)
+static void shard_that_is_cut_costs_only_its_samples(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < 2; kind++) {
-        struct fixture fixture;
-        char path[TEST_PATH_BYTES_MAX + 32];
-        make(&fixture, fixture_options_default(SAMPLES));
-        snprintf(path, sizeof path, "%s/shard-000003.tar", fixture.folder);
-        if (kind == 0)
-            assert_int_equal(unlink(path), 0);
-        else
-            assert_int_equal(test_run("chmod u+w '%s' && truncate -s 50000 '%s'", path, path), 0);
-        struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
-        struct delivered delivered;
-        struct loader_stats stats;
-        options.bad_fraction_max = 0.9;
-        deliver_all(&options, &delivered, &stats, NULL);
-        assert_int_equal(delivered.items, SAMPLES);
-        assert_int_equal(stats.bad_samples_count, 37);
-        delivered_free(&delivered);
-        struct err err;
-        options.bad_policy = LOADER_BAD_STOP;
-        assert_int_equal(run_to_error(&options, &err), -EBADMSG);
-        assert_string_equal(err.path, path);
-        fixture_remove(&fixture);
-    }
+    struct fixture fixture;
+    char path[TEST_PATH_BYTES_MAX + 32];
+    make(&fixture, fixture_options_default(SAMPLES));
+    snprintf(path, sizeof path, "%s/shard-000003.tar", fixture.folder);
+    assert_int_equal(test_run("chmod u+w '%s' && truncate -s 50000 '%s'", path, path), 0);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    struct delivered delivered;
+    struct loader_stats stats;
+    options.bad_fraction_max = 0.9;
+    deliver_all(&options, &delivered, &stats, NULL);
+    assert_int_equal(delivered.items, SAMPLES);
+    assert_int_equal(stats.bad_samples_count, 37);
+    delivered_free(&delivered);
+    struct err err;
+    options.bad_policy = LOADER_BAD_STOP;
+    assert_int_equal(run_to_error(&options, &err), -EBADMSG);
+    assert_string_equal(err.path, path);
+    fixture_remove(&fixture);
+}
+
+static void shard_that_is_gone_ends_the_run_and_is_not_substituted(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    char path[TEST_PATH_BYTES_MAX + 32];
+    make(&fixture, fixture_options_default(SAMPLES));
+    snprintf(path, sizeof path, "%s/shard-000003.tar", fixture.folder);
+    assert_int_equal(unlink(path), 0);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    struct err err;
+    options.bad_fraction_max = 1;
+    assert_int_equal(run_to_error(&options, &err), -ENOENT);
+    assert_string_equal(err.path, path);
+    fixture_remove(&fixture);
+}
+
+/* A backend whose reads fail as a disk's do: all of them once `reads_left` have gone well. */
+static const struct io_ops *real_ops;
+static int reads_left;
+
+static int reap_failing(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
+                        int timeout_ms)
+{
+    int count = real_ops->reap(queue, done, count_max, least, timeout_ms);
+    for (int i = 0; i < count; i++)
+        if (reads_left-- <= 0)
+            done[i]->result = -EIO;
+    return count;
+}
+
+static void an_error_of_the_disk_ends_the_run_and_is_not_substituted(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct io *io;
+    struct err err = {0};
+    make(&fixture, fixture_options_default(SAMPLES));
+    assert_ok(io_open(fixture.folder, NULL, &io, &err), &err);
+    struct io_ops ops = *io->ops;
+    real_ops = io->ops;
+    ops.reap = reap_failing;
+    reads_left = 60;
+    io->ops = &ops;
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    options.io = io;
+    options.bad_fraction_max = 1;
+    assert_int_equal(run_to_error(&options, &err), -EIO);
+    io->ops = real_ops;
+    io_close(io);
+    fixture_remove(&fixture);
 }
 
 static void flipped_bit_in_text_costs_the_windows_of_its_block(void **state)
@@ -436,7 +482,9 @@ int main(void)
         cmocka_unit_test(too_many_bad_samples_end_the_run),
         cmocka_unit_test(dataset_without_any_good_sample_ends_the_run),
         cmocka_unit_test(without_verifying_bits_are_delivered_as_they_are),
-        cmocka_unit_test(shard_that_is_gone_or_cut_costs_only_its_samples),
+        cmocka_unit_test(shard_that_is_cut_costs_only_its_samples),
+        cmocka_unit_test(shard_that_is_gone_ends_the_run_and_is_not_substituted),
+        cmocka_unit_test(an_error_of_the_disk_ends_the_run_and_is_not_substituted),
         cmocka_unit_test(flipped_bit_in_text_costs_the_windows_of_its_block),
         cmocka_unit_test(token_beyond_the_vocabulary_is_named),
     };
