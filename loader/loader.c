@@ -71,7 +71,8 @@ static int note_bad_samples(struct loader *loader, const struct load_slot *slot,
     pthread_mutex_lock(&loader->mutex);
     uint64_t total = loader->stats.bad_samples_count += bad, delivered = loader->stats.samples_count;
     pthread_mutex_unlock(&loader->mutex);
-    double allowed = loader->options.bad_fraction_max * (double)delivered;
+    double allowed = loader->options.bad_fraction_max *
+                     (double)(delivered > loader->order.samples ? delivered : loader->order.samples);
     if ((double)total <= (allowed > 1 ? allowed : 1))
         return 0;
     char path[IO_PATH_BYTES_MAX] = "";
@@ -81,8 +82,10 @@ static int note_bad_samples(struct loader *loader, const struct load_slot *slot,
     err_set(own, -EBADMSG, "too many bad samples; the last is \"%.*s\": %s",
             (int)bytes_min(item->key_bytes, 80), item->key ? item->key : "", last->reason);
     err_at(own, path, last->bad_offset);
-    err_expected(own, "at most %g %% of those delivered", loader->options.bad_fraction_max * 100);
-    err_found(own, "%" PRIu64 " of %" PRIu64, total, delivered);
+    err_expected(own, "at most %g %% of an epoch's, or of those delivered where they are more",
+                 loader->options.bad_fraction_max * 100);
+    err_found(own, "%" PRIu64 " bad, %" PRIu64 " delivered, %" PRIu64 " an epoch", total, delivered,
+              loader->order.samples);
     err_advise(own, "repair the dataset (`millrace verify %.120s` names all that is bad), or raise the limit",
                loader->dataset->path);
     return fail(loader, err);

@@ -88,8 +88,10 @@ struct loader_options {
     } text;
 
     enum loader_bad_policy bad_policy;
-    double bad_fraction_max; /* of the samples delivered so far (and at least one): more end the run */
-    bool verify;             /* CRCs of what was read; on by default */
+    /* Of an epoch's samples, or of those delivered where they are more, and at least one: more end the run. Both are counted
+     * from this loader's opening, not over resumes. */
+    double bad_fraction_max;
+    bool verify; /* CRCs of what was read; on by default */
 
     unsigned workers; /* decoding threads; 0: one a CPU */
     /* For batch buffers, read-ahead, lists and scratch together; 0: 1 GiB. Beside it: the indexes of open shards, and

@@ -297,7 +297,7 @@ static void too_many_bad_samples_end_the_run(void **state)
     options.bad_fraction_max = 0.05;
     assert_int_equal(run_to_error(&options, &err), -EBADMSG);
     assert_non_null(strstr(err.what, "too many bad samples"));
-    assert_string_equal(err.expected, "at most 5 % of those delivered");
+    assert_string_equal(err.expected, "at most 5 % of an epoch's, or of those delivered where they are more");
     assert_non_null(strstr(err.path, "shard-"));
     options.bad_fraction_max = 1;
     struct delivered delivered;
@@ -305,6 +305,25 @@ static void too_many_bad_samples_end_the_run(void **state)
     deliver_all(&options, &delivered, &stats, NULL);
     assert_int_equal(delivered.items, SAMPLES);
     assert_int_equal(stats.bad_samples_count, SAMPLES / 10);
+    delivered_free(&delivered);
+    fixture_remove(&fixture);
+}
+
+static void few_bad_samples_at_the_beginning_do_not_end_the_run(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    make(&fixture, fixture_options_default(SAMPLES));
+    for (uint64_t sample = 0; sample < 3; sample++)
+        flip_in_field(&fixture, sample, "jpg", 200);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    struct delivered delivered;
+    struct loader_stats stats;
+    options.order = ORDER_SEQUENTIAL;
+    options.bad_fraction_max = 0.02; /* 4 of an epoch */
+    deliver_all(&options, &delivered, &stats, NULL);
+    assert_int_equal(delivered.items, SAMPLES);
+    assert_int_equal(stats.bad_samples_count, 3);
     delivered_free(&delivered);
     fixture_remove(&fixture);
 }
@@ -480,6 +499,7 @@ int main(void)
         cmocka_unit_test(missing_field_empty_member_and_bad_label_are_bad_samples),
         cmocka_unit_test(empty_members_are_delivered_as_bytes),
         cmocka_unit_test(too_many_bad_samples_end_the_run),
+        cmocka_unit_test(few_bad_samples_at_the_beginning_do_not_end_the_run),
         cmocka_unit_test(dataset_without_any_good_sample_ends_the_run),
         cmocka_unit_test(without_verifying_bits_are_delivered_as_they_are),
         cmocka_unit_test(shard_that_is_cut_costs_only_its_samples),
