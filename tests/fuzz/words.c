@@ -1,0 +1,44 @@
+/*
+ * words — fuzz target: text into words, and the places where text may be cut (convert/bpe.h): the words on both sides of such a place
+ * are the words of the whole.
+ */
+#include "convert/bpe.h"
+#include "convert/bpe_split.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <stdlib.h>
+
+enum { LEAST = 3 };
+
+/* Aborts unless a word ends at `place`, counted from the start. */
+static void expect_end(const uint8_t *text, size_t bytes, size_t place)
+{
+    size_t at = 0;
+    while (at < place)
+        at = bpe_word_end(text, bytes, at);
+    if (at != place)
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    for (size_t at = 0; at < bytes;) {
+        size_t end = bpe_word_end(data, bytes, at);
+        if (end <= at || end > bytes)
+            abort();
+        at = end;
+    }
+    if (bytes <= LEAST)
+        return 0;
+    size_t cut = bpe_find_cut(data, bytes, LEAST);
+    if (cut == bytes)
+        return 0;
+    expect_end(data, bytes, cut);
+    for (size_t at = 0; at < cut;) { /* the part before, alone, has the same words */
+        size_t end = bpe_word_end(data, cut, at);
+        if (end != bpe_word_end(data, bytes, at))
+            abort();
+        at = end;
+    }
+    return 0;
+}
