@@ -18,7 +18,8 @@
  * waits for that one first. ckpt_saver_save returns the error of the save before it, if that failed.
  *
  * Commit: as docs/checkpoint.md's protocol; a step folder that is listed is whole. A failure on any rank fails the save on
- * all, and leaves the checkpoints before it as they are.
+ * all, and leaves the checkpoints before it as they are; only if making the new name durable is what failed, the step may stand
+ * there, whole (io.h, set_publish).
  *
  * Loading:
  *     ckpt_find(io, "runs/a/ckpt", path, &step, log, err);        // the newest whole one

@@ -110,7 +110,8 @@ struct io_ops {
     void (*queue_close)(struct io_queue *queue); /* cancels and waits for what is under way */
     /* Takes as many of count as there is room for: returns how many (0: full, reap first) or -errno. */
     int (*submit)(struct io_queue *queue, struct io_request *const *requests, unsigned count);
-    /* Waits until at least `least` are done or timeout_ms passed (IO_FOREVER), or nothing is under way. Returns how many. */
+    /* Waits until at least `least` are done or timeout_ms passed (IO_FOREVER), or nothing is under way. Returns how many,
+     * or -errno where it can't wait: then it can't the next time either, and queue_close gets the requests back. */
     int (*reap)(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
                 int timeout_ms);
     /* Asks that the request end soon; it is reaped all the same, with -ECANCELED if it had not begun. */
@@ -141,7 +142,9 @@ struct io_ops {
                       struct io_file **ret_file, struct err *err);
     /* Closes the file, whatever it returns. */
     int (*set_seal)(struct io_set *set, struct io_file *file, uint64_t final_bytes, struct err *err);
-    /* Frees the set, also where it fails; then what was written is removed. -EINVAL with files unsealed or lost. */
+    /* Frees the set, also where it fails; then what was written is removed, but where only making the new name durable failed
+     * (the fsync after the rename): the output stands whole under its name, and may not survive a loss of power. -EINVAL with
+     * files unsealed or lost. */
     int (*set_publish)(struct io_set *set, struct err *err);
     /* Removes what was written and frees the set; NULL is fine. By a rank that joined it is set_leave. */
     void (*set_abort)(struct io_set *set);

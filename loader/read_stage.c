@@ -121,9 +121,28 @@ static void complete_chunk(struct loader *loader, struct load_chunk *chunk, uint
         slot->read_done_ns = now_ns;
 }
 
+/* Reads can't be waited for: the run ends at every slot that needs one. What is under way is got back when the queue closes. */
+static void end_reading(struct loader *loader, int status)
+{
+    struct err why = {0};
+    err_errno(&why, status, "could not wait for reads");
+    err_at(&why, loader->dataset->path, ERR_NO_OFFSET);
+    loader->in_flight = 0;
+    loader->reading_failed = true;
+    pthread_mutex_lock(&loader->mutex);
+    for (uint64_t i = loader->taken; i < loader->planned; i++) {
+        struct load_slot *slot = loader_slot(loader, i);
+        if (slot->chunks_left > 0 && !slot->is_ready)
+            end_run(loader, slot, &why);
+    }
+    pthread_mutex_unlock(&loader->mutex);
+}
+
 static void reap(struct loader *loader, unsigned least, int timeout_ms)
 {
     int count = loader->io->ops->reap(loader->queue, loader->reaped, LOADER_QUEUE_DEPTH, least, timeout_ms);
+    if (count < 0)
+        end_reading(loader, count);
     if (count <= 0)
         return;
     uint64_t now_ns = clock_now_ns();
@@ -145,6 +164,8 @@ static void submit(struct loader *loader, struct io_request *const *requests, un
             loader->in_flight += (uint32_t)taken;
         } else if (taken == 0 && loader->in_flight > 0) {
             reap(loader, 1, POLL_MS);
+            if (loader->reading_failed)
+                return;
         } else {
             pthread_mutex_lock(&loader->mutex);
             for (; done < count; done++) {
@@ -181,6 +202,8 @@ static bool issue_chunks(struct loader *loader, struct load_slot *slot)
         if (count == 0)
             return false;
         submit(loader, requests, count);
+        if (loader->reading_failed)
+            return false;
     }
     return slot->chunks_issued == slot->chunks_count;
 }
@@ -256,12 +279,14 @@ void *read_stage_main(void *argument)
 {
     struct loader *loader = argument;
     struct load_slot *slot = NULL;
-    while (!must_stop(loader)) {
+    while (!must_stop(loader) && !loader->reading_failed) {
         if (!slot)
             slot = begin_slot(loader);
         bool issued = slot && issue_chunks(loader, slot);
         if (issued)
             slot = NULL;
+        if (loader->reading_failed)
+            break;
         if (loader->in_flight > 0)
             reap(loader, issued ? 0 : 1, issued ? 0 : POLL_MS);
         else if (!issued)

@@ -144,6 +144,7 @@ struct loader {
     struct io_queue *queue;
     struct io_request **reaped; /* LOADER_QUEUE_DEPTH */
     uint32_t in_flight;
+    bool reading_failed;
     uint64_t ring_seen; /* the ring's oldest range when it last had no room */
     pthread_t reader;
 

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -402,7 +403,7 @@ static void shard_that_is_gone_ends_the_run_and_is_not_substituted(void **state)
 
 /* A backend whose reads fail as a disk's do: all of them once `reads_left` have gone well. */
 static const struct io_ops *real_ops;
-static int reads_left;
+static atomic_int reads_left;
 
 static int reap_failing(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
                         int timeout_ms)
@@ -434,6 +435,42 @@ static void an_error_of_the_disk_ends_the_run_and_is_not_substituted(void **stat
     io->ops = real_ops;
     io_close(io);
     fixture_remove(&fixture);
+}
+
+static int reap_refusing(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
+                         int timeout_ms)
+{
+    return reads_left-- > 0 ? real_ops->reap(queue, done, count_max, least, timeout_ms) : -EIO;
+}
+
+static void reads_that_can_not_be_waited_for_end_the_run(void **state)
+{
+    (void)state;
+    for (int calls = 0; calls < 4; calls++) {
+        struct fixture fixture;
+        struct io *io;
+        struct err err = {0};
+        make(&fixture, fixture_options_default(SAMPLES));
+        assert_ok(io_open(fixture.folder, NULL, &io, &err), &err);
+        struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+        struct loader *loader;
+        const struct batch *batch;
+        int status;
+        options.io = io;
+        struct io_ops ops = *io->ops;
+        real_ops = io->ops;
+        ops.reap = reap_refusing;
+        reads_left = 12 + calls; /* opening needs some */
+        io->ops = &ops;
+        assert_ok(loader_open(&options, &loader, &err), &err);
+        while ((status = loader_next(loader, &batch, &err)) == LOADER_BATCH)
+            loader_release(loader, batch);
+        assert_int_equal(status, -EIO);
+        loader_close(loader);
+        io->ops = real_ops;
+        io_close(io);
+        fixture_remove(&fixture);
+    }
 }
 
 static void flipped_bit_in_text_costs_the_windows_of_its_block(void **state)
@@ -504,6 +541,7 @@ int main(void)
         cmocka_unit_test(without_verifying_bits_are_delivered_as_they_are),
         cmocka_unit_test(shard_that_is_cut_costs_only_its_samples),
         cmocka_unit_test(shard_that_is_gone_ends_the_run_and_is_not_substituted),
+        cmocka_unit_test(reads_that_can_not_be_waited_for_end_the_run),
         cmocka_unit_test(an_error_of_the_disk_ends_the_run_and_is_not_substituted),
         cmocka_unit_test(flipped_bit_in_text_costs_the_windows_of_its_block),
         cmocka_unit_test(token_beyond_the_vocabulary_is_named),
