@@ -84,7 +84,7 @@ void source_close(struct source *source); /* NULL is fine */
 
 /* The item at a position of the output order: shuffled, keyed by the seed, unless options or text keep the order. */
 void source_describe(const struct source *source, uint64_t position, struct source_item *ret_item);
-/* A hash of names, sizes and versions of all files: changes when the input does. -ENOMEM. */
+/* A hash of names and sizes of all files; no times, so that a copy of them has the same. -ENOMEM. */
 int source_identity(const struct source *source, uint64_t *ret_identity, struct err *err);
 
 /* Appends count bytes at offset of a file, whose path the caller has, to out. -ESTALE where it is not as it was when listed. Blocks. */
