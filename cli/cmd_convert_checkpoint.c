@@ -1,24 +1,33 @@
 /*
- * cmd_convert_checkpoint — `millrace convert checkpoint SRC DST --to full`.
+ * cmd_convert_checkpoint — `millrace convert checkpoint SRC DST --to full|hf`.
  */
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "convert/checkpoint.h"
 
+#include <errno.h>
+#include <string.h>
+
 struct convert_checkpoint_args {
     struct common_args common;
     uint32_t to;
     const char *only;
+    uint64_t max_file_bytes;
     bool verify, force;
 };
 
-static const char *const to_choices[] = {"full", NULL};
+enum { TO_FULL, TO_HF };
+static const char *const to_choices[] = {"full", "hf", NULL};
 
 #define AT(member) offsetof(struct convert_checkpoint_args, member)
 static const struct option rows[] = {
-    {"to", 0, OPTION_CHOICE, AT(to), NULL, NULL, "one safetensors file, DST", to_choices, .required = true},
+    {"to", 0, OPTION_CHOICE, AT(to), NULL, NULL,
+     "full: one safetensors file, DST; hf: a folder DST that transformers loads", to_choices,
+     .required = true},
     {"only", 0, OPTION_TEXT, AT(only), "model|all|GLOB", "model",
      "which tensors: the model's, the optimizer's too, or those whose names match"},
+    {"max-file", 0, OPTION_SIZE, AT(max_file_bytes), "SIZE", "5GB",
+     "hf: at most so many bytes of tensors in a file; more makes several and an index"},
     {"verify", 0, OPTION_FLAG, AT(verify),
      .help = "read what was written back and compare its hash with the checkpoint's, before it becomes DST"},
     {"force", 0, OPTION_FLAG, AT(force), .help = "an existing DST gives way"},
@@ -29,9 +38,29 @@ static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
     progress_update(context, bytes_done, bytes);
 }
 
+static int convert_hf(const struct invocation *invocation, struct io *io,
+                      struct convert_checkpoint_result *result, struct err *err)
+{
+    const struct convert_checkpoint_args *args = invocation->args;
+    struct convert_hf_options options = {
+        .source = invocation->positional[0],
+        .target = invocation->positional[1],
+        .max_file_bytes = args->max_file_bytes,
+        .force = args->force,
+        .log = invocation->log,
+        .progress = show_progress,
+        .progress_context = invocation->console,
+    };
+    return convert_checkpoint_hf(io, &options, result, err);
+}
+
 static int run(const struct invocation *invocation, struct err *err)
 {
     const struct convert_checkpoint_args *args = invocation->args;
+    if (args->to == TO_HF && (args->verify || strcmp(args->only, "model") != 0)) {
+        err_set(err, -EINVAL, "--only and --verify are for --to full");
+        return EXIT_USAGE;
+    }
     struct convert_checkpoint_options options = {
         .source = invocation->positional[0],
         .target = invocation->positional[1],
@@ -48,12 +77,13 @@ static int run(const struct invocation *invocation, struct err *err)
     if (status)
         return status;
     progress_begin(invocation->console, "converting", PROGRESS_BYTES);
-    status = convert_checkpoint_full(io, &options, &result, err);
+    status = args->to == TO_HF ? convert_hf(invocation, io, &result, err)
+                               : convert_checkpoint_full(io, &options, &result, err);
     progress_end(invocation->console);
     if (!status) {
         struct output output;
         output_begin(&output);
-        json_write_string(&output.json, "file", options.target);
+        json_write_string(&output.json, args->to == TO_HF ? "folder" : "file", options.target);
         json_write_u64(&output.json, "tensors_count", result.tensors_count);
         json_write_u64(&output.json, "written_bytes", result.written_bytes);
         json_write_f64(&output.json, "elapsed_seconds", result.seconds);
@@ -74,7 +104,7 @@ const struct verb verb_convert_checkpoint = {
     .arguments = "SRC DST",
     .arguments_least = 2,
     .arguments_most = 2,
-    .summary = "Turn a checkpoint into one full file that other programs open.",
+    .summary = "Turn a checkpoint into one full file, or a folder, that other programs open.",
     .details =
         "SRC is a checkpoint (step-00001000) or the folder of checkpoints, of which the newest whole one is "
         "taken. "

@@ -34,4 +34,21 @@ struct convert_checkpoint_result {
 int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_options *options,
                             struct convert_checkpoint_result *ret_result, struct err *err);
 
+/* Immutable. */
+struct convert_hf_options {
+    const char *source;      /* a step of ours or a folder of steps, of a gpt2 or llama */
+    const char *target;      /* the folder */
+    uint64_t max_file_bytes; /* of tensors in one file; more makes several and an index. 0: one file */
+    bool force;              /* an existing target gives way */
+    const struct log *log;
+    void (*progress)(void *context, uint64_t bytes_done, uint64_t bytes);
+    void *progress_context;
+};
+
+/* A folder as Hugging Face's transformers saves: config.json, model.safetensors (or the files of a sharded one and their index). Memory
+ * is bounded by a few rows of the widest tensor. Blocks. The target appears whole and durable or not at all. -EEXIST,
+ * -EBADMSG, -EINVAL with detail. */
+int convert_checkpoint_hf(struct io *io, const struct convert_hf_options *options,
+                          struct convert_checkpoint_result *ret_result, struct err *err);
+
 #endif

@@ -132,6 +132,15 @@ a_full_file_has_the_models_hash() {
 f = safe_open("model.safetensors", "np"); assert f.keys() and not any(k.startswith("optimizer.") for k in f.keys())'
 }
 
+a_model_that_transformers_has_not_is_not_converted_for_it() {
+  same "$(status_of millrace convert checkpoint runs/a/ckpt hf --to hf)" 1
+  one_line errors
+  contains "$(cat errors)" "--to full"
+  [[ ! -e hf ]]
+  same "$(status_of millrace convert checkpoint runs/a/ckpt hf --to hf --verify)" 2
+  one_line errors
+}
+
 an_evaluation_of_a_checkpoint_is_that_of_the_run_to_the_bit() {
   need_python
   millrace train train.yaml --json --quiet >told
@@ -180,6 +189,7 @@ run_cases a_run_tells_its_steps_on_stderr_and_its_result_on_stdout a_finished_ru
   a_second_interrupt_ends_at_once_with_130 checkpoints_are_listed_oldest_first_and_only_as_many_as_kept \
   damaged_steps_of_a_folder_are_all_named \
   a_hash_names_bits_not_places a_full_file_has_the_models_hash \
+  a_model_that_transformers_has_not_is_not_converted_for_it \
   an_evaluation_of_a_checkpoint_is_that_of_the_run_to_the_bit a_run_begins_with_the_weights_it_is_given \
   a_damaged_checkpoint_is_named \
   a_checkpoint_is_inspected_by_its_manifest

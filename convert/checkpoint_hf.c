@@ -1,0 +1,331 @@
+/*
+ * checkpoint_hf — a checkpoint of ours as the folder that transformers loads. See checkpoint.h.
+ *
+ * A tensor of theirs is made of one of ours, or of q, k and v; some are transposed. It is written a few of its rows at a time: of a
+ * transposed one these are columns of ours, which the reader loads as boxes.
+ */
+#include "convert/checkpoint_hf.h"
+
+#include "base/clock.h"
+#include "base/json_writer.h"
+#include "ckpt/hash.h"
+#include "ckpt/safetensors.h"
+#include "convert/checkpoint.h"
+#include "io/whole.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUFFER_BYTES = 8 << 20, FILE_NAME_BYTES = 64 };
+
+/* A tensor of theirs. */
+struct theirs {
+    struct safetensors_entry entry;
+    struct hf_place place;
+    const struct manifest_tensor *ours[HF_PARTS_MAX];
+    uint64_t bytes, file;
+};
+
+/* One conversion. Owns all but io, options. */
+struct job {
+    struct io *io;
+    const struct convert_hf_options *options;
+    struct ckpt_reader *reader;
+    enum hf_family family;
+    struct theirs *tensors;
+    char (*names)[HF_NAME_BYTES_MAX]; /* which the entries borrow */
+    uint64_t count, files_count;
+    uint64_t bytes, done_bytes, buffer_bytes;
+    struct safetensors_entry *entries; /* of the file under way */
+    char *rows, *columns;              /* of theirs; of a part of ours */
+    struct io_set *set;
+    struct io_queue *queue;
+};
+
+static int refuse(const struct job *job, const char *name, const char *what, struct err *err)
+{
+    err_set(err, -EINVAL, "tensor \"%.100s\" %s", name, what);
+    err_at(err, job->reader->path, ERR_NO_OFFSET);
+    err_advise(err, "convert it with `--to full`");
+    return -EINVAL;
+}
+
+static struct theirs *find_or_add(struct job *job, const struct hf_place *place)
+{
+    for (uint64_t i = job->count; i-- > 0;)
+        if (strcmp(job->names[i], place->name) == 0)
+            return &job->tensors[i];
+    struct theirs *tensor = &job->tensors[job->count];
+    memcpy(job->names[job->count], place->name, sizeof place->name);
+    tensor->entry.name = job->names[job->count++];
+    tensor->place = *place;
+    return tensor;
+}
+
+static int add(struct job *job, const struct manifest_tensor *ours, struct err *err)
+{
+    struct hf_place place;
+    if (!hf_place_of(job->family, ours->name, &place))
+        return refuse(job, ours->name, "has no place in transformers' model", err);
+    if (ours->rank != 1 && ours->rank != 2)
+        return refuse(job, ours->name, "is neither a vector nor a matrix", err);
+    struct theirs *tensor = find_or_add(job, &place);
+    const struct manifest_tensor *other = tensor->ours[0] ? tensor->ours[0] : ours;
+    if (other->rank != ours->rank || other->dtype != ours->dtype ||
+        memcmp(other->shape, ours->shape, ours->rank * sizeof ours->shape[0]) != 0)
+        return refuse(job, ours->name, "is not shaped as its neighbours", err);
+    tensor->ours[place.part] = ours;
+    tensor->entry.dtype = ours->dtype;
+    tensor->entry.rank = ours->rank;
+    uint64_t out = ours->shape[0] * place.parts; /* within bounds: the parts lie in a file */
+    tensor->entry.shape[0] = place.transposed ? ours->shape[1] : out;
+    tensor->entry.shape[1] = place.transposed ? out : ours->shape[1];
+    tensor->bytes = out * (ours->rank == 2 ? ours->shape[1] : 1) * dtype_bytes(ours->dtype);
+    return 0;
+}
+
+static int compare_theirs(const void *a, const void *b)
+{
+    return safetensors_compare(&((const struct theirs *)a)->entry, &((const struct theirs *)b)->entry);
+}
+
+/* Rows that are written at a time are of the last dimension; a vector is one row. */
+static uint64_t row_bytes(const struct theirs *tensor)
+{
+    const struct safetensors_entry *entry = &tensor->entry;
+    return entry->shape[entry->rank - 1] * dtype_bytes(entry->dtype);
+}
+
+static int plan(struct job *job, struct err *err)
+{
+    const struct manifest *manifest = &job->reader->manifest;
+    job->tensors = calloc(manifest->tensors_count + 1, sizeof *job->tensors);
+    job->names = calloc(manifest->tensors_count + 1, sizeof *job->names);
+    job->entries = calloc(manifest->tensors_count + 1, sizeof *job->entries);
+    if (!job->tensors || !job->names || !job->entries)
+        return err_set(err, -ENOMEM, "out of memory for %" PRIu64 " tensors", manifest->tensors_count);
+    int status = 0;
+    for (uint64_t i = 0; i < manifest->tensors_count && !status; i++)
+        if (!hash_is_optimizer(manifest->tensors[i].name))
+            status = add(job, &manifest->tensors[i], err);
+    if (status)
+        return status;
+    qsort(job->tensors, job->count, sizeof *job->tensors, compare_theirs);
+    uint64_t file_bytes = 0;
+    job->buffer_bytes = BUFFER_BYTES;
+    for (uint64_t i = 0; i < job->count; i++) {
+        struct theirs *tensor = &job->tensors[i];
+        for (uint32_t p = 0; p < tensor->place.parts; p++)
+            if (!tensor->ours[p])
+                return refuse(job, tensor->entry.name, "lacks a part", err);
+        if (i > 0 && job->options->max_file_bytes > 0 &&
+            file_bytes + tensor->bytes > job->options->max_file_bytes) {
+            job->files_count++;
+            file_bytes = 0;
+        }
+        tensor->file = job->files_count;
+        file_bytes += tensor->bytes;
+        job->bytes += tensor->bytes;
+        if (row_bytes(tensor) > job->buffer_bytes)
+            job->buffer_bytes = row_bytes(tensor);
+    }
+    job->files_count++;
+    return 0;
+}
+
+static int load_box(struct job *job, const struct manifest_tensor *ours, const uint64_t start[2],
+                    const uint64_t extent[2], void *data, struct err *err)
+{
+    struct ckpt_tensor wanted = {.name = ours->name, .dtype = ours->dtype, .rank = ours->rank, .data = data};
+    memcpy(wanted.shape, ours->shape, sizeof wanted.shape);
+    memcpy(wanted.start, start, 2 * sizeof start[0]);
+    memcpy(wanted.extent, extent, 2 * sizeof extent[0]);
+    return ckpt_reader_load(job->reader, &wanted, 1, NULL, err);
+}
+
+/* Rows first..first+count of theirs are so many columns of each part. */
+static int load_transposed(struct job *job, const struct theirs *tensor, uint64_t first, uint64_t count,
+                           struct err *err)
+{
+    uint64_t out = tensor->ours[0]->shape[0], bytes = dtype_bytes(tensor->entry.dtype);
+    const uint64_t start[2] = {0, first}, extent[2] = {out, count};
+    for (uint32_t p = 0; p < tensor->place.parts; p++) {
+        int status = load_box(job, tensor->ours[p], start, extent, job->columns, err);
+        if (status)
+            return status;
+        for (uint64_t o = 0; o < out; o++)
+            for (uint64_t r = 0; r < count; r++)
+                memcpy(job->rows + r * row_bytes(tensor) + (p * out + o) * bytes,
+                       job->columns + (o * count + r) * bytes, bytes);
+    }
+    return 0;
+}
+
+static int load_rows(struct job *job, const struct theirs *tensor, uint64_t first, uint64_t count,
+                     struct err *err)
+{
+    if (tensor->place.transposed)
+        return load_transposed(job, tensor, first, count, err);
+    if (tensor->entry.rank == 2) /* none is of parts */
+        return load_box(job, tensor->ours[0], (const uint64_t[2]){first, 0},
+                        (const uint64_t[2]){count, tensor->entry.shape[1]}, job->rows, err);
+    uint64_t part = tensor->ours[0]->shape[0];
+    int status = 0;
+    for (uint32_t p = 0; p < tensor->place.parts && !status; p++)
+        status = load_box(job, tensor->ours[p], (const uint64_t[2]){0, 0}, (const uint64_t[2]){part, 0},
+                          job->rows + p * part * dtype_bytes(tensor->entry.dtype), err);
+    return status;
+}
+
+static int write_tensor(struct job *job, const struct theirs *tensor, struct io_file *file, uint64_t at,
+                        struct err *err)
+{
+    uint64_t rows = tensor->entry.rank == 2 ? tensor->entry.shape[0] : 1, bytes = row_bytes(tensor);
+    uint64_t step = bytes > 0 ? job->buffer_bytes / bytes : 1;
+    int status = 0;
+    for (uint64_t first = 0; first < rows && !status; first += step) {
+        uint64_t count = rows - first < step ? rows - first : step;
+        status = load_rows(job, tensor, first, count, err);
+        if (!status)
+            status = io_write_exact(job->queue, job->io, file, job->options->target, at + first * bytes,
+                                    job->rows, (size_t)(count * bytes), err);
+        job->done_bytes += count * bytes;
+        if (!status && job->options->progress)
+            job->options->progress(job->options->progress_context, job->done_bytes, job->bytes);
+    }
+    return status;
+}
+
+static const char *file_name(const struct job *job, uint64_t file, char name[FILE_NAME_BYTES])
+{
+    if (job->files_count == 1)
+        snprintf(name, FILE_NAME_BYTES, "model.safetensors");
+    else
+        snprintf(name, FILE_NAME_BYTES, "model-%05" PRIu64 "-of-%05" PRIu64 ".safetensors", file + 1,
+                 job->files_count);
+    return name;
+}
+
+/* The tensors of one file, which are neighbours from first on; *ret_end is behind the last. */
+static int write_file(struct job *job, uint64_t first, uint64_t *ret_end, struct err *err)
+{
+    static const char *const metadata[][2] = {{"format", "pt"}};
+    char name[FILE_NAME_BYTES];
+    struct str header = {0};
+    struct io_file *file = NULL;
+    uint64_t count = 0, file_bytes = 0, index = job->tensors[first].file;
+    while (first + count < job->count && job->tensors[first + count].file == index) {
+        job->entries[count] = job->tensors[first + count].entry;
+        count++;
+    }
+    int status = safetensors_encode(job->entries, count, metadata, 1, SAFETENSORS_ALIGN_BYTES, &header,
+                                    &file_bytes, err);
+    if (!status)
+        status = job->io->ops->set_create(job->set, file_name(job, index, name), file_bytes, &file, err);
+    if (!status)
+        status = io_write_exact(job->queue, job->io, file, job->options->target, 0, header.data, header.bytes,
+                                err);
+    for (uint64_t i = 0; i < count && !status; i++)
+        status = write_tensor(job, &job->tensors[first + i], file, job->entries[i].offset_bytes, err);
+    if (!status)
+        status = job->io->ops->set_seal(job->set, file, file_bytes, err);
+    str_deinit(&header);
+    *ret_end = first + count;
+    return status;
+}
+
+static int write_text(struct job *job, const char *name, const struct str *text, struct err *err)
+{
+    struct io_file *file = NULL;
+    int status = str_status(text);
+    if (status)
+        return err_set(err, status, "out of memory for %s", name);
+    status = job->io->ops->set_create(job->set, name, text->bytes, &file, err);
+    if (!status)
+        status =
+            io_write_exact(job->queue, job->io, file, job->options->target, 0, text->data, text->bytes, err);
+    return status ? status : job->io->ops->set_seal(job->set, file, text->bytes, err);
+}
+
+static int write_index(struct job *job, struct err *err)
+{
+    struct str text = {0};
+    struct json_writer w = {.out = &text};
+    char name[FILE_NAME_BYTES];
+    json_begin_object(&w, NULL);
+    json_begin_object(&w, "metadata");
+    json_write_u64(&w, "total_size", job->bytes);
+    json_end_object(&w);
+    json_begin_object(&w, "weight_map");
+    for (uint64_t i = 0; i < job->count; i++)
+        json_write_string(&w, job->tensors[i].entry.name, file_name(job, job->tensors[i].file, name));
+    json_end_object(&w);
+    json_end_object(&w);
+    int status = write_text(job, "model.safetensors.index.json", &text, err);
+    str_deinit(&text);
+    return status;
+}
+
+static int write_all(struct job *job, struct err *err)
+{
+    struct io_set_options set = {.path = job->options->target, .replace = job->options->force};
+    struct str config = {0};
+    uint64_t next = 0;
+    job->rows = malloc(job->buffer_bytes);
+    job->columns = malloc(job->buffer_bytes);
+    if (!job->rows || !job->columns)
+        return err_set(err, -ENOMEM, "out of memory to convert a checkpoint");
+    int status = checkpoint_hf_config(job->reader, job->family, &config, err);
+    if (!status)
+        status = job->io->ops->queue_open(job->io, 1, &job->queue, err);
+    if (!status)
+        status = job->io->ops->set_begin(job->io, &set, &job->set, err);
+    while (!status && next < job->count)
+        status = write_file(job, next, &next, err);
+    if (!status && job->files_count > 1)
+        status = write_index(job, err);
+    if (!status)
+        status = write_text(job, "config.json", &config, err);
+    if (!status) {
+        status = job->io->ops->set_publish(job->set, err);
+        job->set = NULL;
+    }
+    str_deinit(&config);
+    return status;
+}
+
+static void release(struct job *job)
+{
+    if (job->queue)
+        job->io->ops->queue_close(job->queue);
+    job->io->ops->set_abort(job->set);
+    ckpt_reader_close(job->reader);
+    free(job->tensors);
+    free(job->names);
+    free(job->entries);
+    free(job->rows);
+    free(job->columns);
+}
+
+int convert_checkpoint_hf(struct io *io, const struct convert_hf_options *options,
+                          struct convert_checkpoint_result *ret_result, struct err *err)
+{
+    uint64_t begun_ns = clock_now_ns();
+    struct job job = {.io = io, .options = options};
+    int status = reader_open_any(io, options->source, &job.reader, options->log, err);
+    if (!status)
+        status = checkpoint_hf_family(job.reader, &job.family, err);
+    if (!status)
+        status = plan(&job, err);
+    if (!status)
+        status = write_all(&job, err);
+    if (!status)
+        *ret_result = (struct convert_checkpoint_result){.tensors_count = job.count,
+                                                         .written_bytes = job.bytes,
+                                                         .seconds = clock_seconds(clock_now_ns() - begun_ns)};
+    release(&job);
+    return status;
+}

@@ -1,0 +1,17 @@
+/*
+ * checkpoint_hf — the configuration that transformers wants beside a model's tensors.
+ */
+#ifndef MILLRACE_CONVERT_CHECKPOINT_HF_H
+#define MILLRACE_CONVERT_CHECKPOINT_HF_H
+
+#include "base/str.h"
+#include "ckpt/hf_names.h"
+#include "ckpt/reader.h"
+
+/* The family of the model that a checkpoint's state describes. -EINVAL where it is none of them or there is no state. */
+int checkpoint_hf_family(const struct ckpt_reader *reader, enum hf_family *ret_family, struct err *err);
+/* Appends config.json: shapes from the tensors, the rest from the state's configuration. */
+int checkpoint_hf_config(const struct ckpt_reader *reader, enum hf_family family, struct str *out,
+                         struct err *err);
+
+#endif

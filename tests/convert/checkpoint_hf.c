@@ -1,0 +1,166 @@
+/*
+ * checkpoint_hf (test) — transformers loads what `--to hf` writes, and computes from it what we do.
+ */
+#include "ckpt/ckpt.h"
+#include "convert/checkpoint.h"
+#include "tests/support/test.h"
+#include "tests/trainer/hf_case.h"
+#include "tests/trainer/model_case.h"
+#include "trainer/config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[TEST_PATH_BYTES_MAX], steps[TEST_PATH_BYTES_MAX + 16], target[TEST_PATH_BYTES_MAX + 16];
+static struct io *io;
+
+static int set_up(void **state)
+{
+    (void)state;
+    struct err err;
+    test_make_folder(folder);
+    snprintf(steps, sizeof steps, "%s/ckpt", folder);
+    snprintf(target, sizeof target, "%s/hf", folder);
+    assert_ok(io_open(folder, NULL, &io, &err), &err);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    io_close(io);
+    test_remove_folder(folder);
+    return 0;
+}
+
+/* The state of a run with this model. */
+static void describe(const struct model_config *model, struct str *out)
+{
+    struct train_config config;
+    config_set_defaults(&config);
+    config.model.type = model->type;
+    config.model.layers = model->layers;
+    config.model.heads = model->heads;
+    config.model.width = model->width;
+    config.model.mlp_width = model->mlp_width;
+    config.model.kv_heads = model->kv_heads;
+    config.data.text.block = model->block;
+    if (model->type == MODEL_LLAMA) {
+        config.model.rope_base = model->rope_base;
+        config.model.norm_epsilon = model->norm_epsilon;
+    }
+    str_add_text(out, "{\"config\":");
+    config_print_json(&config, out);
+    str_add_text(out, "}");
+}
+
+/* A step with random weights. */
+static void save_step(const struct model_config *config)
+{
+    struct model_case c;
+    struct err err;
+    struct str state = {0};
+    struct ckpt_saver *saver;
+    case_open(&c, config, 1, DTYPE_F32, 1);
+    const struct params *params = model_params(c.model);
+    struct ckpt_tensor *tensors = calloc(params->count, sizeof *tensors);
+    assert_non_null(tensors);
+    for (uint64_t i = 0; i < params->count; i++) {
+        const struct param *param = &params->list[i];
+        tensors[i] = (struct ckpt_tensor){.name = param->name,
+                                          .dtype = DTYPE_F32,
+                                          .rank = param->rank,
+                                          .replicated = true,
+                                          .data = (float *)c.weights + param->offset};
+        memcpy(tensors[i].shape, param->shape, sizeof param->shape);
+        memcpy(tensors[i].extent, param->shape, sizeof param->shape);
+    }
+    describe(config, &state);
+    struct ckpt_saver_options options = {
+        .folder = steps, .io = io, .groups_count = 1, .run_id = "test", .numerics_id = "test"};
+    assert_ok(ckpt_saver_open(&options, tensors, params->count, &saver, &err), &err);
+    assert_ok(ckpt_saver_save(saver, 3, str_text(&state), &err), &err);
+    assert_ok(ckpt_saver_wait(saver, &err), &err);
+    ckpt_saver_close(saver);
+    str_deinit(&state);
+    free(tensors);
+    case_close(&c);
+}
+
+static int convert(uint64_t max_file_bytes, bool force, struct err *err)
+{
+    struct convert_checkpoint_result result;
+    struct convert_hf_options options = {
+        .source = steps, .target = target, .max_file_bytes = max_file_bytes, .force = force};
+    return convert_checkpoint_hf(io, &options, &result, err);
+}
+
+static void check_logits(const struct model_config *config, const char *python)
+{
+    int32_t tokens[HF_ITEMS * HF_BLOCK];
+    char path[sizeof target + 16];
+    for (int i = 0; i < HF_ITEMS * HF_BLOCK; i++)
+        tokens[i] = i * 7 % HF_VOCABULARY;
+    snprintf(path, sizeof path, "%s/tokens.i32", target);
+    test_write_file(path, tokens, sizeof tokens);
+    assert_int_equal(test_run("'%s' %s/tests/oracle/hf.py logits '%s'", python, TEST_SOURCE_DIR, target), 0);
+    hf_check_logits(config, io, steps, target);  /* the step's own weights */
+    hf_check_logits(config, io, target, target); /* and back again */
+}
+
+static bool exists(const char *name)
+{
+    char path[sizeof target + 64];
+    snprintf(path, sizeof path, "%s/%s", target, name);
+    return access(path, F_OK) == 0;
+}
+
+static void transformers_computes_what_we_do(const struct model_config *config)
+{
+    struct err err;
+    const char *python = hf_need_python();
+    save_step(config);
+    assert_ok(convert(0, false, &err), &err);
+    assert_true(exists("model.safetensors"));
+    assert_false(exists("model.safetensors.index.json"));
+    check_logits(config, python);
+    assert_int_equal(convert(0, false, &err), -EEXIST);
+    assert_ok(convert(8000, true, &err), &err);
+    assert_false(exists("model.safetensors"));
+    assert_true(exists("model.safetensors.index.json"));
+    check_logits(config, python);
+}
+
+static void a_gpt2_is_loaded_by_transformers_with_our_logits(void **state)
+{
+    (void)state;
+    transformers_computes_what_we_do(&hf_gpt2);
+}
+
+static void a_llama_is_loaded_by_transformers_with_our_logits(void **state)
+{
+    (void)state;
+    transformers_computes_what_we_do(&hf_llama);
+}
+
+static void a_model_that_transformers_has_not_is_refused(void **state)
+{
+    (void)state;
+    struct err err;
+    save_step(&case_vit);
+    assert_int_equal(convert(0, false, &err), -EINVAL);
+    assert_non_null(strstr(err.found, "vit"));
+    assert_int_not_equal(access(target, F_OK), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_gpt2_is_loaded_by_transformers_with_our_logits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_llama_is_loaded_by_transformers_with_our_logits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_model_that_transformers_has_not_is_refused, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
