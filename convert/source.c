@@ -207,7 +207,8 @@ int source_identity(const struct source *source, uint64_t *ret_identity, struct 
         return err_set(err, -ENOMEM, "out of memory for a source's identity");
     for (uint64_t file = 0; file < source->files_count; file++) {
         const char *name = source_file_name(source, file);
-        uint64_t bytes = source->files[file].bytes; /* no times: a copy of the files gives the same dataset.json */
+        uint64_t bytes =
+            source->files[file].bytes; /* no times: a copy of the files gives the same dataset.json */
         hash_stream_update(hash, name, strlen(name) + 1);
         hash_stream_update(hash, &bytes, sizeof bytes);
     }
