@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # kill_proof — a run killed by SIGKILL at random instants and resumed each time ends with the same bits as the run left alone.
 #
-#   kill_proof.sh vit|gpt2 RENDER_SHAPES [KILLS]
+#   kill_proof.sh vit|gpt2|llama RENDER_SHAPES [KILLS]
 #
 # The kills go on until at least KILLS have happened, one of them while a save was being written (its temporary folder was
 # there) and one with samples in flight (read or decoded, not yet delivered); at most KILLS_MAX. MILLRACE names the program. The
@@ -31,11 +31,11 @@ case $kind in
     "$render" --count 24 --side 48 "$work/photos"
     "$program" convert dataset "$work/photos" "$work/shards" --quiet
     model=(--set model.type=vit --set data.image.size=32 --set model.patch=8) ;;
-  gpt2)
+  gpt2 | llama)
     # words from this script are text enough
     for i in 1 2 3 4; do cat "$0"; done > "$work/text.txt"
     "$program" convert dataset "$work/text.txt" "$work/shards" --tokenizer bytes --quiet
-    model=(--set model.type=gpt2 --set data.text.block=32) ;;
+    model=(--set model.type="$kind" --set data.text.block=32) ;;
   *) fail "unknown kind $kind" ;;
 esac
 
