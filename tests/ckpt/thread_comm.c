@@ -73,8 +73,11 @@ static int thread_all_gather(struct comm *comm, const void *send, void *receive,
     (void)options;
     (void)err;
     const void *const *sent = meet(comm, send);
-    for (int r = 0; r < comm->ranks; r++)
-        memmove((char *)receive + (size_t)r * bytes, sent[r], bytes); /* one's own may lie in place */
+    for (int r = 0; r < comm->ranks; r++) {
+        char *target = (char *)receive + (size_t)r * bytes;
+        if (target != sent[r]) /* one's own may lie in place, where others read it */
+            memcpy(target, sent[r], bytes);
+    }
     part(comm);
     return finish(comm, work);
 }

@@ -157,7 +157,7 @@ find_package(millrace 0.1 REQUIRED)
 add_executable(save ${EXAMPLES}/save.c)
 target_link_libraries(save PRIVATE millrace::millrace)
 CMAKE
-  cmake -S project -B project/build -DCMAKE_PREFIX_PATH="$(dirname "$library")" -DEXAMPLES="$TEST_SOURCE_DIR/examples" >/dev/null
+  cmake -G Ninja -S project -B project/build -DCMAKE_PREFIX_PATH="$(dirname "$library")" -DEXAMPLES="$TEST_SOURCE_DIR/examples" >/dev/null
   cmake --build project/build >/dev/null
   contains "$(project/build/save plate)" "the same bits"
 }
