@@ -21,11 +21,16 @@ void test_skip(const char *format, ...)
     abort(); /* skip() jumps away */
 }
 
-void test_need_data(const char *relative, char path[TEST_PATH_BYTES_MAX])
+bool test_find_data(const char *relative, char path[TEST_PATH_BYTES_MAX])
 {
     const char *folder = getenv("MILLRACE_TEST_DATA");
     snprintf(path, TEST_PATH_BYTES_MAX, "%s/%s", folder && *folder ? folder : TEST_DATA_DEFAULT, relative);
-    if (access(path, R_OK))
+    return access(path, R_OK) == 0;
+}
+
+void test_need_data(const char *relative, char path[TEST_PATH_BYTES_MAX])
+{
+    if (!test_find_data(relative, path))
         test_skip("no test data at %s (set MILLRACE_TEST_DATA)", path);
 }
 

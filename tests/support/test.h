@@ -21,6 +21,9 @@ enum { TEST_PATH_BYTES_MAX = 1024 };
  * says why on stderr as "SKIPPED: ...", which scripts/test counts. */
 void test_need_data(const char *relative, char path[TEST_PATH_BYTES_MAX]);
 
+/* The same, but false instead of skipping: for what sets a test up, where cmocka knows no skipping. */
+bool test_find_data(const char *relative, char path[TEST_PATH_BYTES_MAX]);
+
 /* Skips the running test with a reason, as above. Does not return. */
 void test_skip(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
