@@ -71,7 +71,7 @@ static int parse_shape(const struct parse *parse, const char *name, struct json_
     return 0;
 }
 
-/* offset_bytes from the start of the data for now. */
+/* offset_bytes is from the start of the data here; it becomes the file's once all entries are known to fit. */
 static int parse_offsets(const struct parse *parse, const char *name, struct json_t *value,
                          struct safetensors_entry *entry)
 {

@@ -5,6 +5,8 @@
  * and files directly in the root beside class folders.
  */
 #include "convert/source.h"
+
+#include "base/utf8.h"
 #include "io/whole.h"
 
 #include <errno.h>
@@ -73,19 +75,8 @@ static bool is_plain_text(const char *name)
 {
     const unsigned char *at = (const unsigned char *)name;
     while (*at) {
-        unsigned char a = *at;
-        size_t bytes = a < 0x80                ? 1
-                       : a >= 0xc2 && a < 0xe0 ? 2
-                       : a >= 0xe0 && a < 0xf0 ? 3
-                       : a >= 0xf0 && a < 0xf5 ? 4
-                                               : 0;
-        if (bytes == 0 || a < 0x20 || a == 0x7f)
-            return false;
-        for (size_t i = 1; i < bytes; i++)
-            if ((at[i] & 0xc0) != 0x80)
-                return false;
-        if ((a == 0xe0 && at[1] < 0xa0) || (a == 0xed && at[1] > 0x9f) || (a == 0xf0 && at[1] < 0x90) ||
-            (a == 0xf4 && at[1] > 0x8f))
+        size_t bytes = utf8_sequence_bytes(at, strnlen((const char *)at, 4));
+        if (bytes == 0 || *at < 0x20 || *at == 0x7f)
             return false;
         at += bytes;
     }
