@@ -5,9 +5,9 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/json_format.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/folder.h"
-#include "ckpt/json_format.h"
 #include "io/whole.h"
 
 #include <errno.h>

@@ -4,9 +4,9 @@
 #include "ckpt/hash.h"
 
 #include "base/bytes.h"
+#include "base/json_format.h"
 #include "ckpt/box.h"
 #include "ckpt/flat.h"
-#include "ckpt/json_format.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
  * cmd_inspect — `millrace inspect PATH`: what is it, what is in it. Reads headers only.
  */
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/json_format.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/manifest.h"
 #include "ckpt/safetensors.h"
@@ -41,42 +41,6 @@ struct inspection {
     const struct log *log;
     struct err *err;
 };
-
-static void write_copy(struct json_writer *json, const char *key, struct json_t *node);
-
-static int write_member(void *context, const char *key, struct json_t *value)
-{
-    write_copy(context, key, value);
-    return 0;
-}
-
-static void write_copy(struct json_writer *json, const char *key, struct json_t *node)
-{
-    int64_t whole;
-    double real;
-    bool truth;
-    const char *text;
-    if (json_kind(node) == JSON_KIND_OBJECT) {
-        json_begin_object(json, key);
-        json_each(node, write_member, json);
-        json_end_object(json);
-    } else if (json_kind(node) == JSON_KIND_ARRAY) {
-        json_begin_array(json, key);
-        for (size_t i = 0; i < json_count(node); i++)
-            write_copy(json, NULL, json_at(node, i));
-        json_end_array(json);
-    } else if (json_i64(node, &whole) == 0) {
-        json_write_i64(json, key, whole);
-    } else if (json_f64(node, &real) == 0) {
-        json_write_f64(json, key, real);
-    } else if (json_bool(node, &truth) == 0) {
-        json_write_bool(json, key, truth);
-    } else if (json_text(node, &text) == 0) {
-        json_write_string(json, key, text);
-    } else {
-        json_write_null(json, key);
-    }
-}
 
 static void write_text_layout(struct json_writer *json, const struct dataset_text *text)
 {
@@ -250,7 +214,7 @@ static void write_manifest(struct json_writer *json, const struct manifest *mani
     static const char *const parts[] = {"loader", "metrics"};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         if (json_get(manifest->state, parts[i]))
-            write_copy(json, parts[i], json_get(manifest->state, parts[i]));
+            json_copy(json, parts[i], json_get(manifest->state, parts[i]));
     json_write_u64(json, "tensors_count", manifest->tensors_count);
     json_begin_array(json, "tensors");
     for (uint64_t i = 0; i < manifest->tensors_count; i++) {
@@ -288,7 +252,7 @@ static int inspect_safetensors(struct inspection *in, const char *path)
     json_write_u64(json, "file_bytes", file.file_bytes);
     json_write_u64(json, "data_offset", file.data_offset);
     if (json_get(file.root, "__metadata__"))
-        write_copy(json, "metadata", json_get(file.root, "__metadata__"));
+        json_copy(json, "metadata", json_get(file.root, "__metadata__"));
     json_write_u64(json, "tensors_count", file.count);
     json_begin_array(json, "tensors");
     for (uint64_t i = 0; i < file.count; i++) {

@@ -4,8 +4,7 @@
  */
 #include "shards/dataset.h"
 
-#include "base/json.h"
-#include "base/json_writer.h"
+#include "base/json_format.h"
 #include "io/whole.h"
 #include "shards/dataset_list.h"
 #include "shards/url_list.h"
@@ -189,55 +188,6 @@ static int load_text(struct dataset *dataset, const struct json_t *ours, struct 
     return 0;
 }
 
-/* Writes a parsed value as compact JSON again. The parser has bounded the depth. */
-static void write_value(struct json_writer *json, const char *key, struct json_t *value);
-
-static int write_entry(void *context, const char *key, struct json_t *value)
-{
-    write_value(context, key, value);
-    return 0;
-}
-
-static void write_value(struct json_writer *json, const char *key, struct json_t *value)
-{
-    const char *text;
-    int64_t integer;
-    double real;
-    bool truth;
-    switch (json_kind(value)) {
-    case JSON_KIND_OBJECT:
-        json_begin_object(json, key);
-        json_each(value, write_entry, json);
-        json_end_object(json);
-        break;
-    case JSON_KIND_ARRAY:
-        json_begin_array(json, key);
-        for (size_t i = 0; i < json_count(value); i++)
-            write_value(json, NULL, json_at(value, i));
-        json_end_array(json);
-        break;
-    case JSON_KIND_STRING:
-        if (!json_text(value, &text))
-            json_write_string(json, key, text);
-        break;
-    case JSON_KIND_INT:
-        if (!json_i64(value, &integer))
-            json_write_i64(json, key, integer);
-        break;
-    case JSON_KIND_REAL:
-        if (!json_f64(value, &real))
-            json_write_f64(json, key, real);
-        break;
-    case JSON_KIND_BOOL:
-        if (!json_bool(value, &truth))
-            json_write_bool(json, key, truth);
-        break;
-    case JSON_KIND_NULL:
-        json_write_null(json, key);
-        break;
-    }
-}
-
 /* The keys that wids does not know. */
 static int load_ours(struct dataset *dataset, const struct json_t *root, struct err *err)
 {
@@ -279,7 +229,7 @@ static int load_ours(struct dataset *dataset, const struct json_t *root, struct 
     struct json_t *options = json_get(ours, "options");
     if (options) {
         struct json_writer json = {.out = &dataset->options_json};
-        write_value(&json, NULL, options);
+        json_copy(&json, NULL, options);
     }
     return str_status(&dataset->options_json) ? err_set(err, -ENOMEM, "out of memory for dataset.json") : 0;
 }

@@ -1,8 +1,7 @@
 /*
  * json — strict reading, with the offset of what is wrong; writing, read back by Python.
  */
-#include "base/json.h"
-#include "base/json_writer.h"
+#include "base/json_format.h"
 #include "base/philox.h"
 #include "tests/support/test.h"
 
@@ -139,6 +138,27 @@ static void entries_come_in_file_order_until_told_to_stop(void **state)
     json_free(root);
 }
 
+static void a_copy_keeps_the_files_order_and_a_canonical_text_sorts_at_every_depth(void **state)
+{
+    (void)state;
+    struct json_t *root =
+        parse("{ \"z\": [1, 2.5, null, {\"y\": true, \"x\": []}], \"a\": {\"q\": -1, \"b\": \"t\\n\"} }");
+    struct str copy = {0}, canonical = {0};
+    struct json_writer writer = {.out = &copy};
+    json_begin_object(&writer, NULL);
+    json_copy(&writer, "of", root);
+    json_copy(&writer, "absent", NULL);
+    json_end_object(&writer);
+    assert_string_equal(str_text(&copy), "{\"of\":{\"z\":[1,2.5,null,{\"y\":true,\"x\":[]}],"
+                                         "\"a\":{\"q\":-1,\"b\":\"t\\u000a\"}},\"absent\":null}");
+    assert_int_equal(json_format(root, &canonical), 0);
+    assert_string_equal(str_text(&canonical),
+                        "{\"a\":{\"b\":\"t\\u000a\",\"q\":-1},\"z\":[1,2.5,null,{\"x\":[],\"y\":true}]}");
+    str_deinit(&copy);
+    str_deinit(&canonical);
+    json_free(root);
+}
+
 static void write_file(const char *folder, const char *name, const void *data, size_t bytes)
 {
     char path[TEST_PATH_BYTES_MAX + 32];
@@ -257,6 +277,7 @@ int main(void)
         cmocka_unit_test(nesting_has_a_limit),
         cmocka_unit_test(values_have_the_type_that_is_asked_for),
         cmocka_unit_test(entries_come_in_file_order_until_told_to_stop),
+        cmocka_unit_test(a_copy_keeps_the_files_order_and_a_canonical_text_sorts_at_every_depth),
         cmocka_unit_test(python_reads_what_was_written),
         cmocka_unit_test(numbers_survive_the_way_to_python_bit_for_bit),
         cmocka_unit_test(numbers_have_a_point_in_every_locale),

@@ -3,8 +3,7 @@
  */
 #include "ckpt/manifest.h"
 #include "base/crc.h"
-#include "base/json.h"
-#include "ckpt/json_format.h"
+#include "base/json_format.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

@@ -1,9 +1,7 @@
 /*
  * json_format — see json_format.h.
  */
-#include "ckpt/json_format.h"
-
-#include "base/json_writer.h"
+#include "base/json_format.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -38,45 +36,62 @@ int json_members(struct json_t *object, struct json_member **ret_members, size_t
     return 0;
 }
 
-static int write_node(struct json_writer *writer, const char *key, struct json_t *node);
+/* What one walk carries. */
+struct walk {
+    struct json_writer *writer;
+    bool by_key;
+};
 
-static int write_object(struct json_writer *writer, const char *key, struct json_t *node)
+static int write_node(struct walk *walk, const char *key, struct json_t *node);
+
+static int write_member(void *context, const char *key, struct json_t *value)
+{
+    return write_node(context, key, value);
+}
+
+static int write_members_by_key(struct walk *walk, struct json_t *object)
 {
     struct json_member *members;
     size_t count;
-    int status = json_members(node, &members, &count);
+    int status = json_members(object, &members, &count);
     if (status)
         return status;
-    json_begin_object(writer, key);
     for (size_t i = 0; i < count && !status; i++)
-        status = write_node(writer, members[i].key, members[i].value);
-    json_end_object(writer);
+        status = write_node(walk, members[i].key, members[i].value);
     free(members);
     return status;
 }
 
-static int write_array(struct json_writer *writer, const char *key, struct json_t *node)
+static int write_object(struct walk *walk, const char *key, struct json_t *node)
 {
-    int status = 0;
-    json_begin_array(writer, key);
-    for (size_t i = 0; i < json_count(node) && !status; i++)
-        status = write_node(writer, NULL, json_at(node, i));
-    json_end_array(writer);
+    json_begin_object(walk->writer, key);
+    int status = walk->by_key ? write_members_by_key(walk, node) : json_each(node, write_member, walk);
+    json_end_object(walk->writer);
     return status;
 }
 
-/* Depth is bounded by json_parse. */
-static int write_node(struct json_writer *writer, const char *key, struct json_t *node)
+static int write_array(struct walk *walk, const char *key, struct json_t *node)
 {
+    int status = 0;
+    json_begin_array(walk->writer, key);
+    for (size_t i = 0; i < json_count(node) && !status; i++)
+        status = write_node(walk, NULL, json_at(node, i));
+    json_end_array(walk->writer);
+    return status;
+}
+
+static int write_node(struct walk *walk, const char *key, struct json_t *node)
+{
+    struct json_writer *writer = walk->writer;
     int64_t integer = 0;
     double real = 0;
     bool flag = false;
     const char *text = "";
     switch (json_kind(node)) {
     case JSON_KIND_OBJECT:
-        return write_object(writer, key, node);
+        return write_object(walk, key, node);
     case JSON_KIND_ARRAY:
-        return write_array(writer, key, node);
+        return write_array(walk, key, node);
     case JSON_KIND_NULL:
         json_write_null(writer, key);
         return 0;
@@ -103,6 +118,11 @@ static int write_node(struct json_writer *writer, const char *key, struct json_t
 int json_format(struct json_t *node, struct str *out)
 {
     struct json_writer writer = {.out = out};
-    int status = write_node(&writer, NULL, node);
+    int status = write_node(&(struct walk){&writer, true}, NULL, node);
     return status ? status : str_status(out);
+}
+
+void json_copy(struct json_writer *writer, const char *key, struct json_t *node)
+{
+    (void)write_node(&(struct walk){writer, false}, key, node); /* fails only where it sorts */
 }
