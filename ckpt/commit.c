@@ -143,6 +143,7 @@ static int write_manifest(struct commit *commit, const char *state_json, struct 
     struct io *io = commit->io;
     struct manifest *manifest = &commit->roster->manifest;
     struct io_file *file;
+    struct io_queue *queue = NULL;
     char path[IO_PATH_BYTES_MAX];
     manifest->step = commit->step;
     manifest->wall_ns = clock_wall_ns();
@@ -154,9 +155,13 @@ static int write_manifest(struct commit *commit, const char *state_json, struct 
             manifest_encode(manifest, state_json, &commit->roster->tensors_text, &commit->manifest_text, err);
     size_t bytes = commit->manifest_text.bytes;
     if (!status)
+        status = io->ops->queue_open(io, 1, &queue, err);
+    if (!status)
         status = io->ops->set_create(commit->set, MANIFEST_NAME, bytes, &file, err);
     if (!status)
-        status = io_write_exact(commit->queue, io, file, path, 0, commit->manifest_text.data, bytes, err);
+        status = io_write_exact(queue, io, file, path, 0, commit->manifest_text.data, bytes, err);
+    if (queue)
+        io->ops->queue_close(queue);
     return status ? status : io->ops->set_seal(commit->set, file, bytes, err);
 }
 

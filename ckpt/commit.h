@@ -29,7 +29,6 @@ struct commit_place {
 
 struct commit {
     struct io *io; /* these are set by the owner, borrowed, and immutable */
-    struct io_queue *queue;
     struct comm *comm;
     struct roster *roster;
     const char *folder, *run_id, *numerics_id;

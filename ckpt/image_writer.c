@@ -12,16 +12,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int open_queue(struct image_writer *image, struct err *err)
+{
+    return image->io->ops->queue_open(image->io, image->snapshot->buffers_count, &image->queue, err);
+}
+
 int image_writer_init(struct image_writer *image, struct snapshot *snapshot, uint32_t *block_crc32c,
                       struct io *io, struct err *err)
 {
     *image = (struct image_writer){.snapshot = snapshot, .io = io, .block_crc32c = block_crc32c};
     image->requests = calloc(snapshot->buffers_count, sizeof *image->requests);
-    int status = 0;
-    if (!image->requests)
-        status = err_set(err, -ENOMEM, "out of memory for writes");
-    if (!status)
-        status = io->ops->queue_open(io, snapshot->buffers_count, &image->queue, err);
+    int status = image->requests ? open_queue(image, err) : err_set(err, -ENOMEM, "out of memory for writes");
     if (status)
         image_writer_deinit(image);
     return status;
@@ -51,6 +52,15 @@ static int submit(struct image_writer *image, struct io_file *file, unsigned buf
     return taken < 0 ? err_errno(err, taken, "a write could not be submitted") : 0;
 }
 
+/* Closing gets the writes back that could not be waited for. The save has failed, so that nobody asks for their buffers
+ * before snapshot_begin frees them all. */
+static void drop_queue(struct image_writer *image, unsigned *in_flight)
+{
+    image->io->ops->queue_close(image->queue);
+    image->queue = NULL;
+    *in_flight = 0;
+}
+
 /* Waits for one write at least and gives the buffers back. The first failure of all is kept in *status. */
 static void reap(struct image_writer *image, const char *path, unsigned *in_flight, int *status,
                  struct err *err)
@@ -68,15 +78,22 @@ static void reap(struct image_writer *image, const char *path, unsigned *in_flig
         snapshot_release(image->snapshot, (unsigned)(done[i] - image->requests));
         --*in_flight;
     }
-    if (count < 0 && !*status)
+    if (count >= 0)
+        return;
+    drop_queue(image, in_flight);
+    if (!*status) {
         *status = err_errno(err, count, "could not wait for writes");
+        err_at(err, path, ERR_NO_OFFSET);
+    }
 }
 
 int image_writer_run(struct image_writer *image, struct io_file *file, const char *path, struct err *err)
 {
     struct snapshot *snapshot = image->snapshot;
     unsigned in_flight = 0, limit = snapshot->buffers_count / 2; /* the caller gets the other half */
-    int status = 0;
+    int status = image->queue ? 0 : open_queue(image, err);
+    if (status)
+        snapshot_fail(snapshot, status, err);
     if (limit > IMAGE_WRITES_MAX)
         limit = IMAGE_WRITES_MAX;
     for (;;) {

@@ -16,16 +16,17 @@ enum { IMAGE_WRITES_MAX = 8 }; /* of pending blocks under way at a time; staged 
 struct image_writer {
     struct snapshot *snapshot;
     struct io *io;
-    struct io_queue *queue;
+    struct io_queue *queue;      /* of the thread that runs; NULL after it broke, until the next run */
     struct io_request *requests; /* [buffers_count] */
     uint32_t *block_crc32c;      /* [blocks_count] borrowed */
 };
 
-/* Opens a queue for the thread that calls image_writer_run. Borrows snapshot and block_crc32c. */
+/* Borrows snapshot and block_crc32c. */
 int image_writer_init(struct image_writer *image, struct snapshot *snapshot, uint32_t *block_crc32c,
                       struct io *io, struct err *err);
 void image_writer_deinit(struct image_writer *image);
-/* Writes all blocks and fills block_crc32c. Blocks. On failure everything submitted has ended, and the caller's waiting too. */
+/* Writes all blocks and fills block_crc32c. Blocks. On failure everything submitted has ended, and the caller's waiting too;
+ * a queue that can no longer wait is closed, and the next run opens another. */
 int image_writer_run(struct image_writer *image, struct io_file *file, const char *path, struct err *err);
 
 #endif

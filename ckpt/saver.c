@@ -181,7 +181,6 @@ static int prepare(struct ckpt_saver *saver, const struct ckpt_saver_options *op
     if (status)
         return status;
     saver->commit = (struct commit){.io = saver->io,
-                                    .queue = saver->image.queue,
                                     .comm = saver->comm,
                                     .roster = &saver->roster,
                                     .folder = saver->folder,

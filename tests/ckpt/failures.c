@@ -126,6 +126,36 @@ static void a_failure_at_any_operation_fails_the_save_and_nothing_else(void **st
     check_listed(2);
 }
 
+static void a_queue_that_can_not_wait_fails_its_save_and_the_next_one_has_another(void **state)
+{
+    (void)state;
+    enum { IMAGE_WRITES = 4 };
+    char path[FIXTURE_PATH_BYTES];
+    arrays_fill(&arrays, 1);
+    fixture_save_step(io, folder, &arrays, 1, path);
+    for (int write = 1; write <= IMAGE_WRITES; write++) {
+        struct fault_plan plan = {.armed = true, .break_queue_at = write, .error = -EIO};
+        struct ckpt_saver *saver = open_with(fault_io_open(io, &plan), 0);
+        struct err err = {0};
+        arrays_fill(&arrays, 2);
+        assert_ok(ckpt_saver_save(saver, 2, FIXTURE_STATE, &err), &err);
+        for (uint32_t g = 0; g < arrays.groups_count; g++)
+            ckpt_saver_before_update(saver, g); /* never hangs */
+        assert_int_equal(ckpt_saver_wait(saver, &err), -EIO);
+        assert_non_null(strstr(err.path, "step-00000002"));
+        assert_false(plan.abandoned);
+        assert_int_equal(temporaries_count(), 0);
+        for (uint64_t step = 3; step <= 4; step++) {
+            arrays_fill(&arrays, step);
+            assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
+            assert_ok(ckpt_saver_wait(saver, &err), &err);
+        }
+        ckpt_saver_close(saver);
+        check_listed(3);
+        assert_int_equal(test_run("rm -r '%s'/step-00000003 '%s'/step-00000004", folder, folder), 0);
+    }
+}
+
 static void the_next_save_tells_of_the_failure_before_it(void **state)
 {
     (void)state;
@@ -524,6 +554,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_failure_at_any_operation_fails_the_save_and_nothing_else, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(a_queue_that_can_not_wait_fails_its_save_and_the_next_one_has_another,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_next_save_tells_of_the_failure_before_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(killed_at_every_durable_operation_a_whole_one_is_found, set_up,
                                         tear_down),

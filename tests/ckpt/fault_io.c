@@ -15,6 +15,8 @@ static struct {
     struct io *inner;
     struct fault_plan *plan;
     struct io_request *_Atomic failing; /* the write that is to fail */
+    struct io_queue *_Atomic broken;    /* the queue that can't wait */
+    int writes_count;
 } fault;
 
 /* Counts an operation; dies, or says that it must fail. */
@@ -38,21 +40,40 @@ static int fault_submit(struct io_queue *queue, struct io_request *const *reques
 {
     for (unsigned i = 0; i < count; i++) {
         if (requests[i]->kind == IO_READ) {
+            atomic_fetch_add(&fault.plan->reads_count, 1);
             atomic_fetch_add(&fault.plan->read_bytes, (long)requests[i]->bytes);
             continue;
         }
+        if (fault.plan->write_gate)
+            gate_pass(fault.plan->write_gate);
         if (fault.plan->write_delay_us)
             usleep(fault.plan->write_delay_us);
         if (enter())
             atomic_store(&fault.failing, requests[i]);
+        if (fault.plan->armed && ++fault.writes_count == fault.plan->break_queue_at)
+            atomic_store(&fault.broken, queue);
     }
-    return fault.inner->ops->submit(queue, requests, count);
+    int taken = fault.inner->ops->submit(queue, requests, count);
+    atomic_fetch_add(&fault.plan->under_way_count, taken > 0 ? taken : 0);
+    return taken;
+}
+
+static void fault_queue_close(struct io_queue *queue)
+{
+    fault.inner->ops->queue_close(queue);
+    if (atomic_load(&fault.broken) != queue)
+        return;
+    atomic_store(&fault.broken, NULL);
+    atomic_store(&fault.plan->under_way_count, 0); /* no other queue was at work */
 }
 
 static int fault_reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
                       int timeout_ms)
 {
+    if (atomic_load(&fault.broken) == queue)
+        return fault.plan->error;
     int count = fault.inner->ops->reap(queue, done, count_max, least, timeout_ms);
+    atomic_fetch_sub(&fault.plan->under_way_count, count);
     for (int i = 0; i < count; i++) {
         struct io_request *failing = atomic_load(&fault.failing);
         if (failing && done[i] == failing) {
@@ -112,14 +133,19 @@ static int fault_set_seal(struct io_set *set, struct io_file *file, uint64_t fin
 
 static int fault_set_publish(struct io_set *set, struct err *err)
 {
-    if (fault.plan->publish_delay_us)
-        usleep(fault.plan->publish_delay_us);
     int status = enter();
     if (status) {
         fault.inner->ops->set_abort(set);
         return failed(err, status);
     }
     return fault.inner->ops->set_publish(set, err);
+}
+
+static void fault_set_abort(struct io_set *set)
+{
+    if (set && atomic_load(&fault.plan->under_way_count) > 0)
+        atomic_store(&fault.plan->abandoned, true);
+    fault.inner->ops->set_abort(set);
 }
 
 struct io *fault_io_open(struct io *inner, struct fault_plan *plan)
@@ -130,15 +156,19 @@ struct io *fault_io_open(struct io *inner, struct fault_plan *plan)
     fault.ops.reap = fault_reap;
     fault.ops.file_open = fault_file_open;
     fault.ops.queue_open = fault_queue_open;
+    fault.ops.queue_close = fault_queue_close;
     fault.ops.remove = fault_remove;
     fault.ops.set_begin = fault_set_begin;
     fault.ops.set_create = fault_set_create;
     fault.ops.set_seal = fault_set_seal;
     fault.ops.set_publish = fault_set_publish;
+    fault.ops.set_abort = fault_set_abort;
     fault.base.ops = &fault.ops;
     fault.inner = inner;
     fault.plan = plan;
     atomic_store(&fault.failing, NULL);
+    atomic_store(&fault.broken, NULL);
+    fault.writes_count = 0;
     return &fault.base;
 }
 

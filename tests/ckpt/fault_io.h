@@ -1,5 +1,5 @@
 /*
- * fault_io — a backend that passes everything on, but counts, delays, fails or dies at a chosen durable operation.
+ * fault_io — a backend that passes everything on, but counts, holds, delays, fails or dies at a chosen durable operation.
  *
  * Durable operations, counted together from 1 while `armed`: begin, create, write, seal, publish, remove. One at a time in a
  * process, since queues and sets are the inner backend's own.
@@ -8,19 +8,22 @@
 #define MILLRACE_TESTS_CKPT_FAULT_IO_H
 
 #include "io/io.h"
+#include "tests/support/gate.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
 struct fault_plan {
     atomic_bool armed;
-    int fail_at;               /* this operation fails; 0: none */
-    int error;                 /* with this -errno */
-    int kill_at;               /* SIGKILL just before this operation; 0: never */
-    unsigned write_delay_us;   /* before each write */
-    unsigned publish_delay_us; /* before each publish */
+    int fail_at;             /* this operation fails; 0: none */
+    int error;               /* with this -errno */
+    int kill_at;             /* SIGKILL just before this operation; 0: never */
+    int break_queue_at;      /* the queue of this submission of a write can't wait from now on; 0: none */
+    unsigned write_delay_us; /* before each write */
     atomic_int operations_count;
-    atomic_long read_bytes; /* asked for in IO_READ */
+    atomic_int under_way_count; /* requests of queues that are open */
+    atomic_bool abandoned;      /* a set ended while requests were under way */
+    atomic_long read_bytes;     /* asked for in IO_READ */
 };
 
 /* inner stays the caller's. */
