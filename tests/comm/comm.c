@@ -171,6 +171,9 @@ static void waiting_makes_progress_until_done(void **state)
     struct err err = {0};
     assert_ok(comm_barrier(&stage.comm, NULL, &err), &err);
     assert_int_equal(stage.tests_until_done, 0);
+    struct comm_options far = {.deadline_ns = clock_now_ns() + 3600 * CLOCK_NS_PER_S};
+    stage.tests_until_done = 5;
+    assert_ok(comm_barrier(&stage.comm, &far, &err), &err); /* not late before its time */
     stage.status = -EIO;
     assert_int_equal(comm_barrier(&stage.comm, NULL, &err), -EIO);
 }
@@ -182,9 +185,7 @@ static void a_late_collective_names_itself(void **state)
     struct comm_options options = {.deadline_ns = clock_now_ns() + 20000000,
                                    .what = "the gradients of step 7"};
     struct err err = {0};
-    uint64_t before = clock_now_ns();
     assert_int_equal(comm_barrier(&stage.comm, &options, &err), -ETIMEDOUT);
-    assert_true(clock_now_ns() - before >= 19000000);
     assert_non_null(strstr(err.what, "the gradients of step 7"));
     assert_non_null(strstr(err.what, "rank 1 of 2"));
 }

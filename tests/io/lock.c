@@ -145,38 +145,49 @@ static void a_folder_that_is_not_there_is_named(void **state)
     assert_non_null(strstr(err.path, "/absent"));
 }
 
+/* One of many: starts when the pipe `go` is closed, tells its status, and keeps what it has until `end` is closed. */
+static void compete(int go, int report, int end)
+{
+    struct io_lock *lock;
+    struct err err = {0};
+    char byte;
+    if (read(go, &byte, 1) != 0)
+        _exit(99);
+    int status = io->ops->lock_acquire(io, folder, &lock, &err);
+    byte = status == 0 ? 'w' : status == -EBUSY && strstr(err.found, "pid=") ? 'r' : '?';
+    _exit(write(report, &byte, 1) == 1 && read(end, &byte, 1) == 0 ? 0 : 98);
+}
+
 static void of_many_at_once_exactly_one_gets_it(void **state)
 {
     (void)state;
     enum { CHILDREN = 8 };
-    pid_t children[CHILDREN];
-    int go[2];
-    assert_int_equal(pipe(go), 0);
+    int go[2], report[2], end[2], winners = 0, refused = 0;
+    char told;
+    assert_int_equal(pipe(go) | pipe(report) | pipe(end), 0);
     fflush(NULL);
     for (int i = 0; i < CHILDREN; i++) {
-        children[i] = fork();
-        if (children[i] == 0) {
-            struct io_lock *lock;
-            struct err err = {0};
-            char byte;
+        if (fork() == 0) {
             close(go[1]);
-            if (read(go[0], &byte, 1) != 0) /* all start when the pipe is closed */
-                _exit(99);
-            int status = io->ops->lock_acquire(io, folder, &lock, &err);
-            if (status == 0)
-                usleep(700000); /* longer than the others try */
-            _exit(status == 0 ? 10 : status == -EBUSY && strstr(err.found, "pid=") ? 11 : 12);
+            close(end[1]);
+            compete(go[0], report[1], end[0]);
         }
     }
-    close(go[0]);
     close(go[1]);
-    int winners = 0, refused = 0;
+    close(report[1]);
+    for (int i = 0; i < CHILDREN && read(report[0], &told, 1) == 1; i++) {
+        winners += told == 'w';
+        refused += told == 'r';
+    }
+    close(end[1]);
     for (int i = 0; i < CHILDREN; i++) {
         int status;
-        assert_int_equal(waitpid(children[i], &status, 0), children[i]);
-        winners += WIFEXITED(status) && WEXITSTATUS(status) == 10;
-        refused += WIFEXITED(status) && WEXITSTATUS(status) == 11;
+        assert_true(wait(&status) > 0);
+        assert_int_equal(status, 0);
     }
+    close(go[0]);
+    close(report[0]);
+    close(end[0]);
     assert_int_equal(winners, 1);
     assert_int_equal(refused, CHILDREN - 1);
 }

@@ -1,16 +1,16 @@
 /*
  * queue — requests: whole in spite of short calls, cancelled, timed out, many at once.
  */
-#include "base/clock.h"
 #include "io/whole.h"
 #include "tests/io/syscalls.h"
+#include "tests/support/gate.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 enum { FILE_BYTES = 1 << 20, DEPTH = 64 };
 
@@ -71,7 +71,7 @@ static void submit_all(struct io_request *requests, unsigned count)
 static void wait_until_held(unsigned count)
 {
     while (syscalls_held_count() < count)
-        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+        gate_pause();
 }
 
 static void reads_are_whole_unless_the_file_ended(void **state)
@@ -162,20 +162,30 @@ static void a_full_queue_takes_no_more_until_reaped(void **state)
                      2); /* all there were, not all asked for */
 }
 
-static void reaping_ends_with_its_time(void **state)
+/* Lets the held reads go when the thread that is named sleeps: in the call that is to wait for them. */
+static void *let_go_when_asleep(void *argument)
+{
+    while (!gate_is_asleep(*(const pid_t *)argument))
+        gate_pause();
+    syscalls_hold_reads(false);
+    return NULL;
+}
+
+static void reaping_waits_no_longer_than_it_may(void **state)
 {
     (void)state;
     unsigned char data[8];
     struct io_request request = {.kind = IO_READ, .file = file, .data = data, .bytes = 8}, *done;
+    pthread_t helper;
+    pid_t waiter = gettid();
     syscalls_hold_reads(true);
     submit_all(&request, 1);
     assert_int_equal(io->ops->reap(queue, &done, 1, 1, 0), 0);
-    uint64_t before = clock_now_ns();
     assert_int_equal(io->ops->reap(queue, &done, 1, 1, 30), 0);
-    assert_true(clock_now_ns() - before >= 29000000);
-    syscalls_hold_reads(false);
-    assert_int_equal(io->ops->reap(queue, &done, 1, 1, 60000), 1);
+    assert_int_equal(pthread_create(&helper, NULL, let_go_when_asleep, &waiter), 0);
+    assert_int_equal(io->ops->reap(queue, &done, 1, 1, 600000), 1);
     assert_int_equal(done->result, 8);
+    pthread_join(helper, NULL);
 }
 
 static void what_has_not_begun_is_cancelled_what_has_is_done(void **state)
@@ -203,14 +213,6 @@ static void what_has_not_begun_is_cancelled_what_has_is_done(void **state)
     io->ops->cancel(queue, &requests[1]); /* long done: nothing happens */
 }
 
-static void *let_go_later(void *argument)
-{
-    (void)argument;
-    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-    syscalls_hold_reads(false);
-    return NULL;
-}
-
 static void closing_waits_for_what_has_begun_and_drops_the_rest(void **state)
 {
     (void)state;
@@ -223,7 +225,8 @@ static void closing_waits_for_what_has_begun_and_drops_the_rest(void **state)
     submit_all(requests, 3);
     wait_until_held(1);
     pthread_t helper;
-    assert_int_equal(pthread_create(&helper, NULL, let_go_later, NULL), 0);
+    pid_t closer = gettid();
+    assert_int_equal(pthread_create(&helper, NULL, let_go_when_asleep, &closer), 0);
     io->ops->queue_close(queue);
     pthread_join(helper, NULL);
     assert_memory_equal(data[0], content, 8);
@@ -340,7 +343,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(short_calls_eintr_and_eagain_are_continued, set_up, tear_down),
         cmocka_unit_test_setup_teardown(errors_come_as_the_result, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_queue_takes_no_more_until_reaped, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(reaping_ends_with_its_time, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(reaping_waits_no_longer_than_it_may, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_not_begun_is_cancelled_what_has_is_done, set_up_one_thread,
                                         tear_down),
         cmocka_unit_test_setup_teardown(closing_waits_for_what_has_begun_and_drops_the_rest,
