@@ -3,7 +3,10 @@
  */
 #include "base/crc.h"
 
-#include <isa-l/crc.h>
+#include "base/libraries.h"
+
+#include <isa-l.h>
+#include <stdio.h>
 
 uint32_t crc32c(uint32_t crc, const void *data, size_t bytes)
 {
@@ -18,4 +21,11 @@ uint32_t crc32c(uint32_t crc, const void *data, size_t bytes)
         bytes -= chunk;
     }
     return ~crc;
+}
+
+const char *crc_library(char *text)
+{
+    snprintf(text, LIBRARY_TEXT_BYTES, "ISA-L %d.%d.%d", ISAL_MAJOR_VERSION, ISAL_MINOR_VERSION,
+             ISAL_PATCH_VERSION);
+    return text;
 }

@@ -3,6 +3,8 @@
  */
 #include "base/hash.h"
 
+#include "base/libraries.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,5 +78,13 @@ uint64_t hash_stream_64(const struct hash_stream *stream)
 const char *hash128_format(struct hash128 hash, char *text)
 {
     snprintf(text, HASH128_HEX_BYTES, "%016" PRIx64 "%016" PRIx64, hash.high, hash.low);
+    return text;
+}
+
+const char *hash_library(char *text)
+{
+    unsigned version = XXH_versionNumber(); /* 801 is 0.8.1 */
+    snprintf(text, LIBRARY_TEXT_BYTES, "xxHash %u.%u.%u", version / 10000, version / 100 % 100,
+             version % 100);
     return text;
 }

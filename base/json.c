@@ -3,8 +3,11 @@
  */
 #include "base/json.h"
 
+#include "base/libraries.h"
+
 #include <errno.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { DEPTH_MAX = 64 };
@@ -179,4 +182,10 @@ int json_get_string(const struct json_t *object, const char *key, const char **r
                     struct err *err)
 {
     return json_text(json_get(object, key), ret_text) ? wrong(object, key, "a string", path, err) : 0;
+}
+
+const char *json_library(char *text)
+{
+    snprintf(text, LIBRARY_TEXT_BYTES, "jansson %s", jansson_version_str());
+    return text;
 }

@@ -127,11 +127,25 @@ __attribute__((target("avx2"))) static void resample_avx2(const struct resample_
 }
 #endif
 
+static bool has_avx2(void)
+{
+#ifdef __x86_64__
+    return __builtin_cpu_supports("avx2");
+#else
+    return false;
+#endif
+}
+
+const char *resample_kernels(void)
+{
+    return has_avx2() ? "avx2" : "baseline";
+}
+
 static void resample_best(const struct resample_plan *plan, const struct resample_rows *source,
                           uint8_t *target, size_t target_stride_bytes, bool transposed)
 {
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2")) {
+    if (has_avx2()) {
         resample_avx2(plan, source, target, target_stride_bytes, transposed);
         return;
     }

@@ -73,4 +73,7 @@ void resample_columns_transposed(const struct resample_plan *plan, const struct 
 void resample_columns_straight(const struct resample_plan *plan, const struct resample_rows *source,
                                uint8_t *target, size_t target_stride_bytes);
 
+/* The instruction set that is used here: "avx2", "baseline". The pixels are the same. */
+const char *resample_kernels(void);
+
 #endif

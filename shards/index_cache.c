@@ -41,13 +41,24 @@ static const char *folder_of(const char *variable)
     return value && value[0] == '/' ? value : NULL;
 }
 
-static int entry_path(const char *full, char *cache_path)
+int index_cache_folder(char *folder)
 {
     const char *xdg = folder_of("XDG_CACHE_HOME"), *home = folder_of("HOME");
     if (!xdg && !home)
         return -ENOENT;
-    int bytes = snprintf(cache_path, IO_PATH_BYTES_MAX, "%s%s/millrace/index/%016" PRIx64, xdg ? xdg : home,
-                         xdg ? "" : "/.cache", hash_64(full, strlen(full)));
+    int bytes =
+        snprintf(folder, IO_PATH_BYTES_MAX, "%s%s/millrace/index", xdg ? xdg : home, xdg ? "" : "/.cache");
+    return bytes < 0 || bytes >= IO_PATH_BYTES_MAX ? -ENAMETOOLONG : 0;
+}
+
+static int entry_path(const char *full, char *cache_path)
+{
+    char folder[IO_PATH_BYTES_MAX];
+    int status = index_cache_folder(folder);
+    if (status)
+        return status;
+    int bytes =
+        snprintf(cache_path, IO_PATH_BYTES_MAX, "%s/%016" PRIx64, folder, hash_64(full, strlen(full)));
     return bytes < 0 || bytes >= IO_PATH_BYTES_MAX ? -ENAMETOOLONG : 0;
 }
 

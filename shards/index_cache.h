@@ -21,6 +21,8 @@
 
 #include "shards/foreign.h"
 
+/* The folder into folder (IO_PATH_BYTES_MAX), made or not. -ENOENT where there is none to be, -ENAMETOOLONG. */
+int index_cache_folder(char *folder);
 /* Where the index of the tar at path is kept, into cache_path (IO_PATH_BYTES_MAX). -ENOENT where there is no cache. */
 int index_cache_path(struct io *io, const char *path, char *cache_path, struct err *err);
 

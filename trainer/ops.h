@@ -166,6 +166,8 @@ struct ops {
 int ops_cpu_open(struct device *device, enum dtype compute, unsigned threads, struct ops **ret_ops,
                  struct err *err);
 void ops_close(struct ops *ops); /* NULL is fine */
+/* The instruction set that the cpu's own kernels use here: "avx512f", "avx2", "baseline". The products' are OpenBLAS's. */
+const char *ops_cpu_kernels(void);
 
 static inline size_t ops_compute_bytes(const struct ops *ops)
 {

@@ -3,6 +3,9 @@
  */
 #include "trainer/ops_cpu.h"
 
+#include "base/machine.h"
+#include "trainer/ops_cpu_math.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <gnu/libc-version.h>
@@ -154,33 +157,18 @@ uint64_t ops_cpu_attn_bwd_scratch(struct ops *ops, const struct attn_shape *shap
     return 0;
 }
 
-/* The processor's name, "unknown" where the kernel has none; text holds bytes. */
-static void read_cpu_model(char *text, size_t bytes)
-{
-    snprintf(text, bytes, "unknown");
-    FILE *file = fopen("/proc/cpuinfo", "re");
-    if (!file)
-        return;
-    char line[512];
-    while (fgets(line, sizeof line, file)) {
-        char *colon = strchr(line, ':');
-        if (strncmp(line, "model name", 10) != 0 || !colon)
-            continue;
-        line[strcspn(line, "\n")] = '\0';
-        snprintf(text, bytes, "%s", colon + 1 + (colon[1] == ' '));
-        break;
-    }
-    fclose(file);
-}
-
 void ops_cpu_numerics_id(struct ops *ops, struct str *out)
 {
-    char model[256];
-    read_cpu_model(model, sizeof model);
-    str_add_format(out, "cpu: %s; ", model);
+    char model[MACHINE_TEXT_BYTES];
+    str_add_format(out, "cpu: %s; ", machine_cpu_model(model, sizeof model));
     blas_describe(&ops_cpu_of(ops)->blas, out);
     str_add_format(out, "; glibc %s; kernels %d; %s", gnu_get_libc_version(), OPS_CPU_KERNELS_VERSION,
                    dtype_name(ops->compute));
+}
+
+const char *ops_cpu_kernels(void)
+{
+    return kernel_set();
 }
 
 void ops_cpu_close(struct ops *ops)

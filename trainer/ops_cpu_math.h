@@ -17,8 +17,19 @@
  * bits are the same. clang and the sanitizers do without. */
 #if defined __x86_64__ && defined __GNUC__ && !defined __clang__ && !defined MR_SANITIZED
 #define KERNEL __attribute__((target_clones("avx512f", "avx2", "default")))
+/* The instruction set that KERNEL gets here: the questions that the compiler's resolver asks, in its order. */
+static inline const char *kernel_set(void)
+{
+    return __builtin_cpu_supports("avx512f") ? "avx512f"
+           : __builtin_cpu_supports("avx2")  ? "avx2"
+                                             : "baseline";
+}
 #else
 #define KERNEL
+static inline const char *kernel_set(void)
+{
+    return "baseline";
+}
 #endif
 /* Must become part of the kernel that calls it, to be compiled for its instruction set. */
 #define IN_KERNEL static inline __attribute__((always_inline))

@@ -185,3 +185,9 @@ int yaml_walk(const char *text, size_t bytes, const char *name,
     fy_diag_destroy(diag);
     return status;
 }
+
+const char *yaml_library(char *text)
+{
+    snprintf(text, LIBRARY_TEXT_BYTES, "libfyaml %s", fy_library_version());
+    return text;
+}

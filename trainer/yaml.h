@@ -9,6 +9,7 @@
 #define MILLRACE_TRAINER_YAML_H
 
 #include "base/err.h"
+#include "base/libraries.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +29,8 @@ struct yaml_leaf {
  * -EINVAL with name and line where it is no YAML. */
 int yaml_walk(const char *text, size_t bytes, const char *name,
               int (*leaf)(void *context, const struct yaml_leaf *leaf), void *context, struct err *err);
+
+/* The library's name and version, as base/libraries.h has it. */
+const char *yaml_library(char *text);
 
 #endif

@@ -1,0 +1,66 @@
+/*
+ * machine — see machine.h.
+ */
+#include "base/machine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { KIB = 1024 };
+
+int machine_read_line(const char *path, char *text, size_t bytes)
+{
+    text[0] = '\0';
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    ssize_t n = read(fd, text, bytes - 1); /* such a file comes in one piece */
+    int status = n < 0 ? -errno : 0;
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    return status;
+}
+
+const char *machine_cpu_model(char *text, size_t bytes)
+{
+    snprintf(text, bytes, "unknown");
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    if (!file)
+        return text;
+    char line[512];
+    while (fgets(line, sizeof line, file)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || !colon)
+            continue;
+        line[strcspn(line, "\n")] = '\0';
+        snprintf(text, bytes, "%s", colon + 1 + (colon[1] == ' '));
+        break;
+    }
+    fclose(file);
+    return text;
+}
+
+int machine_read_memory(struct machine_memory *ret_memory)
+{
+    FILE *file = fopen("/proc/meminfo", "re");
+    if (!file)
+        return -errno;
+    uint64_t total_kib = 0, available_kib = 0;
+    bool has_total = false, has_available = false;
+    char line[128];
+    while (fgets(line, sizeof line, file)) {
+        has_total = has_total || sscanf(line, "MemTotal: %" SCNu64, &total_kib) == 1;
+        has_available = has_available || sscanf(line, "MemAvailable: %" SCNu64, &available_kib) == 1;
+    }
+    fclose(file);
+    if (!has_total || !has_available)
+        return -EBADMSG;
+    *ret_memory = (struct machine_memory){total_kib * KIB, available_kib * KIB};
+    return 0;
+}

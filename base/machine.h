@@ -1,0 +1,27 @@
+/*
+ * machine — what the kernel tells of the machine: its processor, its memory, and any of the one-line files of /proc and /sys.
+ *
+ * How many CPUs a crew takes is workers.h's; what a control group leaves of them is cgroup.h's.
+ */
+#ifndef MILLRACE_BASE_MACHINE_H
+#define MILLRACE_BASE_MACHINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MACHINE_TEXT_BYTES = 256 };
+
+/* The first line of a file of the kernel's, without its end, cut to bytes. -errno where it can't be read; text is then "". */
+int machine_read_line(const char *path, char *text, size_t bytes);
+
+/* The processor's name, "unknown" where the kernel has none; text holds bytes. Returns text. */
+const char *machine_cpu_model(char *text, size_t bytes);
+
+/* Available: what programs can take without swapping, by the kernel's estimate. */
+struct machine_memory {
+    uint64_t total_bytes, available_bytes;
+};
+/* -errno, -EBADMSG. */
+int machine_read_memory(struct machine_memory *ret_memory);
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * probe — what a folder's file system, and the kernel's ways to it, offer to the engines and sets of this folder.
+ *
+ *     io_probe_folder("runs/a", &probe, err);
+ *     probe.exchange_status                    // 0, or the -errno that file_set.c would meet
+ *
+ * Each question is put to the kernel by doing the thing to a file of the probe's own. Where the file system has files without
+ * names they are used; renaming needs a folder `.tmp-doctor-*` of a few milliseconds' life, which any sweep would take.
+ */
+#ifndef MILLRACE_IO_PROBE_H
+#define MILLRACE_IO_PROBE_H
+
+#include "io/io.h"
+
+enum { IO_PROBE_TYPE_BYTES = 64 };
+
+struct io_probe {
+    char type[IO_PROBE_TYPE_BYTES]; /* as mount(8) names it: "ext4", "nfs4", "fuse.sshfs"; "unknown" */
+    bool is_network, is_memory;     /* bytes go over a network; they are gone when the machine restarts */
+    uint64_t free_bytes, total_bytes;
+    uint64_t free_files;       /* that can still be created; 0: not told, or none */
+    uint64_t read_ahead_bytes; /* of the page cache; 0: not told */
+
+    int write_status; /* 0, or why nothing can be created here: -EACCES, -EROFS, -ENOSPC; then all below is unset */
+
+    int rename_new_status;                                         /* RENAME_NOREPLACE */
+    int exchange_status;                                           /* RENAME_EXCHANGE */
+    int lock_status;                                               /* open-file-description locks */
+    int reserve_status;                                            /* fallocate */
+    int direct_status;                                             /* O_DIRECT, in IO_ALIGN_BYTES */
+    uint32_t direct_memory_align_bytes, direct_offset_align_bytes; /* by statx; 0: not told */
+    int sync_status;
+    uint64_t sync_ns; /* the median fsync of 4 KiB appended */
+};
+
+/* Looks at the folder, or at the one that a file lies in. Blocks for as long as eight fsyncs take. Errors: it can't be looked at,
+ * -ENOENT, -EACCES, -EINVAL (a URL). */
+int io_probe_folder(const char *path, struct io_probe *ret_probe, struct err *err);
+
+/* Whether the kernel lets this process have an io_uring: 0, -ENOSYS, -EPERM, ... */
+int io_probe_uring(void);
+
+#endif

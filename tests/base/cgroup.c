@@ -1,0 +1,119 @@
+/*
+ * cgroup — limits of trees laid out as the kernel lays them out, of both versions, in and out of containers.
+ */
+#include "base/cgroup.h"
+#include "tests/support/test.h"
+
+#include <string.h>
+
+static char root[TEST_PATH_BYTES_MAX];
+
+static int set_up(void **state)
+{
+    (void)state;
+    test_make_folder(root);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    test_remove_folder(root);
+    return 0;
+}
+
+static void write_in(const char *path, const char *text)
+{
+    char full[2 * TEST_PATH_BYTES_MAX];
+    snprintf(full, sizeof full, "%s%s", root, path);
+    assert_int_equal(test_run("mkdir -p \"$(dirname '%s')\"", full), 0);
+    test_write_file(full, text, strlen(text));
+}
+
+static void expect(double cpu_count, uint64_t memory_bytes)
+{
+    struct cgroup_limits limits;
+    cgroup_read_limits(root, &limits);
+    assert_float_equal(limits.cpu_count, cpu_count, 1e-9);
+    assert_int_equal(limits.memory_bytes, memory_bytes);
+}
+
+static void what_cannot_be_read_limits_nothing(void **state)
+{
+    (void)state;
+    expect(0, 0);
+    write_in("/proc/self/cgroup", "0::/a\n");
+    expect(0, 0);
+    write_in("/proc/self/mountinfo", "garbage\n1 2 3\n - cgroup2\n");
+    expect(0, 0);
+}
+
+static void the_least_limit_of_the_groups_above_counts_in_version_2(void **state)
+{
+    (void)state;
+    write_in("/proc/self/cgroup", "0::/user/job/step\n");
+    write_in("/proc/self/mountinfo",
+             "22 1 0:20 / /proc rw,nosuid shared:5 - proc proc rw\n"
+             "30 22 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n");
+    write_in("/sys/fs/cgroup/user/job/step/cpu.max", "max 100000\n");
+    write_in("/sys/fs/cgroup/user/job/step/memory.max", "8589934592\n");
+    expect(0, 8589934592);
+    write_in("/sys/fs/cgroup/user/job/cpu.max", "350000 100000\n");
+    write_in("/sys/fs/cgroup/user/job/memory.max", "max\n");
+    write_in("/sys/fs/cgroup/user/cpu.max", "1600000 100000\n");
+    write_in("/sys/fs/cgroup/user/memory.max", "4294967296\n");
+    expect(3.5, 4294967296);
+}
+
+static void a_container_sees_its_own_group_as_the_root_in_version_2(void **state)
+{
+    (void)state;
+    write_in("/proc/self/cgroup", "0::/\n");
+    write_in("/proc/self/mountinfo", "30 22 0:26 / /sys/fs/cgroup ro - cgroup2 cgroup rw\n");
+    write_in("/sys/fs/cgroup/cpu.max", "50000 100000\n");
+    write_in("/sys/fs/cgroup/memory.max", "536870912\n");
+    expect(0.5, 536870912);
+}
+
+static void version_1_has_a_hierarchy_a_controller(void **state)
+{
+    (void)state;
+    write_in("/proc/self/cgroup", "9:cpuset:/\n8:cpu,cpuacct:/job\n4:memory:/docker/ab/job\n0::/\n");
+    write_in("/proc/self/mountinfo",
+             "31 22 0:27 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"
+             "32 22 0:28 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+             "33 22 0:29 /docker/ab /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n");
+    write_in("/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "-1\n");
+    write_in("/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us", "100000\n");
+    write_in("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "9223372036854771712\n");
+    expect(0, 0);
+    write_in("/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "150000\n");
+    write_in("/sys/fs/cgroup/memory/memory.limit_in_bytes", "1073741824\n");
+    expect(1.5, 1073741824);
+}
+
+/* /docker/abc is not below /docker/ab: only what is mounted is known to be above both. */
+static void a_group_beside_the_mount_takes_the_mounts_limit(void **state)
+{
+    (void)state;
+    write_in("/proc/self/cgroup", "4:memory:/docker/abc\n");
+    write_in("/proc/self/mountinfo",
+             "33 22 0:29 /docker/ab /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n");
+    write_in("/sys/fs/cgroup/memory/memory.limit_in_bytes", "1073741824\n");
+    write_in("/sys/fs/cgroup/memoryc/memory.limit_in_bytes", "1\n");
+    expect(0, 1073741824);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_cannot_be_read_limits_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_least_limit_of_the_groups_above_counts_in_version_2, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_container_sees_its_own_group_as_the_root_in_version_2, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(version_1_has_a_hierarchy_a_controller, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_group_beside_the_mount_takes_the_mounts_limit, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,167 @@
+/*
+ * probe — what a file system offers, compared with what stat and findmnt say and with what may be done there.
+ */
+#include "io/probe.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[TEST_PATH_BYTES_MAX];
+
+static int set_up(void **state)
+{
+    (void)state;
+    test_make_folder(folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    chmod(folder, 0700);
+    test_remove_folder(folder);
+    return 0;
+}
+
+static void output_of(char *text, size_t bytes, const char *command, const char *path)
+{
+    assert_int_equal(test_run_output(text, bytes, "%s '%s'", command, path), 0);
+    text[strcspn(text, "\n")] = '\0';
+}
+
+static void expect_type(const char *path)
+{
+    struct io_probe probe;
+    struct err err = {0};
+    char text[256];
+    assert_ok(io_probe_folder(path, &probe, &err), &err);
+    if (test_run("command -v findmnt >/dev/null"))
+        test_skip("no findmnt here");
+    output_of(text, sizeof text, "findmnt -n -o FSTYPE -T", path);
+    assert_string_equal(probe.type, text);
+    unsigned long long blocks, block_bytes;
+    output_of(text, sizeof text, "stat -f -c '%b %S'", path);
+    assert_int_equal(sscanf(text, "%llu %llu", &blocks, &block_bytes), 2);
+    assert_int_equal(probe.total_bytes, blocks * block_bytes);
+    assert_true(probe.free_bytes <= probe.total_bytes);
+}
+
+static void the_type_and_size_are_those_of_other_tools(void **state)
+{
+    (void)state;
+    expect_type(folder);
+}
+
+static void a_file_system_in_memory_is_known(void **state)
+{
+    (void)state;
+    struct io_probe probe;
+    struct err err = {0};
+    if (access("/dev/shm", W_OK))
+        test_skip("no /dev/shm that may be written");
+    expect_type("/dev/shm");
+    assert_ok(io_probe_folder("/dev/shm", &probe, &err), &err);
+    assert_true(probe.is_memory);
+    assert_false(probe.is_network);
+    assert_int_equal(probe.write_status, 0);
+    assert_int_equal(probe.rename_new_status, 0);
+    assert_int_equal(probe.exchange_status, 0);
+}
+
+static void nothing_is_left_behind(void **state)
+{
+    (void)state;
+    struct io_probe probe;
+    struct err err = {0};
+    char text[64];
+    assert_ok(io_probe_folder(folder, &probe, &err), &err);
+    assert_int_equal(probe.write_status, 0);
+    assert_int_equal(probe.lock_status, 0);
+    output_of(text, sizeof text, "ls -A", folder);
+    assert_string_equal(text, "");
+}
+
+static void a_file_stands_for_its_folder(void **state)
+{
+    (void)state;
+    struct io_probe probe, of_folder;
+    struct err err = {0};
+    char path[TEST_PATH_BYTES_MAX + 16];
+    snprintf(path, sizeof path, "%s/dataset.json", folder);
+    test_write_file(path, "{}", 2);
+    assert_ok(io_probe_folder(path, &probe, &err), &err);
+    assert_ok(io_probe_folder(folder, &of_folder, &err), &err);
+    assert_string_equal(probe.type, of_folder.type);
+    assert_int_equal(probe.total_bytes, of_folder.total_bytes);
+}
+
+static void a_folder_without_write_permission_says_why(void **state)
+{
+    (void)state;
+    struct io_probe probe;
+    struct err err = {0};
+    assert_int_equal(chmod(folder, 0555), 0);
+    uid_t user = geteuid();
+    if (user == 0 && seteuid(65534)) /* root may write anywhere */
+        test_skip("can't become nobody");
+    bool is_readable = eaccess(folder, R_OK | X_OK) == 0;
+    int status = is_readable ? io_probe_folder(folder, &probe, &err) : 0;
+    if (user == 0)
+        assert_int_equal(seteuid(0), 0);
+    if (!is_readable)
+        test_skip("nobody may not come here");
+    assert_ok(status, &err);
+    assert_int_equal(probe.write_status, -EACCES);
+    assert_true(probe.total_bytes > 0);
+}
+
+static void what_is_not_there_is_an_error_that_names_it(void **state)
+{
+    (void)state;
+    struct io_probe probe;
+    struct err err = {0};
+    char path[TEST_PATH_BYTES_MAX + 16];
+    snprintf(path, sizeof path, "%s/absent", folder);
+    assert_int_equal(io_probe_folder(path, &probe, &err), -ENOENT);
+    assert_string_equal(err.path, path);
+}
+
+/* Compared with a rename done by python3 through the C library. */
+static void renames_answer_as_they_do_to_others(void **state)
+{
+    (void)state;
+    const char *python = test_need_python("ctypes");
+    struct io_probe probe;
+    struct err err = {0};
+    char text[64];
+    assert_ok(io_probe_folder(folder, &probe, &err), &err);
+    assert_int_equal(
+        test_run_output(text, sizeof text,
+                        "cd '%s' && '%s' -c \"import ctypes, os; c = ctypes.CDLL(None, use_errno=True)\n"
+                        "open('a', 'w').close(); open('b', 'w').close()\n"
+                        "print(*(0 if c.renameat2(-100, b'a', -100, b'b', f) == 0 else ctypes.get_errno() "
+                        "for f in (1, 2)))\"",
+                        folder, python),
+        0);
+    int no_replace, exchange;
+    assert_int_equal(sscanf(text, "%d %d", &no_replace, &exchange), 2);
+    assert_int_equal(probe.rename_new_status, no_replace == EEXIST ? 0 : -no_replace);
+    assert_int_equal(probe.exchange_status, -exchange);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_type_and_size_are_those_of_other_tools, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_file_system_in_memory_is_known, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nothing_is_left_behind, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_file_stands_for_its_folder, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_folder_without_write_permission_says_why, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_not_there_is_an_error_that_names_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(renames_answer_as_they_do_to_others, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
