@@ -41,12 +41,9 @@ static int fault_submit(struct io_queue *queue, struct io_request *const *reques
     for (unsigned i = 0; i < count; i++) {
         if (requests[i]->kind == IO_READ) {
             atomic_fetch_add(&fault.plan->reads_count, 1);
-            atomic_fetch_add(&fault.plan->reads_count, 1);
             atomic_fetch_add(&fault.plan->read_bytes, (long)requests[i]->bytes);
             continue;
         }
-        if (fault.plan->write_gate)
-            gate_pass(fault.plan->write_gate);
         if (fault.plan->write_gate)
             gate_pass(fault.plan->write_gate);
         if (fault.plan->write_delay_us)

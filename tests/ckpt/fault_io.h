@@ -19,8 +19,10 @@ struct fault_plan {
     int error;               /* with this -errno */
     int kill_at;             /* SIGKILL just before this operation; 0: never */
     int break_queue_at;      /* the queue of this submission of a write can't wait from now on; 0: none */
+    struct gate *write_gate; /* each write passes it before it is submitted; NULL: there is none */
     unsigned write_delay_us; /* before each write */
     atomic_int operations_count;
+    atomic_int reads_count;
     atomic_int under_way_count; /* requests of queues that are open */
     atomic_bool abandoned;      /* a set ended while requests were under way */
     atomic_long read_bytes;     /* asked for in IO_READ */
