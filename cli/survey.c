@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "image/jpeg.h"
 #include "io/whole.h"
+#include "shards/class_number.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JPEG_HEAD_BYTES = 16 << 10, LABEL_BYTES_MAX = 16 };
+enum { JPEG_HEAD_BYTES = 16 << 10 };
 
 /* Whether item t of total is among `wanted` evenly spread ones. total < 2^44, wanted < 2^20. */
 static bool is_chosen(uint64_t t, uint64_t total, uint64_t wanted)
@@ -89,14 +90,12 @@ static int read_label(struct survey *survey, const struct survey_sample *sample,
 {
     const uint8_t *data;
     size_t bytes;
-    char text[LABEL_BYTES_MAX + 1] = {0}, *end;
-    int status = survey_read(survey, sample, "cls", LABEL_BYTES_MAX, &data, &bytes, err);
+    int32_t number;
+    int status = survey_read(survey, sample, "cls", CLASS_NUMBER_BYTES_MAX + 1, &data, &bytes, err);
     *ret_class = -1;
     if (status || bytes == 0)
         return status;
-    memcpy(text, data, bytes);
-    long long number = strtoll(text, &end, 10);
-    if (end != text && (*end == '\0' || *end == '\n') && number >= 0 && number < DATASET_CLASSES_MAX)
+    if (class_number_parse(data, bytes, DATASET_CLASSES_MAX, &number) == 0)
         *ret_class = number;
     return 0;
 }

@@ -3,14 +3,13 @@
  */
 #include "cli/verify_member.h"
 
+#include "base/bytes.h"
+#include "shards/class_number.h"
 #include "shards/npy.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum { CLASS_DIGITS_MAX = 10 };
 
 static bool is_jpeg(const char *extension)
 {
@@ -39,16 +38,13 @@ static int check_jpeg(struct jpeg_decoder *decoder, const struct verify_member *
 
 static int check_class(const struct dataset *dataset, const struct verify_member *member, struct err *err)
 {
-    char text[CLASS_DIGITS_MAX + 1] = "";
-    char *end = text;
-    if (member->size_bytes <= CLASS_DIGITS_MAX)
-        memcpy(text, member->data, member->size_bytes);
-    unsigned long long value = text[0] >= '0' && text[0] <= '9' ? strtoull(text, &end, 10) : 0;
-    if (end != text && *end == '\0' && value < dataset->classes_count)
+    int32_t number;
+    if (class_number_parse(member->data, member->size_bytes, dataset->classes_count, &number) == 0)
         return 0;
     bad(member, 0, "no class", err);
     err_expected(err, "a decimal number below %" PRIu64, dataset->classes_count);
-    err_found(err, "\"%s\"", text);
+    err_found(err, "\"%.*s\"", (int)bytes_min(member->size_bytes, CLASS_NUMBER_BYTES_MAX),
+              (const char *)member->data);
     return -EBADMSG;
 }
 

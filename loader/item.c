@@ -4,6 +4,7 @@
 #include "loader/state.h"
 
 #include "base/bytes.h"
+#include "shards/class_number.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -27,21 +28,12 @@ static int bad_label(const struct shard *shard, const struct view_piece *piece, 
     return -EBADMSG;
 }
 
-/* Decimal digits, and perhaps white space at the end. */
 static int parse_label(const struct loader *loader, const struct shard *shard, const struct view_piece *piece,
                        int32_t *ret_label, struct err *err)
 {
-    const char *text = (const char *)view_data(piece);
-    uint64_t classes = loader->dataset->classes_count, value = 0, i = 0;
-    while (i < piece->want_bytes && text[i] >= '0' && text[i] <= '9' && value <= INT32_MAX)
-        value = value * 10 + (uint64_t)(text[i++] - '0');
-    uint64_t digits = i;
-    while (i < piece->want_bytes && (text[i] == '\n' || text[i] == '\r' || text[i] == ' ' || text[i] == '\t'))
-        i++;
-    if (digits == 0 || i < piece->want_bytes || value > INT32_MAX || (classes && value >= classes))
-        return bad_label(shard, piece, classes, err);
-    *ret_label = (int32_t)value;
-    return 0;
+    uint64_t classes = loader->dataset->classes_count;
+    int status = class_number_parse(view_data(piece), piece->want_bytes, classes, ret_label);
+    return status ? bad_label(shard, piece, classes, err) : 0;
 }
 
 static int decode_image(struct load_worker *worker, struct load_slot *slot, uint32_t item,

@@ -70,6 +70,43 @@ an_undecodable_jpeg_behind_good_checksums_is_named() {
   same "$(millrace read shards --print keys --quiet | wc -l)" 1
 }
 
+# class_shards TEXT...: the dataset `classes` with two class names and a photo for each text, which is its cls.
+class_shards() {
+  local n=0 text
+  rm -rf numbered classes
+  mkdir numbered
+  for text in "$@"; do
+    cp photos/ring/0001.jpg numbered/$n.jpg
+    printf -- "$text" >numbered/$((n++)).cls
+  done
+  millrace convert dataset numbered classes --quiet >/dev/null
+  chmod u+w classes/dataset.json
+  "$python" -c 'import json
+d = json.load(open("classes/dataset.json"))
+d["millrace"]["classes"] = ["a", "b"]
+json.dump(d, open("classes/dataset.json", "w"))'
+}
+
+what_verify_takes_for_a_class_number_the_loader_and_inspect_take_too() {
+  need_python
+  local text
+  class_shards '0' '1\n' '1 \t\r\n' '0001'
+  same "$(status_of millrace verify classes)" 0 "$(cat out errors)"
+  same "$(status_of millrace read classes --decode image --print none)" 0 "$(cat errors)"
+  same "$(status_of millrace inspect classes --html page.html)" 0
+  ! grep -q "have no number in cls" page.html
+  for text in '' '2' '-1' '+1' ' 1' '1x' '1 1' '99999999999999999999' '1%040d'; do
+    class_shards "$text"
+    same "$(status_of millrace verify classes)" 1 "status of verify for \"$text\""
+    same "$(status_of millrace read classes --decode image --print none)" 1 "status of read for \"$text\""
+  done
+  for text in '-1' '+1' ' 1' '1x' '1%040d'; do
+    class_shards "$text"
+    same "$(status_of millrace inspect classes --html page.html --force)" 0
+    grep -q "1 have no number in cls" page.html || fail "the page counts \"$text\""
+  done
+}
+
 inspect_says_what_a_path_is() {
   need_python
   local path
@@ -121,6 +158,7 @@ an_existing_output_is_kept_unless_forced() {
 }
 
 run_cases a_good_dataset_passes a_flipped_bit_anywhere_is_found a_bad_member_is_named_with_sample_and_offset \
-  a_cut_grown_or_missing_shard_is_bad an_undecodable_jpeg_behind_good_checksums_is_named inspect_says_what_a_path_is \
+  a_cut_grown_or_missing_shard_is_bad an_undecodable_jpeg_behind_good_checksums_is_named \
+  what_verify_takes_for_a_class_number_the_loader_and_inspect_take_too inspect_says_what_a_path_is \
   safetensors_are_judged_by_their_headers what_is_not_there_is_told_in_one_line_with_status_1 \
   an_existing_output_is_kept_unless_forced
