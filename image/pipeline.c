@@ -1,7 +1,7 @@
 /*
  * pipeline — see pipeline.h.
  *
- * A view says which rectangle of the stored image becomes a target of which size, and how it is turned. Each plane is
+ * A framing says which rectangle of the stored image becomes a target of which size, and how it is turned. Each plane is
  * resampled in its stored frame, rows first; a mirrored axis is a plan that counts its outputs backwards, and where the
  * orientation swaps the sides the second pass writes straight instead of transposed. So the result is, bit for bit, what
  * turning the upright result would give.
@@ -41,7 +41,7 @@ struct image_pipeline {
     struct scratch whole;   /* what image_pipeline_whole lends */
 };
 
-struct view {
+struct framing {
     struct image_rect stored;        /* of the stored image */
     bool swap_sides, flip_x, flip_y; /* flips of the stored axes, before the sides are swapped */
     uint32_t width, height;          /* of the target, as seen */
@@ -59,10 +59,11 @@ static int scratch_reserve(struct scratch *scratch, size_t bytes, struct err *er
 
 /* ---- Where the pixels come from. ---- */
 
-static struct view view_of(const struct jpeg_info *info, struct crop crop, uint32_t width, uint32_t height)
+static struct framing framing_of(const struct jpeg_info *info, struct crop crop, uint32_t width,
+                                 uint32_t height)
 {
     uint32_t turn = info->orientation;
-    struct view view = {
+    struct framing framing = {
         .stored = orientation_to_stored(turn, crop.rect, info->width, info->height),
         .swap_sides = orientation_swaps_sides(turn),
         .flip_x = orientation_from_right(turn),
@@ -70,26 +71,27 @@ static struct view view_of(const struct jpeg_info *info, struct crop crop, uint3
         .width = width,
         .height = height,
     };
-    if (view.swap_sides)
-        view.flip_y ^= crop.flip;
+    if (framing.swap_sides)
+        framing.flip_y ^= crop.flip;
     else
-        view.flip_x ^= crop.flip;
-    return view;
+        framing.flip_x ^= crop.flip;
+    return framing;
 }
 
-static int plan_plane(struct image_pipeline *pipeline, uint32_t index, const struct view *view,
+static int plan_plane(struct image_pipeline *pipeline, uint32_t index, const struct framing *framing,
                       const struct jpeg_plane *plane, struct err *err)
 {
-    struct resample_span columns = {(int64_t)view->stored.x * plane->x_num,
-                                    (int64_t)view->stored.width * plane->x_num, plane->x_den};
-    struct resample_span rows = {(int64_t)view->stored.y * plane->y_num,
-                                 (int64_t)view->stored.height * plane->y_num, plane->y_den};
-    int status = resample_plan_init(&pipeline->across[index], columns, plane->width,
-                                    view->swap_sides ? view->height : view->width, view->flip_x, err);
+    struct resample_span columns = {(int64_t)framing->stored.x * plane->x_num,
+                                    (int64_t)framing->stored.width * plane->x_num, plane->x_den};
+    struct resample_span rows = {(int64_t)framing->stored.y * plane->y_num,
+                                 (int64_t)framing->stored.height * plane->y_num, plane->y_den};
+    int status =
+        resample_plan_init(&pipeline->across[index], columns, plane->width,
+                           framing->swap_sides ? framing->height : framing->width, framing->flip_x, err);
     if (status)
         return status;
     return resample_plan_init(&pipeline->down[index], rows, plane->height,
-                              view->swap_sides ? view->width : view->height, view->flip_y, err);
+                              framing->swap_sides ? framing->width : framing->height, framing->flip_y, err);
 }
 
 static bool same_shape(const struct jpeg_plane *a, const struct jpeg_plane *b)
@@ -108,7 +110,7 @@ static uint32_t plans_of(const struct jpeg_planes *planes, uint32_t index)
 }
 
 /* Plans all planes and gives the rows of the image that they need. */
-static int plan_planes(struct image_pipeline *pipeline, const struct view *view,
+static int plan_planes(struct image_pipeline *pipeline, const struct framing *framing,
                        const struct jpeg_planes *planes, uint32_t *ret_first_row, uint32_t *ret_end_row,
                        struct err *err)
 {
@@ -118,7 +120,7 @@ static int plan_planes(struct image_pipeline *pipeline, const struct view *view,
         const struct resample_plan *down = &pipeline->down[i];
         if (plans_of(planes, i) != i)
             continue;
-        int status = plan_plane(pipeline, i, view, plane, err);
+        int status = plan_plane(pipeline, i, framing, plane, err);
         if (status)
             return status;
         uint64_t first = (uint64_t)down->source_first * plane->y_den / plane->y_num;
@@ -133,12 +135,12 @@ static int plan_planes(struct image_pipeline *pipeline, const struct view *view,
 
 /* ---- From planes to the target. ---- */
 
-static size_t target_stride(const struct view *view)
+static size_t target_stride(const struct framing *framing)
 {
-    return bytes_round_up(view->width, STRIDE_ALIGNMENT_BYTES);
+    return bytes_round_up(framing->width, STRIDE_ALIGNMENT_BYTES);
 }
 
-static int resample_plane(struct image_pipeline *pipeline, uint32_t plans, const struct view *view,
+static int resample_plane(struct image_pipeline *pipeline, uint32_t plans, const struct framing *framing,
                           const struct jpeg_plane *plane, uint8_t *target, struct err *err)
 {
     const struct resample_plan *down = &pipeline->down[plans], *across = &pipeline->across[plans];
@@ -159,45 +161,46 @@ static int resample_plane(struct image_pipeline *pipeline, uint32_t plans, const
         .columns = down->count,
     };
     resample_columns_transposed(down, &stored, pipeline->turned.data, turned_stride);
-    if (view->swap_sides)
-        resample_columns_straight(across, &turned, target, target_stride(view));
+    if (framing->swap_sides)
+        resample_columns_straight(across, &turned, target, target_stride(framing));
     else
-        resample_columns_transposed(across, &turned, target, target_stride(view));
+        resample_columns_transposed(across, &turned, target, target_stride(framing));
     return 0;
 }
 
-static void convert_rows(const struct view *view, const struct jpeg_planes *planes, const uint8_t *target,
-                         uint8_t *rgb, size_t stride_bytes)
+static void convert_rows(const struct framing *framing, const struct jpeg_planes *planes,
+                         const uint8_t *target, uint8_t *rgb, size_t stride_bytes)
 {
-    size_t row_bytes = target_stride(view), plane_bytes = row_bytes * view->height;
-    for (uint32_t y = 0; y < view->height; y++, target += row_bytes, rgb += stride_bytes) {
+    size_t row_bytes = target_stride(framing), plane_bytes = row_bytes * framing->height;
+    for (uint32_t y = 0; y < framing->height; y++, target += row_bytes, rgb += stride_bytes) {
         const uint8_t *second = target + plane_bytes, *third = second + plane_bytes;
         if (planes->color == JPEG_GRAY)
-            color_gray_to_rgb(target, rgb, view->width);
+            color_gray_to_rgb(target, rgb, framing->width);
         else if (planes->color == JPEG_RGB)
-            color_planes_to_rgb(target, second, third, rgb, view->width);
+            color_planes_to_rgb(target, second, third, rgb, framing->width);
         else
-            color_ycbcr_to_rgb(target, second, third, rgb, view->width);
+            color_ycbcr_to_rgb(target, second, third, rgb, framing->width);
     }
 }
 
-/* Decodes what the view needs and renders it; the decoder has begun. */
-static int render(struct image_pipeline *pipeline, const struct jpeg_info *info, const struct view *view,
-                  bool to_end, uint8_t *rgb, size_t stride_bytes, struct err *err)
+/* Decodes what the framing needs and renders it; the decoder has begun. */
+static int render(struct image_pipeline *pipeline, const struct jpeg_info *info,
+                  const struct framing *framing, bool to_end, uint8_t *rgb, size_t stride_bytes,
+                  struct err *err)
 {
     struct jpeg_planes planes = jpeg_planes_of(info);
     uint32_t first_row, end_row;
-    size_t plane_bytes = target_stride(view) * view->height;
-    int status = plan_planes(pipeline, view, &planes, &first_row, &end_row, err);
+    size_t plane_bytes = target_stride(framing) * framing->height;
+    int status = plan_planes(pipeline, framing, &planes, &first_row, &end_row, err);
     if (!status)
         status = scratch_reserve(&pipeline->target, plane_bytes * planes.count, err);
     if (!status)
         status = jpeg_decode_rows(pipeline->decoder, first_row, to_end ? 0 : end_row, &planes, err);
     for (uint32_t i = 0; !status && i < planes.count; i++)
-        status = resample_plane(pipeline, plans_of(&planes, i), view, &planes.plane[i],
+        status = resample_plane(pipeline, plans_of(&planes, i), framing, &planes.plane[i],
                                 pipeline->target.data + i * plane_bytes, err);
     if (!status)
-        convert_rows(view, &planes, pipeline->target.data, rgb, stride_bytes);
+        convert_rows(framing, &planes, pipeline->target.data, rgb, stride_bytes);
     return status;
 }
 
@@ -221,8 +224,8 @@ int image_pipeline_run(struct image_pipeline *pipeline, const void *data, size_t
     seen_sides(&info, &width, &height);
     struct crop crop =
         crop_choose(&options->crop, width, height, key.seed, key.dataset, key.epoch, key.sample);
-    struct view view = view_of(&info, crop, options->width, options->height);
-    return render(pipeline, &info, &view, false, rgb, stride_bytes, err);
+    struct framing framing = framing_of(&info, crop, options->width, options->height);
+    return render(pipeline, &info, &framing, false, rgb, stride_bytes, err);
 }
 
 /* ---- Whole images. ---- */
@@ -249,10 +252,10 @@ int image_pipeline_whole(struct image_pipeline *pipeline, const void *data, size
         width = scale_side(width, longer, side_max);
         height = scale_side(height, longer, side_max);
     }
-    struct view view = view_of(&info, crop, width, height);
+    struct framing framing = framing_of(&info, crop, width, height);
     status = scratch_reserve(&pipeline->whole, 3 * (size_t)width * height, err);
     if (!status)
-        status = render(pipeline, &info, &view, true, pipeline->whole.data, 3 * (size_t)width, err);
+        status = render(pipeline, &info, &framing, true, pipeline->whole.data, 3 * (size_t)width, err);
     if (status)
         return status;
     *ret_rgb = pipeline->whole.data;

@@ -3,7 +3,7 @@
  */
 #include "trainer/block.h"
 
-#include "trainer/layout.h"
+#include "trainer/arena.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -150,40 +150,40 @@ int block_describe(const struct block_config *config, struct params *params, con
 static void lay_out_saved(struct block *block)
 {
     const struct block_config *config = &block->config;
-    struct layout l = {0};
+    struct arena_layout l = {0};
     size_t compute = ops_compute_bytes(block->ops), master = ops_master_bytes(block->ops);
     uint64_t rows = block->rows, stream = rows * config->width;
     struct block_saved *s = &block->saved;
-    s->normed1 = layout_take(&l, stream, compute);
-    s->mean1 = layout_take(&l, rows, master);
-    s->rstd1 = layout_take(&l, rows, master);
-    s->qkv = layout_take(&l, rows * block->qkv.out, compute);
-    s->mixed = layout_take(&l, stream, compute);
-    s->lse = layout_take(&l, rows * config->heads, master);
-    s->middle = layout_take(&l, stream, compute);
-    s->normed2 = layout_take(&l, stream, compute);
-    s->mean2 = layout_take(&l, rows, master);
-    s->rstd2 = layout_take(&l, rows, master);
-    s->hidden = layout_take(&l, rows * block->up.out, compute);
-    s->activated = layout_take(&l, rows * config->mlp_width, compute);
+    s->normed1 = arena_take(&l, stream, compute);
+    s->mean1 = arena_take(&l, rows, master);
+    s->rstd1 = arena_take(&l, rows, master);
+    s->qkv = arena_take(&l, rows * block->qkv.out, compute);
+    s->mixed = arena_take(&l, stream, compute);
+    s->lse = arena_take(&l, rows * config->heads, master);
+    s->middle = arena_take(&l, stream, compute);
+    s->normed2 = arena_take(&l, stream, compute);
+    s->mean2 = arena_take(&l, rows, master);
+    s->rstd2 = arena_take(&l, rows, master);
+    s->hidden = arena_take(&l, rows * block->up.out, compute);
+    s->activated = arena_take(&l, rows * config->mlp_width, compute);
     block->saved_bytes = l.bytes;
 }
 
 static void lay_out_scratch(struct block *block)
 {
-    struct layout mlp = {0}, attention = {0};
+    struct arena_layout mlp = {0}, attention = {0};
     struct ops *ops = block->ops;
     size_t compute = ops_compute_bytes(ops);
     uint64_t rows = block->rows, stream = rows * block->config.width;
     struct block_scratch *s = &block->scratch;
-    s->d_activated = layout_take(&mlp, rows * block->config.mlp_width, compute);
-    s->d_hidden = layout_take(&mlp, rows * block->up.out, compute);
-    s->d_normed2 = layout_take(&mlp, stream, compute);
-    s->d_mixed = layout_take(&attention, stream, compute);
-    s->d_qkv = layout_take(&attention, rows * block->qkv.out, compute);
+    s->d_activated = arena_take(&mlp, rows * block->config.mlp_width, compute);
+    s->d_hidden = arena_take(&mlp, rows * block->up.out, compute);
+    s->d_normed2 = arena_take(&mlp, stream, compute);
+    s->d_mixed = arena_take(&attention, stream, compute);
+    s->d_qkv = arena_take(&attention, rows * block->qkv.out, compute);
     uint64_t elements = ops->table->attn_bwd_scratch(ops, &block->attention);
-    s->attention = layout_take(&attention, elements, ops_master_bytes(ops));
-    s->d_normed1 = layout_take(&attention, stream, compute);
+    s->attention = arena_take(&attention, elements, ops_master_bytes(ops));
+    s->d_normed1 = arena_take(&attention, stream, compute);
     block->scratch_bytes = mlp.bytes > attention.bytes ? mlp.bytes : attention.bytes;
 }
 
@@ -248,22 +248,22 @@ void block_forward(const struct block *block, const void *weights, void *saved, 
     const struct block_offsets *o = &block->offsets;
     const struct block_saved *s = &block->saved;
     uint64_t stream = block->rows * config->width;
-    void *normed1 = layout_at(saved, s->normed1), *qkv = layout_at(saved, s->qkv);
-    void *mixed = layout_at(saved, s->mixed), *middle = layout_at(saved, s->middle);
-    void *normed2 = layout_at(saved, s->normed2), *hidden = layout_at(saved, s->hidden);
-    void *activated = layout_at(saved, s->activated);
+    void *normed1 = arena_at(saved, s->normed1), *qkv = arena_at(saved, s->qkv);
+    void *mixed = arena_at(saved, s->mixed), *middle = arena_at(saved, s->middle);
+    void *normed2 = arena_at(saved, s->normed2), *hidden = arena_at(saved, s->hidden);
+    void *activated = arena_at(saved, s->activated);
 
-    norm_forward(block, weights, o->norm1_weight, o->norm1_bias, x, normed1, layout_at(saved, s->mean1),
-                 layout_at(saved, s->rstd1));
+    norm_forward(block, weights, o->norm1_weight, o->norm1_bias, x, normed1, arena_at(saved, s->mean1),
+                 arena_at(saved, s->rstd1));
     linear_forward(&block->qkv, ops, weights, normed1, qkv);
     if (config->rope)
         table->rope(ops, &block->attention, qkv, config->rope_base, false);
-    table->attn_fwd(ops, &block->attention, mixed, layout_at(saved, s->lse), qkv, row_starts);
+    table->attn_fwd(ops, &block->attention, mixed, arena_at(saved, s->lse), qkv, row_starts);
     linear_forward(&block->attn_proj, ops, weights, mixed, middle);
     table->add(ops, middle, middle, x, stream);
 
-    norm_forward(block, weights, o->norm2_weight, o->norm2_bias, middle, normed2, layout_at(saved, s->mean2),
-                 layout_at(saved, s->rstd2));
+    norm_forward(block, weights, o->norm2_weight, o->norm2_bias, middle, normed2, arena_at(saved, s->mean2),
+                 arena_at(saved, s->rstd2));
     linear_forward(&block->up, ops, weights, normed2, hidden);
     if (config->swiglu)
         table->swiglu_fwd(ops, activated, hidden, block->rows, config->mlp_width);
@@ -279,20 +279,19 @@ static void mlp_backward(const struct block *block, const void *weights, void *s
     struct ops *ops = block->ops;
     const struct block_config *config = &block->config;
     const struct block_saved *s = &block->saved;
-    void *d_activated = layout_at(scratch, block->scratch.d_activated);
-    void *d_hidden = layout_at(scratch, block->scratch.d_hidden);
-    void *d_normed = layout_at(scratch, block->scratch.d_normed2);
-    void *hidden = layout_at(saved, s->hidden);
+    void *d_activated = arena_at(scratch, block->scratch.d_activated);
+    void *d_hidden = arena_at(scratch, block->scratch.d_hidden);
+    void *d_normed = arena_at(scratch, block->scratch.d_normed2);
+    void *hidden = arena_at(saved, s->hidden);
 
-    linear_backward(&block->mlp_proj, ops, weights, layout_at(saved, s->activated), d, gradients,
-                    d_activated);
+    linear_backward(&block->mlp_proj, ops, weights, arena_at(saved, s->activated), d, gradients, d_activated);
     if (config->swiglu)
         ops->table->swiglu_bwd(ops, d_hidden, d_activated, hidden, block->rows, config->mlp_width);
     else
         ops->table->gelu_bwd(ops, d_hidden, d_activated, hidden, block->rows * config->mlp_width);
-    linear_backward(&block->up, ops, weights, layout_at(saved, s->normed2), d_hidden, gradients, d_normed);
+    linear_backward(&block->up, ops, weights, arena_at(saved, s->normed2), d_hidden, gradients, d_normed);
     norm_backward(block, weights, gradients, block->offsets.norm2_weight, block->offsets.norm2_bias, d_normed,
-                  layout_at(saved, s->middle), layout_at(saved, s->mean2), layout_at(saved, s->rstd2), d);
+                  arena_at(saved, s->middle), arena_at(saved, s->mean2), arena_at(saved, s->rstd2), d);
 }
 
 static void attention_backward(const struct block *block, const void *weights, void *saved, const void *x,
@@ -300,18 +299,18 @@ static void attention_backward(const struct block *block, const void *weights, v
 {
     struct ops *ops = block->ops;
     const struct block_saved *s = &block->saved;
-    void *d_mixed = layout_at(scratch, block->scratch.d_mixed),
-         *d_qkv = layout_at(scratch, block->scratch.d_qkv);
-    void *d_normed = layout_at(scratch, block->scratch.d_normed1), *mixed = layout_at(saved, s->mixed);
+    void *d_mixed = arena_at(scratch, block->scratch.d_mixed),
+         *d_qkv = arena_at(scratch, block->scratch.d_qkv);
+    void *d_normed = arena_at(scratch, block->scratch.d_normed1), *mixed = arena_at(saved, s->mixed);
 
     linear_backward(&block->attn_proj, ops, weights, mixed, d, gradients, d_mixed);
-    ops->table->attn_bwd(ops, &block->attention, d_qkv, d_mixed, layout_at(saved, s->qkv), mixed,
-                         layout_at(saved, s->lse), row_starts, layout_at(scratch, block->scratch.attention));
+    ops->table->attn_bwd(ops, &block->attention, d_qkv, d_mixed, arena_at(saved, s->qkv), mixed,
+                         arena_at(saved, s->lse), row_starts, arena_at(scratch, block->scratch.attention));
     if (block->config.rope)
         ops->table->rope(ops, &block->attention, d_qkv, block->config.rope_base, true);
-    linear_backward(&block->qkv, ops, weights, layout_at(saved, s->normed1), d_qkv, gradients, d_normed);
+    linear_backward(&block->qkv, ops, weights, arena_at(saved, s->normed1), d_qkv, gradients, d_normed);
     norm_backward(block, weights, gradients, block->offsets.norm1_weight, block->offsets.norm1_bias, d_normed,
-                  x, layout_at(saved, s->mean1), layout_at(saved, s->rstd1), d);
+                  x, arena_at(saved, s->mean1), arena_at(saved, s->rstd1), d);
 }
 
 void block_backward(const struct block *block, const void *weights, void *saved, const void *x,

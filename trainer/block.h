@@ -81,7 +81,7 @@ struct block {
 int block_describe(const struct block_config *config, struct params *params, const char *name,
                    struct block_offsets *ret_offsets, struct err *err);
 
-/* For items sequences of so many tokens. saved_bytes and scratch_bytes reach LAYOUT_BYTES_MAX where that is too large. Borrows
+/* For items sequences of so many tokens. saved_bytes and scratch_bytes reach ARENA_BYTES_MAX where that is too large. Borrows
  * ops. */
 int block_plan(struct block *block, const struct block_config *config, const struct block_offsets *offsets,
                struct ops *ops, uint64_t items, uint64_t tokens, struct err *err);

@@ -122,7 +122,7 @@ static size_t zeros_bytes(const struct model *model)
 static int check_size(const struct model *model, struct err *err)
 {
     const struct model_stage whole = {0, model->config.layers, true, true};
-    if (model_activation_bytes(model, &whole) < LAYOUT_BYTES_MAX)
+    if (model_activation_bytes(model, &whole) < ARENA_BYTES_MAX)
         return 0;
     err_set(err, -EINVAL, "the activations of a micro-batch are too large for any machine");
     return err ? err_advise(err, "make the model, its input or the micro-batch smaller") : -EINVAL;
@@ -208,26 +208,26 @@ void model_stage_groups(const struct model *model, const struct model_stage *sta
     *ret_count = end + (stage->heads ? 1 : 0) - first;
 }
 
-static void lay_out_head(const struct model *model, struct layout *l, struct model_layout *ret)
+static void lay_out_head(const struct model *model, struct arena_layout *l, struct model_layout *ret)
 {
     size_t compute = ops_compute_bytes(model->ops), master = ops_master_bytes(model->ops);
-    ret->normed = layout_take(l, model_hidden_elements(model), compute);
-    ret->mean = layout_take(l, model->rows, master);
-    ret->rstd = layout_take(l, model->rows, master);
+    ret->normed = arena_take(l, model_hidden_elements(model), compute);
+    ret->mean = arena_take(l, model->rows, master);
+    ret->rstd = arena_take(l, model->rows, master);
     if (model->head_rows != model->rows)
-        ret->pooled = layout_take(l, model->head_rows * model->config.width, compute);
-    ret->logits = layout_take(l, model->head_rows * model->classes, compute);
+        ret->pooled = arena_take(l, model->head_rows * model->config.width, compute);
+    ret->logits = arena_take(l, model->head_rows * model->classes, compute);
 }
 
 /* Blocks and head are never in their backward pass at once, so they share the scratch. */
-static void lay_out_scratch(const struct model *model, struct layout *l, struct model_layout *ret)
+static void lay_out_scratch(const struct model *model, struct arena_layout *l, struct model_layout *ret)
 {
     size_t compute = ops_compute_bytes(model->ops);
-    struct layout head = {0};
-    uint64_t d_normed = layout_take(&head, model_hidden_elements(model), compute);
-    uint64_t d_pooled = layout_take(&head, model->head_rows * model->config.width, compute);
+    struct arena_layout head = {0};
+    uint64_t d_normed = arena_take(&head, model_hidden_elements(model), compute);
+    uint64_t d_pooled = arena_take(&head, model->head_rows * model->config.width, compute);
     uint64_t bytes = head.bytes > model->block.scratch_bytes ? head.bytes : model->block.scratch_bytes;
-    ret->scratch = layout_take(l, bytes, 1);
+    ret->scratch = arena_take(l, bytes, 1);
     ret->d_normed = ret->scratch + d_normed;
     ret->d_pooled = ret->scratch + d_pooled;
 }
@@ -235,15 +235,15 @@ static void lay_out_scratch(const struct model *model, struct layout *l, struct 
 static struct model_layout lay_out(const struct model *model, const struct model_stage *stage)
 {
     size_t compute = ops_compute_bytes(model->ops);
-    struct layout one = {0}, l = {0};
+    struct arena_layout one = {0}, l = {0};
     struct model_layout layout = {0};
-    layout_take(&one, model_hidden_elements(model), compute);
+    arena_take(&one, model_hidden_elements(model), compute);
     layout.hidden_bytes = one.bytes;
-    layout.hidden = layout_take(&l, stage->blocks_count + (stage->heads ? 1 : 0), layout.hidden_bytes);
-    layout.saved = layout_take(&l, stage->blocks_count, model->block.saved_bytes);
+    layout.hidden = arena_take(&l, stage->blocks_count + (stage->heads ? 1 : 0), layout.hidden_bytes);
+    layout.saved = arena_take(&l, stage->blocks_count, model->block.saved_bytes);
     if (stage->embeds) {
-        layout.patches = layout_take(&l, model->kind->patch_elements(model), compute);
-        layout.d = layout_take(&l, model_hidden_elements(model), compute);
+        layout.patches = arena_take(&l, model->kind->patch_elements(model), compute);
+        layout.d = arena_take(&l, model_hidden_elements(model), compute);
     }
     if (stage->heads)
         lay_out_head(model, &l, &layout);
@@ -287,12 +287,12 @@ static void zero_stream(struct model *model, void *target)
 
 static void *hidden_at(const struct model_pass *pass, uint32_t block)
 {
-    return layout_at(pass->activations, pass->layout.hidden + block * pass->layout.hidden_bytes);
+    return arena_at(pass->activations, pass->layout.hidden + block * pass->layout.hidden_bytes);
 }
 
 static void *saved_at(const struct model *model, const struct model_pass *pass, uint32_t block)
 {
-    return layout_at(pass->activations, pass->layout.saved + block * model->block.saved_bytes);
+    return arena_at(pass->activations, pass->layout.saved + block * model->block.saved_bytes);
 }
 
 static struct norm_shape final_norm(const struct model *model)
@@ -313,8 +313,8 @@ static void head_forward(struct model *model, const struct model_pass *pass, con
     const struct model_layout *l = &pass->layout;
     const struct norm_shape shape = final_norm(model);
     const void *weights = model_group_weights(model, pass, model_group_head(model));
-    ops->table->norm_fwd(ops, &shape, layout_at(pass->activations, l->normed),
-                         layout_at(pass->activations, l->mean), layout_at(pass->activations, l->rstd), x,
+    ops->table->norm_fwd(ops, &shape, arena_at(pass->activations, l->normed),
+                         arena_at(pass->activations, l->mean), arena_at(pass->activations, l->rstd), x,
                          linear_weights(ops, weights, model->norm_weight), final_norm_bias(model, weights));
     model->kind->head_forward(model, pass, result, want_gradient);
 }
@@ -330,8 +330,8 @@ static void head_backward(struct model *model, const struct model_pass *pass, co
     model->kind->head_backward(model, pass);
     zero_stream(model, d); /* norm_bwd adds, and nothing goes past the last norm */
     ops->table->norm_bwd(ops, &shape, d, linear_gradients(ops, gradients, model->norm_weight), d_bias,
-                         layout_at(pass->activations, l->d_normed), x, layout_at(pass->activations, l->mean),
-                         layout_at(pass->activations, l->rstd),
+                         arena_at(pass->activations, l->d_normed), x, arena_at(pass->activations, l->mean),
+                         arena_at(pass->activations, l->rstd),
                          linear_weights(ops, model_group_weights(model, pass, head), model->norm_weight),
                          false);
 }
@@ -366,7 +366,7 @@ void model_backward(struct model *model, const struct model_stage *stage, const 
 {
     check_stage(model, stage);
     const struct model_pass pass = {stage, weights, activations, gradients, input, lay_out(model, stage)};
-    void *d = stage->embeds ? layout_at(activations, pass.layout.d) : d_hidden_in;
+    void *d = stage->embeds ? arena_at(activations, pass.layout.d) : d_hidden_in;
     if (stage->heads)
         head_backward(model, &pass, hidden_at(&pass, stage->blocks_count), d);
     else
@@ -376,7 +376,7 @@ void model_backward(struct model *model, const struct model_stage *stage, const 
     for (uint32_t i = stage->blocks_count; i-- > 0;) {
         uint64_t group = MODEL_GROUP_BLOCKS + (uint64_t)stage->first_block + i;
         block_backward(&model->block, model_group_weights(model, &pass, group), saved_at(model, &pass, i),
-                       hidden_at(&pass, i), input->row_starts, layout_at(activations, pass.layout.scratch),
+                       hidden_at(&pass, i), input->row_starts, arena_at(activations, pass.layout.scratch),
                        model_group_gradients(model, &pass, group), d);
         if (done)
             done(context, group);

@@ -6,8 +6,8 @@
 #ifndef MILLRACE_TRAINER_MODEL_KIND_H
 #define MILLRACE_TRAINER_MODEL_KIND_H
 
+#include "trainer/arena.h"
 #include "trainer/block.h"
-#include "trainer/layout.h"
 #include "trainer/model.h"
 
 /* The tensors of one micro-batch in one stage: offsets in its activations, bytes. */

@@ -91,9 +91,9 @@ void language_head_forward(struct model *model, const struct model_pass *pass,
 {
     struct ops *ops = model->ops;
     const struct model_input *input = pass->input;
-    void *logits = layout_at(pass->activations, pass->layout.logits);
+    void *logits = arena_at(pass->activations, pass->layout.logits);
     linear_forward(&model->head, ops, model_group_weights(model, pass, head_group(model)),
-                   layout_at(pass->activations, pass->layout.normed), logits);
+                   arena_at(pass->activations, pass->layout.normed), logits);
     ops->table->xent(ops, logits, result->losses, result->correct,
                      input->targets ? input->targets : input->tokens + 1, model->items, model->tokens,
                      input->targets ? model->tokens : model->tokens + 1, model->classes, want_gradient);
@@ -102,10 +102,10 @@ void language_head_forward(struct model *model, const struct model_pass *pass,
 void language_head_backward(struct model *model, const struct model_pass *pass)
 {
     linear_backward(&model->head, model->ops, model_group_weights(model, pass, head_group(model)),
-                    layout_at(pass->activations, pass->layout.normed),
-                    layout_at(pass->activations, pass->layout.logits),
+                    arena_at(pass->activations, pass->layout.normed),
+                    arena_at(pass->activations, pass->layout.logits),
                     model_group_gradients(model, pass, head_group(model)),
-                    layout_at(pass->activations, pass->layout.d_normed));
+                    arena_at(pass->activations, pass->layout.d_normed));
 }
 
 double language_flops(const struct model *model)

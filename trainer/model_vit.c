@@ -122,8 +122,8 @@ static void embed_forward(struct model *model, const struct model_pass *pass, vo
     struct ops *ops = model->ops;
     const struct model_config *config = &model->config;
     const void *weights = model_group_weights(model, pass, MODEL_GROUP_EMBED);
-    void *patches = layout_at(pass->activations, pass->layout.patches);
-    void *embedded = layout_at(pass->activations, pass->layout.d_normed); /* free in a forward pass */
+    void *patches = arena_at(pass->activations, pass->layout.patches);
+    void *embedded = arena_at(pass->activations, pass->layout.d_normed); /* free in a forward pass */
     ops->table->patches(ops, patches, pass->input->images, model->items, config->side, config->patch,
                         pixel_mean, pixel_deviation);
     linear_forward(&model->patch, ops, weights, patches, embedded);
@@ -138,16 +138,16 @@ static void embed_backward(struct model *model, const struct model_pass *pass, c
     ops->table->positions_bwd(ops, linear_gradients(ops, gradients, model->embed_positions), d_hidden,
                               model->items, model->tokens, model->config.width, false);
     linear_backward(&model->patch, ops, model_group_weights(model, pass, MODEL_GROUP_EMBED),
-                    layout_at(pass->activations, pass->layout.patches), d_hidden, gradients, NULL);
+                    arena_at(pass->activations, pass->layout.patches), d_hidden, gradients, NULL);
 }
 
 static void head_forward(struct model *model, const struct model_pass *pass,
                          const struct model_result *result, bool want_gradient)
 {
     struct ops *ops = model->ops;
-    void *pooled = layout_at(pass->activations, pass->layout.pooled);
-    void *logits = layout_at(pass->activations, pass->layout.logits);
-    ops->table->pool_fwd(ops, pooled, layout_at(pass->activations, pass->layout.normed), model->items,
+    void *pooled = arena_at(pass->activations, pass->layout.pooled);
+    void *logits = arena_at(pass->activations, pass->layout.logits);
+    ops->table->pool_fwd(ops, pooled, arena_at(pass->activations, pass->layout.normed), model->items,
                          model->tokens, model->config.width);
     linear_forward(&model->head, ops, model_group_weights(model, pass, model_group_head(model)), pooled,
                    logits);
@@ -159,12 +159,12 @@ static void head_backward(struct model *model, const struct model_pass *pass)
 {
     struct ops *ops = model->ops;
     uint64_t head = model_group_head(model);
-    void *d_pooled = layout_at(pass->activations, pass->layout.d_pooled);
+    void *d_pooled = arena_at(pass->activations, pass->layout.d_pooled);
     linear_backward(&model->head, ops, model_group_weights(model, pass, head),
-                    layout_at(pass->activations, pass->layout.pooled),
-                    layout_at(pass->activations, pass->layout.logits),
+                    arena_at(pass->activations, pass->layout.pooled),
+                    arena_at(pass->activations, pass->layout.logits),
                     model_group_gradients(model, pass, head), d_pooled);
-    ops->table->pool_bwd(ops, layout_at(pass->activations, pass->layout.d_normed), d_pooled, model->items,
+    ops->table->pool_bwd(ops, arena_at(pass->activations, pass->layout.d_normed), d_pooled, model->items,
                          model->tokens, model->config.width);
 }
 
