@@ -23,105 +23,153 @@ int checkpoint_hf_family(const struct ckpt_reader *reader, enum hf_family *ret_f
     return -EINVAL;
 }
 
-static int dimension(const struct ckpt_reader *reader, const char *name, uint32_t index, uint64_t *ret_value,
+enum kind {
+    A_TEXT, /* from */
+    A_REAL, /* real */
+    A_FLAG, /* flag */
+    A_NULL,
+    OF_COUNT, /* the count that the run's configuration has under the key `from`, or else under `otherwise` */
+    OF_REAL,  /* the number that it has under the key `from` */
+    OF_SIDE,  /* the extent of the tensor `from` along `axis` */
+};
+
+/* An entry of config.json and where its value comes from. */
+struct entry {
+    const char *name;
+    enum kind kind;
+    const char *from, *otherwise;
+    uint32_t axis;
+    double real;
+    bool flag;
+};
+
+static const struct entry gpt2[] = {
+    {"activation_function", A_TEXT, "gelu_new"},
+    {"layer_norm_epsilon", A_REAL, .real = 1e-5},
+    {"n_embd", OF_SIDE, "embed.tokens.weight", .axis = 1},
+    {"n_head", OF_COUNT, "model.heads"},
+    {"n_inner", OF_SIDE, "blocks.0.mlp.fc.weight", .axis = 0},
+    {"n_layer", OF_COUNT, "model.layers"},
+    {"n_positions", OF_SIDE, "embed.positions.weight", .axis = 0},
+    {"tie_word_embeddings", A_FLAG, .flag = true},
+    {"vocab_size", OF_SIDE, "embed.tokens.weight", .axis = 0},
+};
+
+static const struct entry gpt2_without_document_end[] = {
+    {"bos_token_id", A_NULL},
+    {"eos_token_id", A_NULL},
+};
+
+static const struct entry llama[] = {
+    {"attention_bias", A_FLAG, .flag = false},
+    {"bos_token_id", A_NULL},
+    {"eos_token_id", A_NULL},
+    {"hidden_act", A_TEXT, "silu"},
+    {"hidden_size", OF_SIDE, "embed.tokens.weight", .axis = 1},
+    {"intermediate_size", OF_SIDE, "blocks.0.mlp.gate.weight", .axis = 0},
+    {"max_position_embeddings", OF_COUNT, "data.text.block"},
+    {"num_attention_heads", OF_COUNT, "model.heads"},
+    {"num_hidden_layers", OF_COUNT, "model.layers"},
+    {"num_key_value_heads", OF_COUNT, "model.kv_heads", .otherwise = "model.heads"}, /* where it is "auto" */
+    {"rms_norm_eps", OF_REAL, "model.norm_epsilon"},
+    {"rope_theta", OF_REAL, "model.rope_base"},
+    {"tie_word_embeddings", A_FLAG, .flag = false},
+    {"vocab_size", OF_SIDE, "embed.tokens.weight", .axis = 0},
+};
+
+static int find_side(const struct ckpt_reader *reader, const char *name, uint32_t axis, uint64_t *ret_extent,
                      struct err *err)
 {
     const struct manifest_tensor *tensor = manifest_find(&reader->manifest, name);
-    if (tensor && index < tensor->rank) {
-        *ret_value = tensor->shape[index];
+    if (tensor && axis < tensor->rank) {
+        *ret_extent = tensor->shape[axis];
         return 0;
     }
     err_set(err, -EBADMSG, "the checkpoint has no matrix \"%s\"", name);
     return err_at(err, reader->path, ERR_NO_OFFSET), -EBADMSG;
 }
 
-static int write_gpt2(const struct ckpt_reader *reader, const struct json_t *config, struct json_writer *w,
+static int find_count(const struct ckpt_reader *reader, const struct entry *entry, uint64_t *ret_count,
                       struct err *err)
 {
-    uint64_t layers, heads, vocabulary, width, positions, mlp;
-    int status = json_get_u64(config, "model.layers", &layers, reader->path, err);
-    if (!status)
-        status = json_get_u64(config, "model.heads", &heads, reader->path, err);
-    if (!status)
-        status = dimension(reader, "embed.tokens.weight", 0, &vocabulary, err);
-    if (!status)
-        status = dimension(reader, "embed.tokens.weight", 1, &width, err);
-    if (!status)
-        status = dimension(reader, "embed.positions.weight", 0, &positions, err);
-    if (!status)
-        status = dimension(reader, "blocks.0.mlp.fc.weight", 0, &mlp, err);
-    if (status)
-        return status;
-    json_write_string(w, "activation_function", "gelu_new");
-    json_write_f64(w, "layer_norm_epsilon", 1e-5);
-    json_write_u64(w, "n_embd", width);
-    json_write_u64(w, "n_head", heads);
-    json_write_u64(w, "n_inner", mlp);
-    json_write_u64(w, "n_layer", layers);
-    json_write_u64(w, "n_positions", positions);
-    json_write_bool(w, "tie_word_embeddings", true);
-    json_write_u64(w, "vocab_size", vocabulary);
-    if (vocabulary != GPT2_VOCABULARY) {
-        json_write_null(w, "bos_token_id");
-        json_write_null(w, "eos_token_id");
-    }
-    return 0;
+    const struct json_t *config = json_get(ckpt_reader_state(reader), "config");
+    if (entry->otherwise && json_u64(json_get(config, entry->from), ret_count))
+        return json_get_u64(config, entry->otherwise, ret_count, reader->path, err);
+    return json_get_u64(config, entry->from, ret_count, reader->path, err);
 }
 
-static int write_llama(const struct ckpt_reader *reader, const struct json_t *config, struct json_writer *w,
+static int write_entry(struct json_writer *w, const struct ckpt_reader *reader, const struct entry *entry,
                        struct err *err)
 {
-    uint64_t layers, heads, kv_heads, vocabulary, width, block, mlp;
-    double epsilon, base;
-    int status = json_get_u64(config, "model.layers", &layers, reader->path, err);
-    if (!status)
-        status = json_get_u64(config, "model.heads", &heads, reader->path, err);
-    if (!status)
-        status = json_get_u64(config, "data.text.block", &block, reader->path, err);
-    if (!status)
-        status = json_get_f64(config, "model.norm_epsilon", &epsilon, reader->path, err);
-    if (!status)
-        status = json_get_f64(config, "model.rope_base", &base, reader->path, err);
-    if (!status)
-        status = dimension(reader, "embed.tokens.weight", 0, &vocabulary, err);
-    if (!status)
-        status = dimension(reader, "embed.tokens.weight", 1, &width, err);
-    if (!status)
-        status = dimension(reader, "blocks.0.mlp.gate.weight", 0, &mlp, err);
-    if (status)
+    const struct json_t *config = json_get(ckpt_reader_state(reader), "config");
+    uint64_t count = 0;
+    double real = entry->real;
+    int status = 0;
+    switch (entry->kind) {
+    case A_TEXT:
+        json_write_string(w, entry->name, entry->from);
+        return 0;
+    case A_FLAG:
+        json_write_bool(w, entry->name, entry->flag);
+        return 0;
+    case A_NULL:
+        json_write_null(w, entry->name);
+        return 0;
+    case OF_COUNT:
+    case OF_SIDE:
+        status = entry->kind == OF_COUNT ? find_count(reader, entry, &count, err)
+                                         : find_side(reader, entry->from, entry->axis, &count, err);
+        json_write_u64(w, entry->name, count);
         return status;
-    if (json_u64(json_get(config, "model.kv_heads"), &kv_heads))
-        kv_heads = heads; /* "auto" */
-    json_write_bool(w, "attention_bias", false);
-    json_write_null(w, "bos_token_id");
-    json_write_null(w, "eos_token_id");
-    json_write_string(w, "hidden_act", "silu");
-    json_write_u64(w, "hidden_size", width);
-    json_write_u64(w, "intermediate_size", mlp);
-    json_write_u64(w, "max_position_embeddings", block);
-    json_write_u64(w, "num_attention_heads", heads);
-    json_write_u64(w, "num_hidden_layers", layers);
-    json_write_u64(w, "num_key_value_heads", kv_heads);
-    json_write_f64(w, "rms_norm_eps", epsilon);
-    json_write_f64(w, "rope_theta", base);
-    json_write_bool(w, "tie_word_embeddings", false);
-    json_write_u64(w, "vocab_size", vocabulary);
-    return 0;
+    case OF_REAL:
+        status = json_get_f64(config, entry->from, &real, reader->path, err);
+        break;
+    case A_REAL:
+        break;
+    }
+    json_write_f64(w, entry->name, real);
+    return status;
+}
+
+static int write_entries(struct json_writer *w, const struct ckpt_reader *reader, const struct entry *entries,
+                         size_t count, struct err *err)
+{
+    int status = 0;
+    for (size_t i = 0; i < count && !status; i++)
+        status = write_entry(w, reader, &entries[i], err);
+    return status;
+}
+
+#define WRITE_ALL(entries) write_entries(w, reader, entries, sizeof(entries) / sizeof(entries)[0], err)
+
+static int write_gpt2(struct json_writer *w, const struct ckpt_reader *reader, struct err *err)
+{
+    uint64_t vocabulary = 0;
+    int status = WRITE_ALL(gpt2);
+    if (!status)
+        status = find_side(reader, "embed.tokens.weight", 0, &vocabulary, err);
+    if (!status && vocabulary != GPT2_VOCABULARY)
+        status = WRITE_ALL(gpt2_without_document_end);
+    return status;
+}
+
+static int write_llama(struct json_writer *w, const struct ckpt_reader *reader, struct err *err)
+{
+    return WRITE_ALL(llama);
 }
 
 int checkpoint_hf_config(const struct ckpt_reader *reader, enum hf_family family, struct str *out,
                          struct err *err)
 {
-    bool llama = family == HF_LLAMA;
-    const struct json_t *config = json_get(ckpt_reader_state(reader), "config");
+    bool is_llama = family == HF_LLAMA;
     struct json_writer w = {.out = out};
     json_begin_object(&w, NULL);
     json_begin_array(&w, "architectures");
-    json_write_string(&w, NULL, llama ? "LlamaForCausalLM" : "GPT2LMHeadModel");
+    json_write_string(&w, NULL, is_llama ? "LlamaForCausalLM" : "GPT2LMHeadModel");
     json_end_array(&w);
-    json_write_string(&w, "model_type", llama ? "llama" : "gpt2");
+    json_write_string(&w, "model_type", is_llama ? "llama" : "gpt2");
     json_write_string(&w, "torch_dtype", "float32");
-    int status = llama ? write_llama(reader, config, &w, err) : write_gpt2(reader, config, &w, err);
+    int status = is_llama ? write_llama(&w, reader, err) : write_gpt2(&w, reader, err);
     json_end_object(&w);
     str_add_text(out, "\n");
     if (!status && str_status(out))
