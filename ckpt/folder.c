@@ -180,35 +180,6 @@ void folder_retain(struct io *io, const char *folder, uint32_t last, uint64_t sa
     free(steps);
 }
 
-int ckpt_list(struct io *io, const char *folder, int (*entry)(void *context, const struct ckpt_entry *entry),
-              void *context, const struct log *log, struct err *err)
-{
-    uint64_t *steps;
-    size_t count;
-    char path[IO_PATH_BYTES_MAX];
-    int status = folder_steps(io, folder, &steps, &count, err);
-    if (status)
-        return status;
-    for (size_t i = 0; i < count && !status; i++) {
-        struct manifest manifest;
-        struct ckpt_entry found = {.step = steps[i], .path = path};
-        struct err detail = {0};
-        status = folder_step_path(folder, steps[i], path, err);
-        if (status)
-            break;
-        if (folder_read_step(io, path, &manifest, &found.size_bytes, &detail)) {
-            name_broken(log, LOG_WARN, "not listed, since it is not whole", &detail);
-            continue;
-        }
-        found.wall_ns = manifest.wall_ns;
-        found.state = manifest.state;
-        status = entry(context, &found);
-        manifest_deinit(&manifest);
-    }
-    free(steps);
-    return status;
-}
-
 int ckpt_each_step(struct io *io, const char *folder,
                    int (*each)(void *context, uint64_t step, const char *path), void *context,
                    struct err *err)
@@ -226,6 +197,38 @@ int ckpt_each_step(struct io *io, const char *folder,
     }
     free(steps);
     return status;
+}
+
+/* What ckpt_list's walk carries. */
+struct listing {
+    struct io *io;
+    int (*entry)(void *context, const struct ckpt_entry *entry);
+    void *context;
+    const struct log *log;
+};
+
+static int list_step(void *context, uint64_t step, const char *path)
+{
+    const struct listing *listing = context;
+    struct manifest manifest;
+    struct ckpt_entry found = {.step = step, .path = path};
+    struct err detail = {0};
+    if (folder_read_step(listing->io, path, &manifest, &found.size_bytes, &detail)) {
+        name_broken(listing->log, LOG_WARN, "not listed, since it is not whole", &detail);
+        return 0;
+    }
+    found.wall_ns = manifest.wall_ns;
+    found.state = manifest.state;
+    int status = listing->entry(listing->context, &found);
+    manifest_deinit(&manifest);
+    return status;
+}
+
+int ckpt_list(struct io *io, const char *folder, int (*entry)(void *context, const struct ckpt_entry *entry),
+              void *context, const struct log *log, struct err *err)
+{
+    struct listing listing = {.io = io, .entry = entry, .context = context, .log = log};
+    return ckpt_each_step(io, folder, list_step, &listing, err);
 }
 
 /* Whether path is itself a step. */
