@@ -2,6 +2,7 @@
  * bad — tests: samples that can not be used stop the run or are replaced, always in the same way, and by name.
  */
 #include "tests/loader/fixture.h"
+#include "tests/support/gate.h"
 
 #include "base/philox.h"
 #include "image/pipeline.h"
@@ -103,7 +104,8 @@ static void batches_before_the_bad_one_still_come(void **state)
     struct err err;
     uint64_t batches = 0;
     assert_ok(loader_open(&options, &loader, &err), &err);
-    usleep(20000); /* let it run ahead into the bad one */
+    while (loader_stats(loader).ahead_count <= 3 * 6 + 5) /* it runs ahead into the bad one */
+        gate_pause();
     while (loader_next(loader, &batch, &err) == LOADER_BATCH) {
         batches++;
         loader_release(loader, batch);

@@ -2,37 +2,45 @@
  * memory — tests: the budget is kept, nothing is allocated in the steady state, nobody hangs, and the stage that
  * limits is told.
  */
+#include "loader/state.h"
 #include "tests/loader/fixture.h"
 #include "tests/support/allocations.h"
-
-#include "base/clock.h"
+#include "tests/support/gate.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-/* ---- An engine that is slow or reads too little, by its reaping. ---- */
+/* ---- An engine that holds reads, cuts them short, or counts. ---- */
 
 static const struct io_ops *real_ops;
 static struct io_ops altered_ops;
-static useconds_t reap_delay_us;
-static int fail_every; /* every so manyth read is cut short; 0: none */
-static atomic_int reads_seen;
+static atomic_bool is_held; /* what the reader thread planned ahead never comes */
+static atomic_int held_count;
+static bool cuts_short; /* every fifth small read */
+static atomic_int reads_seen, files_opened;
 
 static int altered_reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
                         int timeout_ms)
 {
+    if (is_held && timeout_ms != IO_FOREVER) { /* who waits for ever reads an index, and may */
+        atomic_fetch_add(&held_count, 1);
+        gate_pause();
+        return 0;
+    }
     int reaped = real_ops->reap(queue, done, count_max, least, timeout_ms);
-    if (reaped > 0 && reap_delay_us)
-        usleep(reap_delay_us);
     for (int i = 0; i < reaped; i++)
-        if (fail_every && done[i]->bytes < SHARD_TAIL_BYTES / 16 &&
-            atomic_fetch_add(&reads_seen, 1) % fail_every == 1)
+        if (atomic_fetch_add(&reads_seen, 1) % 5 == 1 && cuts_short && done[i]->bytes < SHARD_TAIL_BYTES / 16)
             done[i]->result /= 2; /* as if the shard ended there */
     return reaped;
+}
+
+static int counting_file_open(struct io *io, const char *path, struct io_file **ret_file, struct err *err)
+{
+    atomic_fetch_add(&files_opened, 1);
+    return real_ops->file_open(io, path, ret_file, err);
 }
 
 static void alter(struct fixture *fixture)
@@ -40,7 +48,9 @@ static void alter(struct fixture *fixture)
     real_ops = fixture->io->ops;
     altered_ops = *real_ops;
     altered_ops.reap = altered_reap;
+    altered_ops.file_open = counting_file_open;
     fixture->io->ops = &altered_ops;
+    reads_seen = files_opened = held_count = 0;
 }
 
 enum { SAMPLES = 400 };
@@ -250,77 +260,84 @@ static void consumer_that_holds_the_ring_is_told(void **state)
     fixture_remove(&fixture);
 }
 
-static void stage_that_limits_is_told(void **state)
+static void a_consumer_that_stays_away_is_told(void **state)
 {
-    struct fixture *fixture = *state;
+    const struct fixture *fixture = *state;
     struct loader_options options = fixture_loader_options(fixture, LOADER_BYTES);
     struct loader *loader;
     const struct batch *batch;
     struct err err;
     options.batches_ahead = 3;
-    struct loader_stats begin = {0};
     assert_ok(loader_open(&options, &loader, &err), &err);
-    for (int i = 0; i < 50; i++) {
-        if (i == 10) /* shards are open */
-            begin = loader_stats(loader);
-        assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
-        usleep(2000);
-        loader_release(loader, batch);
-    }
-    struct loader_stats end = loader_stats(loader);
-    assert_true(end.stage_ns[LOADER_STAGE_CONSUMER] - begin.stage_ns[LOADER_STAGE_CONSUMER] >
-                end.wait_ns - begin.wait_ns);
+    assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
+    while (loader_stats(loader).limit != LOADER_STAGE_CONSUMER ||
+           loader_stats(loader).stage_ns[LOADER_STAGE_CONSUMER] == 0)
+        gate_pause();
+    assert_int_equal(loader_stats(loader).ahead_count, 2); /* and one is held */
     loader_close(loader);
+}
 
-    options.decode = LOADER_IMAGE;
-    options.image.width = options.image.height =
-        test_is_sanitized() ? 256 : 1024; /* far more work than reading */
-    options.memory_bytes = 128 << 20;
-    options.workers = 1;
-    assert_ok(loader_open(&options, &loader, &err), &err);
-    for (int i = 0; i < 20; i++) {
-        assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
-        loader_release(loader, batch);
+/* Lets held reads come when the consumer waits for them. */
+static void *release_when_consumer_waits(void *argument)
+{
+    struct loader *loader = argument;
+    for (bool waits = false; !waits; gate_pause()) {
+        pthread_mutex_lock(&loader->mutex);
+        waits = loader->consumer_waits;
+        pthread_mutex_unlock(&loader->mutex);
     }
-    struct loader_stats stats = loader_stats(loader);
-    assert_int_equal(stats.limit, LOADER_STAGE_DECODE);
-    assert_true(stats.wait_ns > 0 && stats.decode_cpu_ns > 0);
-    assert_true(stats.stage_ns[LOADER_STAGE_READ] + stats.stage_ns[LOADER_STAGE_DECODE] == stats.wait_ns);
-    loader_close(loader);
+    is_held = false;
+    return NULL;
+}
 
+static void waiting_for_reads_is_told(void **state)
+{
+    struct fixture *fixture = *state;
+    struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
+    struct loader *loader;
+    const struct batch *batch;
+    struct err err;
+    pthread_t helper;
     alter(fixture);
-    reap_delay_us = 5000;
-    options = fixture_loader_options(fixture, LOADER_IMAGE);
-    options.batches_ahead = 2;
+    is_held = true;
     assert_ok(loader_open(&options, &loader, &err), &err);
-    for (int i = 0; i < 20; i++) {
-        assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
-        loader_release(loader, batch);
-    }
-    assert_int_equal(loader_stats(loader).limit, LOADER_STAGE_READ);
-    assert_string_equal(loader_stage_name(LOADER_STAGE_READ), "read");
+    assert_int_equal(pthread_create(&helper, NULL, release_when_consumer_waits, loader), 0);
+    assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
+    pthread_join(helper, NULL);
+    struct loader_stats stats = loader_stats(loader);
+    assert_true(stats.stage_ns[LOADER_STAGE_READ] > 0);
+    assert_int_equal(stats.stage_ns[LOADER_STAGE_READ] + stats.stage_ns[LOADER_STAGE_DECODE], stats.wait_ns);
     loader_close(loader);
-    reap_delay_us = 0;
     fixture->io->ops = real_ops;
 }
 
-static void closing_while_a_slow_disk_reads_does_not_hang(void **state)
+/* Before the first batch, and after so many. */
+static void closing_while_reads_never_come_does_not_wait_for_them(void **state)
 {
     struct fixture *fixture = *state;
-    alter(fixture);
-    reap_delay_us = 3000;
-    for (int i = 0; i < 10; i++) {
+    for (int taken = 0; taken < 10; taken++) {
         struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
         struct loader *loader;
+        const struct batch *batch;
         struct err err;
-        uint64_t begin = clock_now_ns();
+        options.batches_ahead = 3;
+        alter(fixture);
+        is_held = taken == 0;
         assert_ok(loader_open(&options, &loader, &err), &err);
-        usleep((useconds_t)(i * 2500));
+        for (int i = 0; i < taken; i++) {
+            assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
+            if (i + 1 < taken)
+                loader_release(loader, batch);
+        }
+        is_held = true;
+        if (taken > 0)
+            loader_release(loader, batch); /* so that one more is read */
+        while (held_count == 0)
+            gate_pause();
         loader_close(loader);
-        assert_true(clock_now_ns() - begin < 5 * CLOCK_NS_PER_S);
+        is_held = false;
+        fixture->io->ops = real_ops;
     }
-    reap_delay_us = 0;
-    fixture->io->ops = real_ops;
 }
 
 static void short_reads_make_bad_samples(void **state)
@@ -330,32 +347,36 @@ static void short_reads_make_bad_samples(void **state)
     struct delivered delivered;
     struct loader_stats stats;
     alter(fixture);
-    fail_every = 5;
+    cuts_short = true;
     options.bad_fraction_max = 1;
     deliver_all(&options, &delivered, &stats, NULL);
-    fail_every = 0;
+    cuts_short = false;
     fixture->io->ops = real_ops;
     assert_int_equal(delivered.items, SAMPLES);
     assert_true(stats.bad_samples_count > SAMPLES / 50);
     delivered_free(&delivered);
 }
 
-static void first_batch_comes_soon(void **state)
+static void a_start_in_the_middle_reads_only_what_it_delivers(void **state)
 {
-    const struct fixture *fixture = *state;
+    struct fixture *fixture = *state;
     struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
-    struct loader *loader;
-    const struct batch *batch;
-    struct err err;
+    struct delivered delivered;
+    struct loader_stats stats;
+    enum { STEP = 24, PIECES = 2, SHARDS = 4 };
     options.position = 240;
     options.epoch = 5;
-    uint64_t begin = clock_now_ns();
-    assert_ok(loader_open(&options, &loader, &err), &err);
-    assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
-    printf("first batch after %.1f ms\n", (double)(clock_now_ns() - begin) / 1e6);
-    assert_int_equal(batch->step, 10);
-    assert_true(clock_now_ns() - begin < CLOCK_NS_PER_S);
-    loader_close(loader);
+    options.epochs_max = 0;
+    options.positions_max = STEP;
+    alter(fixture);
+    deliver_all(&options, &delivered, &stats, NULL);
+    fixture->io->ops = real_ops;
+    assert_int_equal(delivered.items, STEP);
+    assert_int_equal(strncmp(delivered.text, "5 10 0 240 ", 11), 0);
+    assert_in_range(stats.reads_count, 1, STEP * PIECES);
+    assert_in_range(reads_seen, stats.reads_count, STEP * PIECES + SHARDS * 2 + 1);
+    assert_in_range(files_opened, 1, SHARDS + 1); /* and dataset.json */
+    delivered_free(&delivered);
 }
 
 int main(void)
@@ -368,10 +389,11 @@ int main(void)
         cmocka_unit_test(micro_batches_larger_than_the_ring_are_decoded_in_parts),
         cmocka_unit_test(consumer_that_holds_all_is_told),
         cmocka_unit_test(consumer_that_holds_the_ring_is_told),
-        cmocka_unit_test(stage_that_limits_is_told),
-        cmocka_unit_test(closing_while_a_slow_disk_reads_does_not_hang),
+        cmocka_unit_test(a_consumer_that_stays_away_is_told),
+        cmocka_unit_test(waiting_for_reads_is_told),
+        cmocka_unit_test(closing_while_reads_never_come_does_not_wait_for_them),
         cmocka_unit_test(short_reads_make_bad_samples),
-        cmocka_unit_test(first_batch_comes_soon),
+        cmocka_unit_test(a_start_in_the_middle_reads_only_what_it_delivers),
     };
     return cmocka_run_group_tests(tests, make_images, remove_images);
 }

@@ -1,8 +1,9 @@
 /*
- * parts — tests of the loader's pure pieces: the plan of micro-batches and the ring.
+ * parts — tests of the loader's pure pieces: the plan of micro-batches, the ring, and what a wait is counted for.
  */
 #include "loader/plan.h"
 #include "loader/ring.h"
+#include "loader/state.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
@@ -183,6 +184,36 @@ static void ring_takes_its_whole_capacity_but_not_more(void **state)
     free(memory);
 }
 
+/* Waits are given in ns: from 100 to 150 each. */
+static void a_wait_is_for_reading_until_the_last_bytes_came_and_then_for_decoding(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t read_done_ns, read_ns;
+    } cases[] = {{0, 50}, {99, 0}, {100, 0}, {130, 30}, {150, 50}, {151, 50}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct loader loader = {.workers_started = 0};
+        struct load_slot slot = {.read_done_ns = cases[i].read_done_ns};
+        stats_add_wait(&loader, &slot, 100, 150);
+        assert_int_equal(loader.stats.wait_ns, 50);
+        assert_int_equal(loader.stats.stage_ns[LOADER_STAGE_READ], cases[i].read_ns);
+        assert_int_equal(loader.stats.stage_ns[LOADER_STAGE_DECODE], 50 - cases[i].read_ns);
+    }
+}
+
+static void the_stage_with_the_most_time_limits(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"read", "decode", "copy", "consumer"};
+    for (int stage = 0; stage < LOADER_STAGE_COUNT; stage++) {
+        struct loader loader = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+        for (int i = 0; i < LOADER_STAGE_COUNT; i++)
+            loader.stats.stage_ns[i] = i == stage ? 11 : 10;
+        assert_int_equal(loader_stats(&loader).limit, stage);
+        assert_string_equal(loader_stage_name((enum loader_stage)stage), names[stage]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -193,6 +224,8 @@ int main(void)
         cmocka_unit_test(impossible_plans_are_refused),
         cmocka_unit_test(ring_ranges_never_overlap),
         cmocka_unit_test(ring_takes_its_whole_capacity_but_not_more),
+        cmocka_unit_test(a_wait_is_for_reading_until_the_last_bytes_came_and_then_for_decoding),
+        cmocka_unit_test(the_stage_with_the_most_time_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
