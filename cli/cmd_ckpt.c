@@ -1,5 +1,5 @@
 /*
- * cmd_ckpt — `millrace ckpt list DIR` and `millrace ckpt hash PATH`.
+ * cmd_ckpt — `millrace ckpt list DIR` and `millrace ckpt hash PATH`; `ckpt diff` is in cmd_ckpt_diff.c.
  */
 #include "base/clock.h"
 #include "base/json.h"

@@ -24,6 +24,7 @@ static const struct verb *const verbs[] = {
     &verb_eval,
     &verb_ckpt_list,
     &verb_ckpt_hash,
+    &verb_ckpt_diff,
     &verb_help,
 };
 static_assert(sizeof verbs / sizeof verbs[0] <= VERBS_MAX, "room for suggestions");

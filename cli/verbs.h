@@ -16,6 +16,7 @@ extern const struct verb verb_train;
 extern const struct verb verb_eval;
 extern const struct verb verb_ckpt_list;
 extern const struct verb verb_ckpt_hash;
+extern const struct verb verb_ckpt_diff;
 extern const struct verb verb_help;
 
 #endif

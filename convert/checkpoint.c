@@ -10,12 +10,12 @@
 #include "base/clock.h"
 #include "ckpt/flat.h"
 #include "ckpt/hash.h"
+#include "ckpt/only.h"
 #include "ckpt/reader.h"
 #include "ckpt/safetensors.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,12 +41,9 @@ struct job {
     bool under_way[BUFFERS_COUNT];
 };
 
-static bool is_selected(const void *context, const char *name)
+static const char *wanted(const struct job *job)
 {
-    const char *only = context;
-    if (!only || strcmp(only, "model") == 0)
-        return !hash_is_optimizer(name);
-    return strcmp(only, "all") == 0 || fnmatch(only, name, 0) == 0;
+    return job->options->only ? job->options->only : "model";
 }
 
 static int compare_entries(const void *a, const void *b)
@@ -66,7 +63,7 @@ static int plan(struct job *job, struct err *err)
                        (unsigned long long)manifest->tensors_count);
     for (uint64_t i = 0; i < manifest->tensors_count; i++) {
         const struct manifest_tensor *tensor = &manifest->tensors[i];
-        if (!is_selected(job->options->only, tensor->name))
+        if (!only_selects(wanted(job), tensor->name))
             continue;
         struct safetensors_entry *entry = &job->entries[job->count++];
         *entry =
@@ -76,7 +73,7 @@ static int plan(struct job *job, struct err *err)
     if (job->count == 0) {
         err_set(err, -ENOENT, "no tensor to convert");
         err_at(err, job->options->source, ERR_NO_OFFSET);
-        err_expected(err, "names that match \"%.100s\"", job->options->only ? job->options->only : "model");
+        err_expected(err, "names that match \"%.100s\"", wanted(job));
         err_advise(err, "see the names with `millrace inspect`");
         return -ENOENT;
     }
@@ -187,7 +184,7 @@ static int compare(struct job *job, struct err *err)
     int status = reader_open_any(job->io, job->io->ops->set_place(job->set), &target, job->options->log, err);
     if (status)
         return status;
-    status = hash_tensors(job->reader, is_selected, job->options->only, &expected_count, &expected, err);
+    status = hash_tensors(job->reader, only_selects, wanted(job), &expected_count, &expected, err);
     if (!status)
         status = hash_tensors(target, is_any, NULL, &found_count, &found, err);
     ckpt_reader_close(target);

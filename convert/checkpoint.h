@@ -17,7 +17,7 @@
 struct convert_checkpoint_options {
     const char *source; /* a step or a folder of steps */
     const char *target; /* the file */
-    const char *only;   /* "model" (NULL), "all", or a glob over tensor names */
+    const char *only;   /* "model" (NULL), "optimizer", "all", or a glob over tensor names */
     bool force;         /* an existing target gives way */
     bool verify;        /* read the result back and compare the hashes, before it has its name */
     const struct log *log;

@@ -3,6 +3,7 @@
  */
 #include "base/philox.h"
 #include "ckpt/box.h"
+#include "ckpt/diff.h"
 #include "ckpt/manifest.h"
 #include "tests/ckpt/fault_io.h"
 #include "tests/ckpt/fixture.h"
@@ -172,6 +173,50 @@ static void saved_on_any_ranks_loads_on_any_others_with_one_hash(void **state)
     arrays_free(&global);
 }
 
+static void save_as(int ranks, uint64_t step, const struct arrays *global, char path[FIXTURE_PATH_BYTES])
+{
+    struct save save = {.global = global, .step = step, .failing_rank = -1};
+    thread_comm_run(ranks, save_rank, &save);
+    for (int r = 0; r < ranks; r++)
+        assert_int_equal(save.statuses[r], 0);
+    snprintf(path, FIXTURE_PATH_BYTES, "%s/step-%08d", folder, (int)step);
+}
+
+static void steps_of_any_layouts_differ_in_what_was_changed_alone(void **state)
+{
+    (void)state;
+    enum { LAYOUTS = 5, CHANGED = 2 }; /* "blocks" */
+    struct arrays global = arrays_make(specs, SPECS);
+    uint64_t elements = array_bytes(&global.tensors[CHANGED]) / 2, place = elements / 3;
+    char same[LAYOUTS][FIXTURE_PATH_BYTES], changed[FIXTURE_PATH_BYTES];
+    arrays_fill(&global, 5);
+    uint16_t *values = global.tensors[CHANGED].data;
+    values[place] = 1000;
+    for (int i = 0; i < LAYOUTS; i++)
+        save_as(i + 1, (uint64_t)i + 1, &global, same[i]);
+    values[place] = 3000;
+    save_as(3, 9, &global, changed);
+    arrays_free(&global);
+    for (int i = 0; i < LAYOUTS; i++) {
+        struct diff_side a = {io, same[i]}, b = {io, same[(i + 2) % LAYOUTS]}, c = {io, changed};
+        struct diff_options options = {.only = "all"};
+        struct diff *diff;
+        struct err err = {0};
+        assert_ok(diff_open(&a, &b, &options, &diff, &err), &err);
+        assert_true(diff_is_empty(diff));
+        assert_int_equal(diff->sections[CKPT_MODEL].compared_count, SPECS - 1);
+        assert_int_equal(diff->sections[CKPT_OPTIMIZER].compared_count, 1);
+        diff_close(diff);
+        assert_ok(diff_open(&a, &c, &options, &diff, &err), &err);
+        assert_int_equal(diff->tensors_count, 1);
+        assert_string_equal(diff->tensors[0].a->name, "blocks");
+        assert_int_equal(diff->tensors[0].different_count, 1);
+        assert_int_equal(diff->tensors[0].largest.natural, 2000);
+        assert_int_equal(diff->tensors[0].largest_at, place);
+        diff_close(diff);
+    }
+}
+
 static void replicated_arrays_are_stored_once_and_evenly(void **state)
 {
     (void)state;
@@ -303,6 +348,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(saved_on_any_ranks_loads_on_any_others_with_one_hash, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(steps_of_any_layouts_differ_in_what_was_changed_alone, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(replicated_arrays_are_stored_once_and_evenly, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_rank_that_can_not_open_fails_it_on_all, set_up, tear_down),

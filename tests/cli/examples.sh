@@ -36,7 +36,7 @@ examples_of_convert_checkpoint_work() { run_examples convert checkpoint; }
 examples_of_index_work() { run_examples index; }
 examples_of_inspect_work() { run_examples inspect; }
 examples_of_verify_work() { run_examples verify; }
-examples_of_ckpt_work() { run_examples ckpt list; run_examples ckpt hash; }
+examples_of_ckpt_work() { run_examples ckpt list; run_examples ckpt hash; run_examples ckpt diff; }
 examples_of_help_work() { run_examples help; }
 
 run_cases examples_of_convert_dataset_work examples_of_read_work examples_of_train_work examples_of_eval_work \
