@@ -6,6 +6,7 @@
 #include "ckpt/safetensors.h"
 #include "cli/output.h"
 #include "cli/path_kind.h"
+#include "cli/signals.h"
 #include "cli/verbs.h"
 #include "cli/verify_member.h"
 
@@ -18,7 +19,7 @@ struct verify_args {
 };
 
 /* What the functions below share. */
-struct verification {
+struct checking {
     struct io *io;
     const struct invocation *invocation;
     struct output *output; /* with --json: within the array "bad" */
@@ -32,7 +33,7 @@ struct verification {
 
 static void show_bad(void *context, const struct err *detail)
 {
-    struct verification *v = context;
+    struct checking *v = context;
     char line[ERR_LINE_BYTES_MAX];
     err_format(detail, line, sizeof line);
     if (v->invocation->common->json)
@@ -56,35 +57,36 @@ static void show_problem(void *context, const struct verify_problem *problem)
 
 static void show_note(void *context, const struct verify_problem *note)
 {
-    struct verification *v = context;
+    struct checking *v = context;
     char line[ERR_LINE_BYTES_MAX];
     console_line(v->invocation->console, "note: %s", err_format(note->err, line, sizeof line));
 }
 
 static int look_at_member(void *context, const struct verify_member *member, struct err *err)
 {
-    struct verification *v = context;
+    struct checking *v = context;
     return verify_member_content(v->decoder, v->dataset, member, err);
 }
 
 static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
 {
-    struct verification *v = context;
+    struct checking *v = context;
     progress_update(v->invocation->console, bytes_done, bytes);
 }
 
-static struct verify_options options_of(struct verification *v)
+static struct verify_options options_of(struct checking *v)
 {
     return (struct verify_options){.problem = show_problem,
                                    .note = show_note,
                                    .member = look_at_member,
                                    .progress = show_progress,
-                                   .context = v};
+                                   .context = v,
+                                   .stop = signals_install()};
 }
 
 static int check_dataset(void *context, const char *path)
 {
-    struct verification *v = context;
+    struct checking *v = context;
     struct verify_options options = options_of(v);
     struct dataset *dataset;
     int status = dataset_open(v->io, path, &dataset, v->err);
@@ -97,13 +99,13 @@ static int check_dataset(void *context, const char *path)
     return status;
 }
 
-static int check_shard(struct verification *v, const char *path)
+static int check_shard(struct checking *v, const char *path)
 {
     struct verify_options options = options_of(v);
     return verify_shard(v->io, path, NULL, &options, &v->totals, v->err);
 }
 
-static int check_checkpoint(struct verification *v, const char *path)
+static int check_checkpoint(struct checking *v, const char *path)
 {
     int bad = ckpt_verify(v->io, path, show_bad, v, v->err);
     v->checkpoints_count++;
@@ -116,7 +118,7 @@ static int check_checkpoint(struct verification *v, const char *path)
 /* One of several: a manifest that can't be read is bad, and the others are looked at all the same. */
 static int check_step(void *context, uint64_t step, const char *path)
 {
-    struct verification *v = context;
+    struct checking *v = context;
     (void)step;
     int status = check_checkpoint(v, path);
     if (status == 0 || status == -ENOMEM)
@@ -127,7 +129,7 @@ static int check_step(void *context, uint64_t step, const char *path)
     return 0;
 }
 
-static int check_safetensors(struct verification *v, const char *path)
+static int check_safetensors(struct checking *v, const char *path)
 {
     struct safetensors file;
     int status = safetensors_read(v->io, path, &file, v->err);
@@ -138,7 +140,7 @@ static int check_safetensors(struct verification *v, const char *path)
     return 0;
 }
 
-static int check_kind(struct verification *v, enum path_kind kind, const char *path)
+static int check_kind(struct checking *v, enum path_kind kind, const char *path)
 {
     switch (kind) {
     case PATH_DATASET:
@@ -163,7 +165,7 @@ static int check_kind(struct verification *v, enum path_kind kind, const char *p
     return -ENOTSUP;
 }
 
-static void write_totals(const struct verification *v, enum path_kind kind)
+static void write_totals(const struct checking *v, enum path_kind kind)
 {
     struct json_writer *json = &v->output->json;
     if (kind == PATH_DATASET || kind == PATH_DATASETS || kind == PATH_SHARD) {
@@ -182,7 +184,7 @@ static void write_totals(const struct verification *v, enum path_kind kind)
     json_write_u64(json, "bad_count", v->bad_count + v->totals.problems_count);
 }
 
-static int verdict(const struct verification *v, const char *path)
+static int verdict(const struct checking *v, const char *path)
 {
     uint64_t bad = v->bad_count + v->totals.problems_count;
     if (bad == 0)
@@ -194,7 +196,7 @@ static int verdict(const struct verification *v, const char *path)
 }
 
 /* The document, from its kind to its counts. */
-static int check(struct verification *v, enum path_kind kind, const char *path)
+static int check(struct checking *v, enum path_kind kind, const char *path)
 {
     bool as_json = v->invocation->common->json;
     json_write_string(&v->output->json, "kind", path_kind_name(kind));
@@ -216,7 +218,7 @@ static int run(const struct invocation *invocation, struct err *err)
     char path[IO_PATH_BYTES_MAX];
     enum path_kind kind;
     struct output output;
-    struct verification v = {.invocation = invocation, .output = &output, .err = err};
+    struct checking v = {.invocation = invocation, .output = &output, .err = err};
     output_begin(&output);
     int status = io_open(invocation->positional[0], NULL, &v.io, err);
     if (!status)

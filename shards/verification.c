@@ -35,9 +35,12 @@ void verification_close(struct verification *v)
 static int fill(struct verification *v)
 {
     struct stream *stream = &v->stream;
-    if (v->options->stop && atomic_load(v->options->stop))
-        return err_set(v->err, -EINTR, "verification was stopped");
     stream->buffer_offset += stream->buffer_bytes;
+    if (v->options->stop && atomic_load(v->options->stop)) {
+        err_set(v->err, -EINTR, "verification was stopped on request");
+        err_at(v->err, v->path, (int64_t)stream->buffer_offset);
+        return -EINTR;
+    }
     stream->buffer_bytes = bytes_min(VERIFY_BUFFER_BYTES, stream->file_bytes - stream->buffer_offset);
     int status = io_read_exact(stream->queue, v->io, stream->shard->file, v->path, stream->buffer_offset,
                                stream->buffer, stream->buffer_bytes, v->err);

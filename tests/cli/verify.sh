@@ -122,6 +122,26 @@ inspect_says_what_a_path_is() {
     "('shard', [('cls', 42), ('jpg', 42)])"
 }
 
+# What it says fills the pipe long before the end: it can't be done when the signal comes.
+an_interrupt_ends_it_with_the_place_it_had_come_to() {
+  local pid line status=0
+  mkdir junk
+  head -c 1400000 /dev/zero | split -b 700 -a 4 -d --additional-suffix=.jpg - junk/
+  tar cf junk.tar -C junk .
+  mkfifo pipe
+  "$MILLRACE" verify junk.tar >pipe 2>errors &
+  pid=$!
+  exec 3<pipe
+  read -r line <&3
+  contains "$line" "bad: undecodable JPEG"
+  kill -INT $pid
+  cat <&3 >/dev/null
+  wait $pid || status=$?
+  same $status 1
+  one_line errors
+  contains "$(cat errors)" "verification was stopped on request: junk.tar at "
+}
+
 safetensors_are_judged_by_their_headers() {
   [[ -d $data/safetensors ]] || skip "no test data at $data/safetensors (set MILLRACE_TEST_DATA)"
   local file
@@ -160,5 +180,5 @@ an_existing_output_is_kept_unless_forced() {
 run_cases a_good_dataset_passes a_flipped_bit_anywhere_is_found a_bad_member_is_named_with_sample_and_offset \
   a_cut_grown_or_missing_shard_is_bad an_undecodable_jpeg_behind_good_checksums_is_named \
   what_verify_takes_for_a_class_number_the_loader_and_inspect_take_too inspect_says_what_a_path_is \
-  safetensors_are_judged_by_their_headers what_is_not_there_is_told_in_one_line_with_status_1 \
+  an_interrupt_ends_it_with_the_place_it_had_come_to safetensors_are_judged_by_their_headers what_is_not_there_is_told_in_one_line_with_status_1 \
   an_existing_output_is_kept_unless_forced
