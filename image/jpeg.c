@@ -14,6 +14,7 @@
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <jpeglib.h>
 
@@ -455,6 +456,20 @@ const char *jpeg_library(void)
     return "libjpeg-turbo " TEXT_OF_VALUE(LIBJPEG_TURBO_VERSION);
 #else
     return "libjpeg " TEXT_OF_VALUE(JPEG_LIB_VERSION);
+#endif
+}
+
+int jpeg_simd(void)
+{
+    const char *none = getenv("JSIMD_FORCENONE");
+    if (none && strcmp(none, "1") == 0)
+        return 0;
+#if defined WITH_SIMD
+    return 1;
+#elif defined LIBJPEG_TURBO_VERSION_NUMBER && LIBJPEG_TURBO_VERSION_NUMBER < 3000000
+    return 0; /* its headers would say so */
+#else
+    return -1;
 #endif
 }
 

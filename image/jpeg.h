@@ -72,6 +72,8 @@ int jpeg_probe(const void *data, size_t bytes, const char *path, struct jpeg_inf
 
 /* The library that decodes, with its version: another one may give other pixels. Static text. */
 const char *jpeg_library(void);
+/* Whether it uses SIMD: 1; 0 where it was built without, or JSIMD_FORCENONE=1 turns it off; -1 where it can't be told. */
+int jpeg_simd(void);
 
 struct jpeg_decoder; /* owner thread */
 int jpeg_decoder_open(struct jpeg_decoder **ret_decoder, struct err *err);

@@ -218,20 +218,43 @@ out:
     return status;
 }
 
-int io_probe_folder(const char *path, struct io_probe *ret_probe, struct err *err)
+/* Into folder (IO_PATH_BYTES_MAX). */
+static int choose_folder(const char *path, bool is_to_be_made, char *folder, bool *ret_is_made,
+                         struct err *err)
 {
-    struct io_probe probe = {0};
     struct stat info;
-    char folder[IO_PATH_BYTES_MAX];
     int status = local_path(path, &path, err);
     if (status)
         return status;
-    if (stat(path, &info))
-        return local_fail(err, -errno, path, "could not look at it");
-    if (S_ISDIR(info.st_mode))
-        snprintf(folder, sizeof folder, "%s", path);
-    else
+    strcpy(folder, path); /* local_path limits it */
+    bool is_there = stat(folder, &info) == 0;
+    *ret_is_made = is_there;
+    while (!is_there && is_to_be_made && errno == ENOENT && strcmp(folder, "/") != 0 &&
+           strcmp(folder, ".") != 0) {
+        char below[IO_PATH_BYTES_MAX];
+        strcpy(below, folder);
+        io_parent_path(below, folder);
+        is_there = stat(folder, &info) == 0;
+    }
+    if (!is_there)
+        return local_fail(err, -errno, folder, "could not look at it");
+    if (!S_ISDIR(info.st_mode) && is_to_be_made) {
+        local_fail(err, -ENOTDIR, folder, "no folder can be made there");
+        err_advise(err, "choose another name");
+        return -ENOTDIR;
+    }
+    if (!S_ISDIR(info.st_mode))
         io_parent_path(path, folder);
+    return 0;
+}
+
+int io_probe_folder(const char *path, bool is_to_be_made, struct io_probe *ret_probe, struct err *err)
+{
+    struct io_probe probe = {0};
+    const char *folder = probe.folder;
+    int status = choose_folder(path, is_to_be_made, probe.folder, &probe.is_made, err);
+    if (status)
+        return status;
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return local_fail(err, -errno, folder, "could not open the folder");

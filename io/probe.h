@@ -1,7 +1,7 @@
 /*
  * probe — what a folder's file system, and the kernel's ways to it, offer to the engines and sets of this folder.
  *
- *     io_probe_folder("runs/a", &probe, err);
+ *     io_probe_folder("runs/a", true, &probe, err);
  *     probe.exchange_status                    // 0, or the -errno that file_set.c would meet
  *
  * Each question is put to the kernel by doing the thing to a file of the probe's own. Where the file system has files without
@@ -15,6 +15,8 @@
 enum { IO_PROBE_TYPE_BYTES = 64 };
 
 struct io_probe {
+    char folder[IO_PATH_BYTES_MAX]; /* that was looked at */
+    bool is_made;                   /* it is the one that was asked about, or a file's there */
     char type[IO_PROBE_TYPE_BYTES]; /* as mount(8) names it: "ext4", "nfs4", "fuse.sshfs"; "unknown" */
     bool is_network, is_memory;     /* bytes go over a network; they are gone when the machine restarts */
     uint64_t free_bytes, total_bytes;
@@ -33,9 +35,9 @@ struct io_probe {
     uint64_t sync_ns; /* the median fsync of 4 KiB appended */
 };
 
-/* Looks at the folder, or at the one that a file lies in. Blocks for as long as eight fsyncs take. Errors: it can't be looked at,
- * -ENOENT, -EACCES, -EINVAL (a URL). */
-int io_probe_folder(const char *path, struct io_probe *ret_probe, struct err *err);
+/* Looks at the folder at path, or at the one that a file lies in; where nothing is there yet and is_to_be_made, at the nearest one
+ * above, in which it would be made. Blocks for as long as eight fsyncs take. -ENOENT, -EACCES, ... where it can't be looked at. */
+int io_probe_folder(const char *path, bool is_to_be_made, struct io_probe *ret_probe, struct err *err);
 
 /* Whether the kernel lets this process have an io_uring: 0, -ENOSYS, -EPERM, ... */
 int io_probe_uring(void);

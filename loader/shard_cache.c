@@ -26,7 +26,7 @@ struct shard_cache {
     struct cache_entry entries[]; /* one a shard */
 };
 
-static uint32_t choose_open_max(void)
+uint32_t shard_cache_open_max(void)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur / 2 > SHARDS_OPEN_MAX)
@@ -48,7 +48,7 @@ int shard_cache_open(struct io *io, const struct dataset *dataset, struct shard_
     cache->io = io;
     cache->dataset = dataset;
     cache->list = list;
-    cache->open_max = choose_open_max();
+    cache->open_max = shard_cache_open_max();
     pthread_mutex_init(&cache->mutex, NULL);
     *ret_cache = cache;
     return 0;

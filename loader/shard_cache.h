@@ -16,6 +16,8 @@ enum { SHARDS_OPEN_MAX = 1024, SHARDS_OPEN_LEAST = 16 };
 
 struct shard_cache;
 
+uint32_t shard_cache_open_max(void); /* the bound for this process as its limits stand */
+
 /* Borrows io and dataset. -ENOMEM. */
 int shard_cache_open(struct io *io, const struct dataset *dataset, struct shard_cache **ret_cache,
                      struct err *err);

@@ -37,7 +37,7 @@ static void expect_type(const char *path)
     struct io_probe probe;
     struct err err = {0};
     char text[256];
-    assert_ok(io_probe_folder(path, &probe, &err), &err);
+    assert_ok(io_probe_folder(path, false, &probe, &err), &err);
     if (test_run("command -v findmnt >/dev/null"))
         test_skip("no findmnt here");
     output_of(text, sizeof text, "findmnt -n -o FSTYPE -T", path);
@@ -63,7 +63,7 @@ static void a_file_system_in_memory_is_known(void **state)
     if (access("/dev/shm", W_OK))
         test_skip("no /dev/shm that may be written");
     expect_type("/dev/shm");
-    assert_ok(io_probe_folder("/dev/shm", &probe, &err), &err);
+    assert_ok(io_probe_folder("/dev/shm", false, &probe, &err), &err);
     assert_true(probe.is_memory);
     assert_false(probe.is_network);
     assert_int_equal(probe.write_status, 0);
@@ -77,7 +77,7 @@ static void nothing_is_left_behind(void **state)
     struct io_probe probe;
     struct err err = {0};
     char text[64];
-    assert_ok(io_probe_folder(folder, &probe, &err), &err);
+    assert_ok(io_probe_folder(folder, false, &probe, &err), &err);
     assert_int_equal(probe.write_status, 0);
     assert_int_equal(probe.lock_status, 0);
     output_of(text, sizeof text, "ls -A", folder);
@@ -92,8 +92,8 @@ static void a_file_stands_for_its_folder(void **state)
     char path[TEST_PATH_BYTES_MAX + 16];
     snprintf(path, sizeof path, "%s/dataset.json", folder);
     test_write_file(path, "{}", 2);
-    assert_ok(io_probe_folder(path, &probe, &err), &err);
-    assert_ok(io_probe_folder(folder, &of_folder, &err), &err);
+    assert_ok(io_probe_folder(path, false, &probe, &err), &err);
+    assert_ok(io_probe_folder(folder, false, &of_folder, &err), &err);
     assert_string_equal(probe.type, of_folder.type);
     assert_int_equal(probe.total_bytes, of_folder.total_bytes);
 }
@@ -108,7 +108,7 @@ static void a_folder_without_write_permission_says_why(void **state)
     if (user == 0 && seteuid(65534)) /* root may write anywhere */
         test_skip("can't become nobody");
     bool is_readable = eaccess(folder, R_OK | X_OK) == 0;
-    int status = is_readable ? io_probe_folder(folder, &probe, &err) : 0;
+    int status = is_readable ? io_probe_folder(folder, false, &probe, &err) : 0;
     if (user == 0)
         assert_int_equal(seteuid(0), 0);
     if (!is_readable)
@@ -125,7 +125,25 @@ static void what_is_not_there_is_an_error_that_names_it(void **state)
     struct err err = {0};
     char path[TEST_PATH_BYTES_MAX + 16];
     snprintf(path, sizeof path, "%s/absent", folder);
-    assert_int_equal(io_probe_folder(path, &probe, &err), -ENOENT);
+    assert_int_equal(io_probe_folder(path, false, &probe, &err), -ENOENT);
+    assert_string_equal(err.path, path);
+}
+
+static void what_is_to_be_made_is_looked_at_where_it_would_be(void **state)
+{
+    (void)state;
+    struct io_probe probe;
+    struct err err = {0};
+    char path[TEST_PATH_BYTES_MAX + 32];
+    snprintf(path, sizeof path, "file:%s/absent/and/below", folder);
+    assert_ok(io_probe_folder(path, true, &probe, &err), &err);
+    assert_string_equal(probe.folder, folder);
+    assert_false(probe.is_made);
+    assert_ok(io_probe_folder(folder, true, &probe, &err), &err);
+    assert_true(probe.is_made);
+    snprintf(path, sizeof path, "%s/file", folder);
+    test_write_file(path, "", 0);
+    assert_int_equal(io_probe_folder(path, true, &probe, &err), -ENOTDIR);
     assert_string_equal(err.path, path);
 }
 
@@ -137,7 +155,7 @@ static void renames_answer_as_they_do_to_others(void **state)
     struct io_probe probe;
     struct err err = {0};
     char text[64];
-    assert_ok(io_probe_folder(folder, &probe, &err), &err);
+    assert_ok(io_probe_folder(folder, false, &probe, &err), &err);
     assert_int_equal(
         test_run_output(text, sizeof text,
                         "cd '%s' && '%s' -c \"import ctypes, os; c = ctypes.CDLL(None, use_errno=True)\n"
@@ -161,6 +179,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_file_stands_for_its_folder, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_folder_without_write_permission_says_why, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_not_there_is_an_error_that_names_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_to_be_made_is_looked_at_where_it_would_be, set_up, tear_down),
         cmocka_unit_test_setup_teardown(renames_answer_as_they_do_to_others, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

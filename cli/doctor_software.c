@@ -1,0 +1,189 @@
+/*
+ * doctor_software — the libraries and services that this program uses here. See doctor.h.
+ */
+#include "cli/doctor.h"
+
+#include "base/libraries.h"
+#include "base/machine.h"
+#include "cli/first_line.h"
+#include "device/device.h"
+#include "image/jpeg.h"
+#include "shards/index_cache.h"
+#include "trainer/ops.h"
+#include "trainer/ops_cpu_blas.h"
+#include "trainer/yaml.h"
+
+#include <errno.h>
+#include <gnu/libc-version.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void check_products(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    struct blas blas;
+    struct err err = {0};
+    if (blas_open(&blas, &err)) {
+        doctor_fail(finding, DOCTOR_LACK, &err);
+        return;
+    }
+    const char *chosen = getenv("OPENBLAS_CORETYPE");
+    size_t name = strcspn(blas.config, " ");
+    name += blas.config[name] == ' ';
+    int shown = (int)(name + strcspn(blas.config + name, " ")); /* "OpenBLAS 0.3.21"; its options follow */
+    doctor_found(finding, "%.*s, kernels %s; one thread of its own, ours share the work", shown, blas.config,
+                 blas.core);
+    json_write_string(&finding->json, "config", blas.config);
+    json_write_string(&finding->json, "core", blas.core);
+    if (chosen)
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "OPENBLAS_CORETYPE=%s chose the kernels, not millrace: unset it, or keep it the same "
+                      "for all runs that "
+                      "shall agree in their bits",
+                      chosen);
+}
+
+/* Also what could not be, where there is no BLAS: that lack is told by another check. */
+static void check_numerics(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    struct device *device = NULL;
+    struct ops *ops = NULL;
+    struct str id = {0};
+    struct err err = {0};
+    int status = device_cpu_open(&device, &err);
+    if (!status)
+        status = ops_cpu_open(device, DTYPE_F32, 1, &ops, &err);
+    if (status) {
+        doctor_fail(finding, DOCTOR_NOTE, &err);
+    } else {
+        ops->table->numerics_id(ops, &id);
+        doctor_found(finding, "%s", str_text(&id));
+        json_write_string(&finding->json, "numerics_id", str_text(&id));
+    }
+    str_deinit(&id);
+    ops_close(ops);
+    device_close(device);
+}
+
+static void check_jpeg(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    int simd = jpeg_simd();
+    doctor_found(finding, "%s%s", jpeg_library(), simd > 0 ? ", by SIMD" : simd == 0 ? ", without SIMD" : "");
+    json_write_string(&finding->json, "library", jpeg_library());
+    if (simd >= 0)
+        json_write_bool(&finding->json, "has_simd", simd > 0);
+    else
+        json_write_null(&finding->json, "has_simd");
+    if (!strstr(jpeg_library(), "turbo"))
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "images decode several times faster by libjpeg-turbo: build with it");
+    if (simd == 0)
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "images decode several times slower: unset JSIMD_FORCENONE, or install a libjpeg-turbo "
+                      "with SIMD");
+}
+
+static void check_libraries(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    char json[LIBRARY_TEXT_BYTES], yaml[LIBRARY_TEXT_BYTES], hash[LIBRARY_TEXT_BYTES],
+        crc[LIBRARY_TEXT_BYTES], libc[LIBRARY_TEXT_BYTES];
+    snprintf(libc, sizeof libc, "glibc %s", gnu_get_libc_version());
+    const char *const texts[] = {json_library(json), yaml_library(yaml), hash_library(hash), crc_library(crc),
+                                 libc};
+    json_begin_array(&finding->json, "libraries");
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        doctor_found(finding, "%s%s", i ? ", " : "", texts[i]);
+        json_write_string(&finding->json, NULL, texts[i]);
+    }
+    json_end_array(&finding->json);
+}
+
+/* The name of the engine that reads local files; "none" where there is none. */
+static const char *engine_name(void)
+{
+    struct io *io;
+    if (io_open("file:", NULL, &io, NULL))
+        return "none";
+    const char *name = io->ops->name;
+    io_close(io);
+    return name;
+}
+
+static void check_engine(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    const char *name = engine_name();
+    doctor_found(finding, "%s%s", name,
+                 strcmp(name, "threads") == 0 ? ": pread and pwrite through the page cache" : "");
+    json_write_string(&finding->json, "engine", name);
+}
+
+static void check_uring(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    int status = io_probe_uring();
+    if (status)
+        doctor_found(finding, "the kernel refuses it (%s)", strerror(-status));
+    else
+        doctor_found(finding, "the kernel permits it");
+    doctor_found(finding, "; this build reads by %s", engine_name());
+    json_write_bool(&finding->json, "is_permitted", status == 0);
+}
+
+static void check_mpi(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    char line[MACHINE_TEXT_BYTES], program[] = "mpirun", option[] = "--version";
+    int status = first_line_of((char *const[]){program, option, NULL}, line, sizeof line);
+    if (status == -ENOENT)
+        doctor_found(finding, "no mpirun on PATH");
+    else if (status)
+        doctor_found(finding, "mpirun does not tell its version (%s)", strerror(-status));
+    else
+        doctor_found(finding, "%s", line);
+    doctor_found(finding, "; this build trains on one rank, without it");
+    if (status)
+        json_write_null(&finding->json, "version");
+    else
+        json_write_string(&finding->json, "version", line);
+}
+
+/* The folder is made when it is first needed. */
+static void check_index_cache(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    static const char loss[] = "tars without an index are walked again each time they are opened";
+    char cache[IO_PATH_BYTES_MAX];
+    struct io_probe probe;
+    int status = index_cache_folder(cache);
+    if (status) {
+        doctor_found(finding, "none: neither XDG_CACHE_HOME nor HOME is an absolute path");
+        json_write_null(&finding->json, "path");
+        doctor_advise(finding, DOCTOR_NOTE, "%s: set XDG_CACHE_HOME", loss);
+        return;
+    }
+    status = io_probe_folder(cache, true, &probe, NULL);
+    status = status ? status : probe.write_status;
+    doctor_found(finding, status ? "%s can't be written: %s" : "%s", cache, strerror(-status));
+    json_write_string(&finding->json, "path", cache);
+    json_write_bool(&finding->json, "is_writable", status == 0);
+    if (status)
+        doctor_advise(finding, DOCTOR_NOTE, "%s: set XDG_CACHE_HOME to a folder that can be written", loss);
+}
+
+static const struct doctor_check checks[] = {
+    {"matrix products", check_products},
+    {"numerics_id", check_numerics},
+    {"images", check_jpeg},
+    {"libraries", check_libraries},
+    {"reading", check_engine},
+    {"io_uring", check_uring},
+    {"mpi", check_mpi},
+    {"index cache", check_index_cache},
+};
+
+const struct doctor_group doctor_software = {"software", checks, sizeof checks / sizeof checks[0]};

@@ -1,0 +1,234 @@
+#!/usr/bin/env bash
+# What the doctor tells is what other tools tell, and what it finds missing is missing.
+. "$(dirname "$0")/lib.sh"
+need_python
+
+# examine ARGUMENTS...: runs the doctor for --json; the document is in `out`, the exit status is printed.
+examine() { status_of millrace doctor --json "$@"; }
+# told GROUP NAME KEY: from `out`; the last check of that name. KEY: state, found, advice or one of the facts.
+told() {
+  json "[c.get('$3', c['facts'].get('$3')) for c in d['checks'] if (c['group'], c['name']) == ('$1', '$2')][-1]" out
+}
+# As a user who is not root, who may enter the scratch folder.
+as_nobody() {
+  if [[ $(id -u) != 0 ]]; then "$@"; return; fi
+  command -v setpriv >/dev/null || skip "no setpriv here"
+  chmod 755 "$scratch"
+  setpriv --reuid=65534 --regid=65534 --clear-groups "$MILLRACE" --version >/dev/null 2>&1 || skip "nobody may not run the program"
+  setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
+}
+# in_mount OPTIONS COMMAND: the command, with a tmpfs of those options at `mounted`, which goes with it.
+in_mount() {
+  mkdir -p mounted
+  unshare -m sh -c 'mount -t tmpfs -o size=64k none mounted && umount mounted' 2>/dev/null || skip "no mounts may be made here"
+  unshare -m sh -c "mount -t tmpfs -o $1 none mounted && $2"
+}
+
+cpus_are_those_of_nproc() {
+  same "$(examine)" 0
+  same "$(told machine cpu usable_count)" "$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)"
+  same "$(told machine cpu online_count)" "$(getconf _NPROCESSORS_ONLN)"
+  grep -qxF "model name	: $(told machine cpu model)" /proc/cpuinfo || same "$(told machine cpu model)" unknown
+  command -v taskset >/dev/null || skip "no taskset here"
+  local first
+  first=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')
+  taskset -c "$first" "$MILLRACE" doctor --json >out
+  same "$(told machine cpu usable_count)" 1
+}
+
+memory_is_that_of_meminfo() {
+  examine >/dev/null
+  same "$(told machine memory total_bytes)" "$(awk '/^MemTotal:/ {printf "%.0f", $2 * 1024}' /proc/meminfo)"
+  [[ $(told machine memory available_bytes) -le $(told machine memory total_bytes) ]]
+}
+
+limits_are_those_of_the_shell() {
+  (ulimit -Sn 64; ulimit -Sl 64; millrace doctor --json >out)
+  same "$(told machine 'open files' soft_count)" 64
+  same "$(told machine 'open files' shards_open_max_count)" 32
+  same "$(told machine 'open files' state)" note
+  contains "$(told machine 'open files' advice)" "ulimit -n"
+  same "$(told machine 'locked memory' soft_bytes)" 65536
+  examine >/dev/null
+  same "$(told machine 'open files' hard_count)" "$(ulimit -Hn | sed 's/unlimited/None/')"
+}
+
+instruction_sets_are_those_of_cpuinfo() {
+  [[ $(uname -m) == x86_64 ]] || skip "not an x86"
+  examine >/dev/null
+  for set in $(json "' '.join(next(c for c in d['checks'] if c['name'] == 'kernels')['facts']['instruction_sets'])" out); do
+    grep -qw "${set/./_}" <(grep -m1 ^flags /proc/cpuinfo) || fail "no $set in /proc/cpuinfo"
+  done
+}
+
+libraries_are_those_of_pkg_config() {
+  command -v pkg-config >/dev/null || skip "no pkg-config here"
+  examine >/dev/null
+  contains "$(told software libraries found)" "jansson $(pkg-config --modversion jansson)"
+  contains "$(told software libraries found)" "libfyaml $(pkg-config --modversion libfyaml)"
+  contains "$(told software libraries found)" "xxHash $(pkg-config --modversion libxxhash)"
+  contains "$(told software libraries found)" "ISA-L $(pkg-config --modversion libisal)"
+  contains "$(told software images found)" "$(pkg-config --modversion libjpeg)"
+}
+
+kernels_of_products_are_those_that_were_loaded() {
+  [[ $(uname -m) == x86_64 ]] || skip "not an x86"
+  env -u OPENBLAS_CORETYPE "$MILLRACE" doctor --json >out
+  same "$(told software 'matrix products' state)" ok
+  contains "$(told software numerics_id found)" "($(told software 'matrix products' core))"
+  OPENBLAS_CORETYPE=Nehalem "$MILLRACE" doctor --json >out
+  same "$(told software 'matrix products' core)" Nehalem
+  same "$(told software 'matrix products' state)" note
+  contains "$(told software numerics_id found)" "(Nehalem)"
+}
+
+numerics_id_is_that_of_a_training() {
+  examine >/dev/null
+  "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
+  millrace convert dataset photos shards --quiet >/dev/null
+  cat >train.yaml <<'YAML'
+run:   {dir: runs/a, steps: 1}
+data:  {train: shards, memory: 32MiB, image: {size: 32}}
+model: {layers: 1, heads: 2, width: 32, patch: 8}
+batch: {global: 8, micro: 8}
+YAML
+  millrace train train.yaml --quiet >/dev/null
+  contains "$(json "d['numerics_id']" runs/a/ckpt/step-00000001/manifest.json)" "$(told software numerics_id numerics_id)"
+}
+
+io_uring_is_what_a_system_call_says() {
+  examine >/dev/null
+  same "$(told software io_uring is_permitted)" "$("$python" -c '
+import ctypes, os
+fd = ctypes.CDLL(None).syscall(425, 1, ctypes.create_string_buffer(120))
+print(fd >= 0)')"
+}
+
+mpirun_on_the_path_tells_its_version() {
+  mkdir bin
+  printf '#!/bin/sh\necho "mpirun (Open MPI) 9.8.7"; echo; exec sleep 60\n' >bin/mpirun
+  chmod +x bin/mpirun
+  PATH=$PWD/bin:$PATH millrace doctor --json >out
+  same "$(told software mpi version)" "mpirun (Open MPI) 9.8.7"
+  printf '#!/bin/sh\n' >bin/mpirun
+  PATH=$PWD/bin:$PATH millrace doctor --json >out
+  same "$(told software mpi version)" None
+  rm bin/mpirun
+  PATH=$PWD/bin millrace doctor --json >out
+  contains "$(told software mpi found)" "no mpirun"
+}
+
+the_index_cache_is_looked_at_where_it_would_be() {
+  XDG_CACHE_HOME=$PWD/cache millrace doctor --json >out
+  same "$(told software 'index cache' path)" "$PWD/cache/millrace/index"
+  same "$(told software 'index cache' state)" ok
+  [[ ! -e cache ]] || fail "it was made"
+  touch file
+  XDG_CACHE_HOME=$PWD/file/x millrace doctor --json >out
+  same "$(told software 'index cache' state)" note
+  env -u HOME -u XDG_CACHE_HOME "$MILLRACE" doctor --json >out
+  same "$(told software 'index cache' path)" None
+  same "$(told software 'index cache' state)" note
+}
+
+a_gpu_is_one_that_has_a_device_file() {
+  examine >/dev/null
+  same "$(told gpu devices device_files_count)" "$(find /dev -maxdepth 1 -name 'nvidia[0-9]*' | wc -l)"
+  local trains=0
+  printf 'run: {steps: 1}\ndevice: cuda\ndata: {train: x}\n' >c.yaml
+  millrace train c.yaml >/dev/null 2>errors || trains=$?
+  [[ $(told gpu cuda is_usable) == True || $trains != 0 ]]
+}
+
+the_file_system_is_that_of_other_tools() {
+  mkdir folder
+  same "$(examine folder)" 0
+  same "$(told folder 'file system' type)" "$(findmnt -n -o FSTYPE -T folder)"
+  same "$(told folder space total_bytes)" "$(stat -f -c '%b %S' folder | awk '{printf "%.0f", $1 * $2}')"
+  same "$(told folder 'file system' path)" folder
+  same "$(ls -A folder)" "" "what is left in the folder"
+}
+
+a_file_system_in_memory_is_no_place_for_checkpoints() {
+  [[ $(stat -f -c %T /dev/shm 2>/dev/null) == tmpfs && -w /dev/shm ]] || skip "no tmpfs at /dev/shm"
+  same "$(examine /dev/shm)" 0
+  same "$(told folder 'file system' type)" tmpfs
+  same "$(told folder 'file system' state)" ok
+  same "$(examine --dir "/dev/shm/absent-$$")" 0
+  same "$(told folder 'file system' state)" note
+  [[ ! -e /dev/shm/absent-$$ ]]
+}
+
+a_folder_that_is_not_there_is_a_lack() {
+  same "$(examine absent)" 1
+  same "$(told folder 'file system' state)" lack
+  same "$(json "d['lacks_count']" out)" 1
+  one_line errors
+  contains "$(cat errors)" absent
+  same "$(status_of millrace doctor absent)" 1
+  contains "$(cat out)" "  lack  file system"
+  contains "$(tail -n 1 out)" "1 lack,"
+  same "$(examine s3://bucket/x)" 1
+  contains "$(told folder 'file system' found)" s3://bucket/x
+}
+
+a_folder_for_outputs_need_not_be_there() {
+  mkdir outputs
+  same "$(examine --dir outputs/a/b)" 0
+  same "$(told folder writing state)" ok
+  contains "$(told folder 'file system' found)" "to be made in outputs"
+  same "$(ls -A outputs)" ""
+  touch outputs/file
+  same "$(examine --dir outputs/file/b)" 1
+  same "$(examine outputs/file)" 0
+}
+
+what_can_only_be_read_is_a_note_for_data_and_a_lack_for_outputs() {
+  mkdir sealed
+  chmod 555 sealed
+  same "$(status_of as_nobody "$MILLRACE" doctor --json sealed)" 0
+  same "$(told folder writing state)" note
+  same "$(told folder locks found)" "not tried, since nothing can be written"
+  same "$(status_of as_nobody "$MILLRACE" doctor --json --dir sealed)" 1
+  same "$(told folder writing state)" lack
+  one_line errors
+  contains "$(cat errors)" "Permission denied"
+}
+
+a_read_only_mount_says_so() {
+  in_mount ro '"$MILLRACE" doctor --json mounted' >out
+  same "$(told folder writing is_writable)" False
+  contains "$(told folder writing found)" "Read-only file system"
+  same "$(told folder writing state)" note
+}
+
+a_full_disk_says_so() {
+  in_mount size=1m 'cat /dev/zero >mounted/filler 2>/dev/null; "$MILLRACE" doctor --json mounted; ls -A mounted >left' >out
+  contains "$(told folder writing found)" "No space left"
+  same "$(told folder space free_bytes)" 0
+  same "$(cat left)" filler
+}
+
+little_space_is_a_note() {
+  in_mount size=64m '"$MILLRACE" doctor --json mounted' >out
+  same "$(told folder space total_bytes)" $((64 << 20))
+  same "$(told folder space state)" note
+}
+
+the_table_and_the_document_tell_the_same() {
+  examine >/dev/null
+  millrace doctor >table
+  json "'\n'.join('  %-6s%-16s' % (c['state'], c['name']) for c in d['checks'])" out >expected
+  grep -oE '^  (ok  |note|lack)  .{16}' table | cmp - expected
+  same "$(json "(d['checks_count'], d['notes_count'], d['lacks_count']) == (len(d['checks']), sum(c['state'] == 'note' for c in d['checks']), 0)" out)" True
+  same "$(awk 'length > 100' table)" "" "lines that are too long"
+  same "$(json "[c['name'] for c in d['checks'] if (c['state'] == 'ok') != (c['advice'] is None)]" out)" "[]" "notes without advice"
+}
+
+run_cases cpus_are_those_of_nproc memory_is_that_of_meminfo limits_are_those_of_the_shell \
+  instruction_sets_are_those_of_cpuinfo libraries_are_those_of_pkg_config kernels_of_products_are_those_that_were_loaded \
+  numerics_id_is_that_of_a_training io_uring_is_what_a_system_call_says mpirun_on_the_path_tells_its_version \
+  the_index_cache_is_looked_at_where_it_would_be a_gpu_is_one_that_has_a_device_file the_file_system_is_that_of_other_tools \
+  a_file_system_in_memory_is_no_place_for_checkpoints a_folder_that_is_not_there_is_a_lack a_folder_for_outputs_need_not_be_there \
+  what_can_only_be_read_is_a_note_for_data_and_a_lack_for_outputs a_read_only_mount_says_so a_full_disk_says_so \
+  little_space_is_a_note the_table_and_the_document_tell_the_same
