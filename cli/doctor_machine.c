@@ -44,13 +44,10 @@ static void check_cpu(const struct doctor_folder *folder, struct doctor_finding 
     else
         json_write_null(&finding->json, "quota_count");
     if (limits.cpu_count > 0 && limits.cpu_count < usable) {
-        unsigned threads = limits.cpu_count < 2 ? 1 : (unsigned)limits.cpu_count;
         doctor_found(finding, ", for the time of %.3g by their control group", limits.cpu_count);
         doctor_advise(finding, DOCTOR_NOTE,
-                      "millrace takes a thread a CPU and would be throttled: start it by `taskset -c 0-%u`, "
-                      "or raise the "
-                      "quota",
-                      threads - 1);
+                      "millrace takes a thread a CPU and would be throttled: bind it to fewer (taskset), or "
+                      "raise the quota");
     }
 }
 
@@ -231,7 +228,7 @@ static void check_clock(const struct doctor_folder *folder, struct doctor_findin
             "each look is a system call; a clock source that needs none (tsc, kvm-clock) spares some time");
 }
 
-/* By the marks that the engines leave: files, and "container=NAME" in the first process's or our own environment. */
+/* By the marks that the engines leave: files, and variables in the environment. */
 static const char *container_kind(void)
 {
     const char *name = getenv("container");

@@ -54,10 +54,9 @@ static bool is_one_of(const char *word, const char *const *words)
 static bool is_network_type(const char *type)
 {
     static const char *const types[] = {
-        "nfs",          "nfs4",           "cifs",      "smb3",          "9p",
-        "ceph",         "lustre",         "gpfs",      "beegfs",        "afs",
-        "glusterfs",    "pvfs2",          "ocfs2",     "gfs2",          "wekafs",
-        "fuse.sshfs",   "fuse.ceph",      "fuse.s3fs", "fuse.rclone",   "fuse.gcsfuse",
+        "nfs",          "nfs4",           "cifs",      "smb3",          "9p",          "ceph",
+        "lustre",       "gpfs",           "beegfs",    "afs",           "glusterfs",   "pvfs2",
+        "wekafs",       "fuse.sshfs",     "fuse.ceph", "fuse.s3fs",     "fuse.rclone", "fuse.gcsfuse",
         "fuse.juicefs", "fuse.glusterfs", "fuse.nfs",  "fuse.mount-s3", NULL};
     return is_one_of(type, types);
 }
