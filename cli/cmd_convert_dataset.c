@@ -41,7 +41,7 @@ static const struct option rows[] = {
     {"keep-order", 0, OPTION_FLAG, AT(keep_order), .help = "do not shuffle"},
     {"split", 0, OPTION_LIST, AT(split), "NAME=PART,...",
      .help = "several datasets, DST/NAME each, as train=0.9,val=0.1; the parts sum to 1"},
-    {"tokenizer", 0, OPTION_TEXT, AT(tokenizer), "NAME", NULL,
+    {"tokenizer", 0, OPTION_TEXT, AT(tokenizer), "bytes|gpt2", NULL,
      "of text files; bytes, the default: each byte is a token; gpt2: byte pairs, as GPT-2"},
     {"vocab", 0, OPTION_TEXT, AT(vocab), "FOLDER", NULL,
      "with gpt2: where its encoder.json and vocab.bpe lie"},

@@ -1,51 +1,66 @@
 /*
- * help_formats — see help_formats.h.
+ * help_formats — `millrace help formats`: the files of millrace in a page.
  */
-#include "cli/help_formats.h"
+#include "cli/help.h"
 
 #include <stdio.h>
+#include <string.h>
 
-static const char text[] =
-    "Shard: shard-000000.tar\n"
-    "  A plain POSIX tar. A sample is the neighbouring members of one key: photos/dress/17.jpg and "
-    "photos/dress/17.cls have\n"
-    "  the key photos/dress/17; a name splits at the first dot after its last slash. After the archive's "
-    "end, where tar\n"
-    "  readers have stopped, stands an index, and in the last 512 bytes a trailer (little-endian):\n"
-    "     0 magic[8]   8 u32 version   12 u32 flags   16 u64 index_offset   24 u64 index_bytes   32 u64 "
-    "file_bytes\n"
-    "    40 u64 archive_end   48 u64 samples   56 u32 index_crc32c   60 u32 fields   508 u32 crc32c of bytes "
-    "0..507\n"
-    "  One read of the last 1 MiB makes a shard random-access.\n"
-    "  Tars of other tools are read too; their index is kept in $XDG_CACHE_HOME/millrace/index "
-    "(~/.cache).\n"
-    "\n"
-    "Dataset: dataset.json beside its shards\n"
-    "  A wids shard list (url, nsamples, filesize) with our keys beside it: checksums, fields, class names, "
-    "options.\n"
-    "  Elsewhere too: one tar, train-{000000..000099}.tar, a.tar::b.tar, ${X} from WDS_X, a wids list of "
-    "another tool.\n"
-    "  jpg holds a photo, cls its class number in decimal, npy tokens (uint16, 64 Ki + 1 of overlap a "
-    "member).\n"
-    "\n"
-    "Order\n"
-    "  Which sample stands at position p of epoch e is computed from (seed, e, p, number of samples) and the "
-    "order's three\n"
-    "  parameters. Ranks own micro-batches of a step, never positions, so the order does not depend on "
-    "them.\n"
-    "  Digest `once`: sum of xxh3(dataset, epoch, sample); `order`: sum of xxh3(epoch, position, dataset, "
-    "sample), mod 2^64.\n"
-    "\n"
-    "Checkpoint: step-00001000/\n"
-    "  rank-00000.safetensors: valid safetensors, data from a multiple of 4096.\n"
-    "  manifest.json, written last, makes it whole: every file's size and CRC32C of each 1 MiB, every "
-    "tensor's dtype, shape\n"
-    "  and boxes {file, offset, start, extent}, and the run's small state. What begins with .tmp- is not a "
-    "checkpoint.\n"
-    "\n"
-    "docs/shard.md, docs/order.md and docs/checkpoint.md are enough to write a second implementation.\n";
+const struct help_section help_formats[] = {
+    {"Shard: shard-000000.tar",
+     "A plain POSIX tar. A sample is the neighbouring members of one key: photos/dress/17.jpg and "
+     "photos/dress/17.cls have the key photos/dress/17; a name splits at the first dot after its last slash. "
+     "After the archive's end, where tar readers have stopped, stands an index, and in the last 512 bytes a "
+     "trailer (little-endian), each field after its offset:\n"
+     "    0 magic[8]            8 u32 version        12 u32 flags\n"
+     "   16 u64 index_offset   24 u64 index_bytes    32 u64 file_bytes\n"
+     "   40 u64 archive_end    48 u64 samples        56 u32 index_crc32c\n"
+     "   60 u32 fields        508 u32 crc32c of bytes 0..507\n"
+     "One read of the last 1 MiB makes a shard random-access.\n"
+     "Tars of other tools are read too; their index is kept in $XDG_CACHE_HOME/millrace/index (~/.cache)."},
+    {"Dataset: dataset.json beside its shards",
+     "A wids shard list (url, nsamples, filesize) with our keys beside it: checksums, fields, class names, "
+     "options.\n"
+     "Elsewhere too: one tar, train-{000000..000099}.tar, a.tar::b.tar, ${X} from WDS_X, a wids list of "
+     "another tool.\n"
+     "jpg holds a photo, cls its class number in decimal, npy tokens (uint16, 64 Ki + 1 of overlap a "
+     "member)."},
+    {"Order",
+     "Which sample stands at position p of epoch e is computed from (seed, e, p, number of samples) and the "
+     "order's three parameters. Ranks own micro-batches of a step, never positions, so the order does not "
+     "depend on them.\n"
+     "Digest `once`: sum of xxh3(dataset, epoch, sample); `order`: sum of xxh3(epoch, position, dataset, "
+     "sample), mod 2^64."},
+    {"Checkpoint: step-00001000/",
+     "rank-00000.safetensors: valid safetensors, data from a multiple of 4096.\n"
+     "manifest.json, written last, makes it whole: every file's size and CRC32C of each 1 MiB, every "
+     "tensor's dtype, shape and boxes {file, offset, start, extent}, and the run's small state. What begins "
+     "with .tmp- is not a checkpoint.\n"
+     "docs/shard.md, docs/order.md and docs/checkpoint.md are enough to write a second implementation."},
+    {NULL, NULL},
+};
+
+/* A line of a section's text; line ends with its newline or the text's end. */
+static void print_line(const char *line, size_t bytes)
+{
+    struct str paragraph = {0};
+    str_add(&paragraph, line, bytes);
+    printf("  ");
+    if (line[0] == ' ')
+        puts(str_text(&paragraph));
+    else
+        help_print_wrapped(str_text(&paragraph), 2, 2);
+    str_deinit(&paragraph);
+}
 
 void help_print_formats(void)
 {
-    fputs(text, stdout);
+    for (const struct help_section *section = help_formats; section->title; section++) {
+        printf("%s%s\n", section == help_formats ? "" : "\n", section->title);
+        for (const char *line = section->text; *line;) {
+            size_t bytes = strcspn(line, "\n");
+            print_line(line, bytes);
+            line += bytes + (line[bytes] == '\n');
+        }
+    }
 }

@@ -1,5 +1,5 @@
 /*
- * options — what a verb takes on the command line, as one table that drives parsing, `--help` and suggestions.
+ * options — what a verb takes on the command line, as one table that drives parsing, `--help`, suggestions, manual pages and completions.
  *
  *     static const struct option rows[] = {
  *         {"workers", 'j', OPTION_COUNT, offsetof(struct read_args, workers), "N", .help = "decoding threads; 0: one a CPU"},
@@ -41,7 +41,7 @@ struct option {
     char letter;      /* the short one, 0: none */
     enum option_kind kind;
     size_t offset;              /* in the verb's struct */
-    const char *value_name;     /* as help shows it; NULL for flags and choices */
+    const char *value_name;     /* as help shows it (grammar.h); NULL for flags and choices */
     const char *default_text;   /* NULL: zero, false, NULL */
     const char *help;           /* a phrase, with the unit */
     const char *const *choices; /* NULL-terminated */

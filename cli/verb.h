@@ -1,8 +1,8 @@
 /*
  * verb — one act of the program: its name, arguments, options, examples and the function that does it.
  *
- * Each stands in a file of its own, cmd_*.c, as a `const struct verb`; verbs.c lists them. Help, suggestions and (where they
- * are generated) manual pages and completions come from these tables alone.
+ * Each stands in a file of its own, cmd_*.c, as a `const struct verb`; verbs.c lists them. Help, suggestions, manual pages and
+ * completions come from these tables alone.
  */
 #ifndef MILLRACE_CLI_VERB_H
 #define MILLRACE_CLI_VERB_H

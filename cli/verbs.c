@@ -4,6 +4,7 @@
 #include "cli/verbs.h"
 
 #include "base/str.h"
+#include "cli/grammar.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -11,23 +12,18 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME_BYTES_MAX = 64, VERBS_MAX = 32 };
+enum { NAME_BYTES_MAX = 64 };
 
 static const struct verb *const verbs[] = {
-    &verb_convert_dataset,
-    &verb_convert_checkpoint,
-    &verb_index,
-    &verb_inspect,
-    &verb_verify,
-    &verb_read,
-    &verb_train,
-    &verb_eval,
-    &verb_ckpt_list,
-    &verb_ckpt_hash,
-    &verb_ckpt_diff,
-    &verb_help,
+    &verb_convert_dataset, &verb_convert_checkpoint,
+    &verb_index,           &verb_inspect,
+    &verb_verify,          &verb_read,
+    &verb_train,           &verb_eval,
+    &verb_ckpt_list,       &verb_ckpt_hash,
+    &verb_ckpt_diff,       &verb_help,
+    &verb_manual,          &verb_completion,
 };
-static_assert(sizeof verbs / sizeof verbs[0] <= VERBS_MAX, "room for suggestions");
+static_assert(sizeof verbs / sizeof verbs[0] <= GRAMMAR_WORDS_MAX, "room for suggestions");
 
 static const struct option common_rows[] = {
     {"json", 0, OPTION_FLAG, offsetof(struct common_args, json), .help = "print the result as JSON"},
@@ -58,35 +54,19 @@ bool verb_is_group(const char *word)
     return false;
 }
 
-/* The words that may stand first (group NULL) or after group, each once; into storage. */
-static size_t list_words(const char *group, char storage[VERBS_MAX][NAME_BYTES_MAX])
-{
-    size_t count = 0, skip = group ? strlen(group) + 1 : 0;
-    const struct verb *verb;
-    for (size_t i = 0; (verb = verb_at(i)); i++) {
-        if (group && (strncmp(verb->name, group, skip - 1) != 0 || verb->name[skip - 1] != ' '))
-            continue;
-        char word[NAME_BYTES_MAX];
-        snprintf(word, sizeof word, "%.*s", (int)strcspn(verb->name + skip, " "), verb->name + skip);
-        if (count == 0 || strcmp(storage[count - 1], word) != 0)
-            memcpy(storage[count++], word, sizeof word);
-    }
-    return count;
-}
-
 static int unknown_verb(const char *group, const char *word, struct err *err)
 {
-    char storage[VERBS_MAX][NAME_BYTES_MAX];
-    const char *words[VERBS_MAX];
-    size_t count = list_words(group, storage);
-    for (size_t i = 0; i < count; i++)
-        words[i] = storage[i];
+    struct grammar_words list;
+    const char *words[GRAMMAR_WORDS_MAX];
+    grammar_verbs(group, &list);
+    for (size_t i = 0; i < list.count; i++)
+        words[i] = list.word[i];
     const char *space = group ? " " : "", *before = group ? group : "";
     if (word)
         err_set(err, -EINVAL, "unknown verb `%s%s%.64s`", before, space, word);
     else
         err_set(err, -EINVAL, "`%s` needs a second word", before);
-    const char *nearest = word ? str_nearest(word, words, count) : NULL;
+    const char *nearest = word ? str_nearest(word, words, list.count) : NULL;
     if (nearest)
         err_advise(err, "did you mean `millrace %s%s%s`?", before, space, nearest);
     else

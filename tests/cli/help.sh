@@ -2,7 +2,7 @@
 # Help and suggestions, through the program.
 . "$(dirname "$0")/lib.sh"
 
-verbs=("convert dataset" "convert checkpoint" inspect verify read train eval "ckpt list" "ckpt hash" "ckpt diff" help)
+verbs=("convert dataset" "convert checkpoint" index inspect verify read train eval "ckpt list" "ckpt hash" "ckpt diff" help manual completion)
 
 every_verb_has_help_with_options_and_examples() {
   for verb in "${verbs[@]}"; do
@@ -60,7 +60,8 @@ wrong_usage_is_told_in_one_line_with_status_2() {
     "read" "read a b" "read x --batch 0" "read x --batch ten" "read x --memory lots" "read x --count"
     "read x --batch 10 --micro 3" "read x --ranks 9 --rank 9" "read x --block 8 --decode image"
     "convert dataset a" "convert checkpoint a b" "convert checkpoint a b --to pt" "convert dataset a b --split x=0.5"
-    "convert dataset a b --split ../x=1" "convert dataset a b --max-errors 3" "train bad.yaml" "help nothing")
+    "convert dataset a b --split ../x=1" "convert dataset a b --max-errors 3" "train bad.yaml" "help nothing"
+    "manual nothing" "manual read --out x" "completion csh" "completion")
   for command in "${commands[@]}"; do
     # shellcheck disable=SC2086
     same "$(status_of millrace $command)" 2 "status of $command"

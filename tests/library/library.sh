@@ -162,7 +162,19 @@ CMAKE
   contains "$(project/build/save plate)" "the same bits"
 }
 
+manual_pages_and_completions_are_installed() {
+  local share
+  share=$scratch/$(dirname "$(find root -type d -name man)")
+  millrace manual --out told
+  diff -r told "$share/man"
+  millrace completion bash | cmp - "$share/bash-completion/completions/millrace"
+  millrace completion zsh | cmp - "$share/zsh/site-functions/_millrace"
+  millrace completion fish | cmp - "$share/fish/vendor_completions.d/millrace.fish"
+  command -v man >/dev/null || skip "man is not installed"
+  same "$(man -M "$share/man" -w millrace-convert-dataset)" "$share/man/man1/millrace-convert-dataset.1"
+}
+
 run_cases public_headers_compile_in_c_and_cplusplus a_cplusplus_program_links the_shared_library_exports_what_its_headers_declare \
   the_static_library_shows_no_other_names it_links_neither_mpi_nor_the_trainer \
   it_neither_prints_nor_exits_nor_handles_signals load_streams_the_order_that_read_tells load_streams_real_photos \
-  save_goes_on_and_loads_any_parts a_program_with_names_of_its_own_links_statically cmake_finds_it
+  save_goes_on_and_loads_any_parts a_program_with_names_of_its_own_links_statically cmake_finds_it manual_pages_and_completions_are_installed

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# The completions, in the shells that they are for: interactive ones on a terminal, where TAB is pressed.
+. "$(dirname "$0")/lib.sh"
+
+mkdir scripts "a folder" && touch train.yaml
+for shell in bash zsh fish; do millrace completion $shell >scripts/$shell || exit 1; done
+need() { need_python; command -v "$1" >/dev/null || skip "$1 is not installed"; }
+# tab SHELL LINE: what stands on the command line after TAB.
+tab() { printf '%s\n' "$2" | "$python" "$here/press_tab.py" "$1" "$scratch/scripts/$1" | cut -f 2; }
+
+offers_all() {
+  need "$1"
+  "$python" "$here/completion_check.py" "$1" "$MILLRACE" "$scratch/scripts/$1"
+}
+bash_offers_every_verb_option_choice_and_key() { offers_all bash; }
+zsh_offers_every_verb_option_choice_and_key() { offers_all zsh; }
+fish_offers_every_verb_option_choice_and_key() { offers_all fish; }
+
+# Lines that have one continuation.
+cat >continuations <<'LINES'
+millrace rea|millrace read 
+millrace convert d|millrace convert dataset 
+millrace help convert d|millrace help convert dataset 
+millrace manual form|millrace manual formats 
+millrace completion z|millrace completion zsh 
+millrace read shards --order=f|millrace read shards --order=full 
+millrace read shards --order f|millrace read shards --order full 
+millrace read -j 2 shards --print k|millrace read -j 2 shards --print keys 
+millrace train --set data.ord|millrace train --set data.order=
+millrace train --set=data.ord|millrace train --set=data.order=
+millrace train --set data.order=f|millrace train --set data.order=full 
+millrace train --set=batch.sync_each=t|millrace train --set=batch.sync_each=true 
+millrace train --set data.train=tra|millrace train --set data.train=train.yaml 
+millrace train tra|millrace train train.yaml 
+millrace train train.yaml --resume nev|millrace train train.yaml --resume never 
+millrace verify a|millrace verify a\ folder/
+millrace read shards -o a|millrace read shards -o a\ folder/
+LINES
+completes() {
+  need "$1"
+  cut -d '|' -f 1 continuations | "$python" "$here/press_tab.py" "$1" "$scratch/scripts/$1" | cut -f 1,2 --output-delimiter='|' | diff continuations -
+}
+bash_completes_words_choices_keys_and_names() { completes bash; }
+zsh_completes_words_choices_keys_and_names() { completes zsh; }
+
+fish_completes_files_folders_and_described_keys() {
+  need fish
+  ask() { fish --no-config -c 'source $argv[1]; complete -C $argv[2]' "$scratch/scripts/fish" "$1"; }
+  contains "$(ask 'millrace train tra')" train.yaml
+  contains "$(ask 'millrace verify a')" "a folder/"
+  contains "$(ask 'millrace read shards -o a')" "a folder/"
+  contains "$(ask 'millrace train --set data.train=tra')" data.train=train.yaml
+  contains "$(ask 'millrace train --set run.se')" "$(printf 'run.seed=\tkey of every random choice')"
+  contains "$(ask 'millrace train train.yaml --resume nev')" never
+  same "$(ask 'millrace read shards --seed tra')" "" "files where a number is due"
+  same "$(ask 'millrace completion tra')" "" "files where a shell is due"
+}
+
+options_end_at_two_dashes_and_numbers_are_no_files() {
+  need bash
+  same "$(tab bash 'millrace read -- --ord')" 'millrace read -- --ord'
+  same "$(tab bash 'millrace read --seed tra')" 'millrace read --seed tra'
+  same "$(tab bash 'millrace nothing tra')" 'millrace nothing tra'
+}
+
+# Of bash: TAB in zsh is made to expand such words, whatever the command is.
+a_hostile_word_is_not_run_by_pressing_tab() {
+  need bash
+  for line in 'millrace read --order=$(touch pwned)`touch pwned`' 'millrace train --set $(touch pwned)=' 'millrace $(touch pwned)'; do
+    tab bash "$line" >/dev/null
+  done
+  [[ ! -e pwned ]] || fail "a command on the line was run"
+}
+
+zsh_finds_it_where_it_is_installed() {
+  need zsh
+  mkdir functions && cp scripts/zsh functions/_millrace
+  zsh -f -c 'fpath=($PWD/functions $fpath); autoload -U compinit; compinit -u -D; print -r -- $_comps[millrace]' >found
+  same "$(cat found)" _millrace
+  # press_tab sources a script once its completion system is up: here that only names the folder, as an installed one is found.
+  printf 'fpath=(%q $fpath); compinit -u -D\n' "$PWD/functions" >scripts/zsh
+  same "$(tab zsh 'millrace convert d')" 'millrace convert dataset '
+}
+
+run_cases bash_offers_every_verb_option_choice_and_key zsh_offers_every_verb_option_choice_and_key \
+  fish_offers_every_verb_option_choice_and_key bash_completes_words_choices_keys_and_names \
+  zsh_completes_words_choices_keys_and_names fish_completes_files_folders_and_described_keys \
+  options_end_at_two_dashes_and_numbers_are_no_files a_hostile_word_is_not_run_by_pressing_tab zsh_finds_it_where_it_is_installed

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# The manual pages, as man and mandoc show them.
+. "$(dirname "$0")/lib.sh"
+
+millrace manual --out share >out && [[ ! -s out ]] || exit 1
+export MANWIDTH=80 MANROFFOPT='' MANOPT='' LC_ALL=C.UTF-8
+
+pages_say_what_help_says() {
+  need_python
+  command -v man >/dev/null || skip "man is not installed"
+  mkdir text
+  for page in share/man?/*; do
+    man -l -Tascii -P cat "$page" 2>/dev/null | col -bx >"text/$(basename "$page").txt"
+  done
+  PYTHONPATH=$here "$python" "$here/manual_check.py" "$MILLRACE" text
+}
+
+man_renders_them_at_80_columns_without_a_warning() {
+  command -v man >/dev/null || skip "man is not installed"
+  for page in share/man?/*; do
+    man -l --warnings=w -Tutf8 -P cat "$page" >rendered 2>warnings
+    same "$(cat warnings)" "" "warnings of $page"
+    same "$(col -bx <rendered | awk 'length($0) > 80')" "" "wide lines of $page"
+  done
+}
+
+mandoc_has_nothing_to_say_but_that_they_bear_no_date() {
+  command -v mandoc >/dev/null || skip "mandoc is not installed"
+  for page in share/man?/*; do
+    same "$(mandoc -Tlint -W warning "$page" | grep -v 'missing date' || true)" "" "what mandoc says of $page"
+  done
+}
+
+each_has_a_line_for_the_index_of_pages() {
+  command -v lexgrog >/dev/null || skip "lexgrog is not installed"
+  for page in share/man?/*; do
+    name=$(basename "${page%.*}")
+    contains "$(lexgrog "$page")" "\"$name - "
+  done
+}
+
+one_page_is_the_same_alone_and_among_all() {
+  millrace manual | cmp - share/man1/millrace.1
+  millrace manual convert dataset | cmp - share/man1/millrace-convert-dataset.1
+  millrace manual config | cmp - share/man5/millrace-config.5
+  same "$(find share -type f | wc -l)" "$(($(millrace --help | sed -n '/^verbs:/,/^$/p' | grep -c '^  [a-z]') + 3))" "pages"
+}
+
+existing_pages_stay_unless_forced() {
+  echo mine >share/man1/millrace-read.1
+  same "$(status_of millrace manual --out share)" 1
+  one_line errors
+  same "$(cat share/man1/millrace-read.1)" mine
+  millrace manual --out share --force
+  millrace manual read | cmp - share/man1/millrace-read.1
+}
+
+run_cases pages_say_what_help_says man_renders_them_at_80_columns_without_a_warning \
+  mandoc_has_nothing_to_say_but_that_they_bear_no_date each_has_a_line_for_the_index_of_pages \
+  one_page_is_the_same_alone_and_among_all existing_pages_stay_unless_forced

@@ -1,0 +1,89 @@
+/*
+ * roff — whatever text is given to a page or to a shell comes out of groff and of the shells as it was.
+ */
+#include "cli/roff.h"
+#include "cli/completion.h"
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const nasty[] = {
+    ".TH begins no title",
+    "'quoted' from the start",
+    "a \\fBbackslash\\fR and \\n and \\",
+    "--long-option=-1 ~/.cache ^caret `tick",
+    "\"double\" quotes $HOME $(id) !bang * ? [a-z] {x,y}",
+    "ends with a colon: [and] (all) : that; is & special | < > #",
+};
+
+/* What the command prints when it is given text in the file `text`. */
+static void filter(const char *command, const char *text, char *ret, size_t bytes)
+{
+    char folder[TEST_PATH_BYTES_MAX], path[TEST_PATH_BYTES_MAX + 8], line[TEST_PATH_BYTES_MAX + 128];
+    test_make_folder(folder);
+    snprintf(path, sizeof path, "%s/text", folder);
+    test_write_file(path, text, strlen(text));
+    snprintf(line, sizeof line, "cd %s && %s", folder, command);
+    assert_int_equal(test_run_output(ret, bytes, "%s", line), 0);
+    test_remove_folder(folder);
+}
+
+static void a_page_prints_text_as_it_is(void **state)
+{
+    (void)state;
+    if (test_run("command -v groff >/dev/null") != 0)
+        test_skip("groff is not installed");
+    for (size_t i = 0; i < sizeof nasty / sizeof nasty[0]; i++) {
+        struct str page = {0};
+        char shown[4096];
+        roff_begin(&page, "TEST", 1);
+        roff_section(&page, "NASTY");
+        roff_literal_begin(&page);
+        roff_literal_line(&page, nasty[i]);
+        roff_literal_end(&page);
+        filter("groff -man -Tascii -P-c text | col -bx", str_text(&page), shown, sizeof shown);
+        if (!strstr(shown, nasty[i]))
+            fail_msg("\"%s\" came out as:\n%s", nasty[i], shown);
+        str_deinit(&page);
+    }
+}
+
+static void prose_has_paragraphs_tables_and_bold(void **state)
+{
+    (void)state;
+    struct str page = {0};
+    roff_prose(&page, "One `word` and ` alone.\n  a  table\n  b  row\n.Two");
+    assert_string_equal(str_text(&page), "One \\fBword\\fR and \\(ga alone.\n.PP\n.EX\n  a  table\n  b  row\n"
+                                         ".EE\n.PP\n\\&.Two\n");
+    str_deinit(&page);
+}
+
+static void a_quoted_word_reaches_a_shell_as_it_is(void **state)
+{
+    (void)state;
+    static const char *const shells[] = {"bash", "zsh"};
+    for (size_t s = 0; s < 2; s++)
+        for (size_t i = 0; i < sizeof nasty / sizeof nasty[0]; i++) {
+            char command[64], shown[512];
+            if (test_run("command -v %s >/dev/null", shells[s]) != 0)
+                continue;
+            struct str script = {0};
+            str_add_text(&script, "printf %s ");
+            completion_quote(&script, nasty[i]);
+            snprintf(command, sizeof command, "%s text", shells[s]);
+            filter(command, str_text(&script), shown, sizeof shown);
+            assert_string_equal(shown, nasty[i]);
+            str_deinit(&script);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_page_prints_text_as_it_is),
+        cmocka_unit_test(prose_has_paragraphs_tables_and_bold),
+        cmocka_unit_test(a_quoted_word_reaches_a_shell_as_it_is),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
