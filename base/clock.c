@@ -22,11 +22,6 @@ uint64_t clock_wall_ns(void)
     return read_clock(CLOCK_REALTIME);
 }
 
-uint64_t clock_thread_cpu_ns(void)
-{
-    return read_clock(CLOCK_THREAD_CPUTIME_ID);
-}
-
 const char *clock_format_iso(uint64_t wall_ns, char *text)
 {
     time_t seconds = (time_t)(wall_ns / CLOCK_NS_PER_S);

@@ -9,9 +9,8 @@
 
 #define CLOCK_NS_PER_S UINT64_C(1000000000)
 
-uint64_t clock_now_ns(void);        /* monotonic, never goes back */
-uint64_t clock_wall_ns(void);       /* since 1970-01-01 UTC */
-uint64_t clock_thread_cpu_ns(void); /* CPU time of the calling thread */
+uint64_t clock_now_ns(void);  /* monotonic, never goes back */
+uint64_t clock_wall_ns(void); /* since 1970-01-01 UTC */
 
 static inline double clock_seconds(uint64_t ns)
 {

@@ -166,12 +166,6 @@ int json_get_u64(const struct json_t *object, const char *key, uint64_t *ret_val
                : 0;
 }
 
-int json_get_i64(const struct json_t *object, const char *key, int64_t *ret_value, const char *path,
-                 struct err *err)
-{
-    return json_i64(json_get(object, key), ret_value) ? wrong(object, key, "an integer", path, err) : 0;
-}
-
 int json_get_f64(const struct json_t *object, const char *key, double *ret_value, const char *path,
                  struct err *err)
 {

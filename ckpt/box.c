@@ -147,11 +147,3 @@ void runs_next(const struct runs *runs, struct runs_cursor *cursor)
         cursor->index[d] = 0;
     }
 }
-
-uint64_t runs_source_end(const struct runs *runs)
-{
-    uint64_t end = runs->source + runs->run_bytes;
-    for (uint32_t d = 0; d < runs->rank; d++)
-        end += (runs->count[d] - 1) * runs->source_stride[d];
-    return end;
-}

@@ -55,7 +55,5 @@ struct runs_cursor {
 bool runs_init(struct runs *runs, const struct box *source, const struct box *target, enum dtype dtype);
 struct runs_cursor runs_first(const struct runs *runs);
 void runs_next(const struct runs *runs, struct runs_cursor *cursor);
-/* The end of the last run in the source. */
-uint64_t runs_source_end(const struct runs *runs);
 
 #endif

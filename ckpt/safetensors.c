@@ -274,17 +274,3 @@ void safetensors_deinit(struct safetensors *file)
     json_free(file->root);
     *file = (struct safetensors){0};
 }
-
-const struct safetensors_entry *safetensors_find(const struct safetensors *file, const char *name)
-{
-    for (uint64_t i = 0; i < file->count; i++)
-        if (strcmp(file->entries[i].name, name) == 0)
-            return &file->entries[i];
-    return NULL;
-}
-
-const char *safetensors_metadata(const struct safetensors *file, const char *key)
-{
-    const char *text;
-    return json_text(json_get(json_get(file->root, "__metadata__"), key), &text) ? NULL : text;
-}

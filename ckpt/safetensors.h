@@ -42,8 +42,6 @@ int safetensors_parse(const char *header, uint64_t header_bytes, uint64_t file_b
 /* Opens, reads the header, parses. */
 int safetensors_read(struct io *io, const char *path, struct safetensors *ret_file, struct err *err);
 void safetensors_deinit(struct safetensors *file);
-const struct safetensors_entry *safetensors_find(const struct safetensors *file, const char *name);
-const char *safetensors_metadata(const struct safetensors *file, const char *key); /* NULL where absent */
 
 /* Appends length and header for count entries in the order given, which must be by dtype (widest first), then name; fills in their
  * offset_bytes. The header is padded with spaces so that the data starts at a multiple of align_bytes. metadata: count

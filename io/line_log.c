@@ -92,11 +92,6 @@ int line_log_add(struct line_log *log, const char *text, size_t bytes, struct er
     return 0;
 }
 
-uint64_t line_log_bytes(const struct line_log *log)
-{
-    return log->bytes;
-}
-
 void line_log_close(struct line_log *log)
 {
     if (!log)

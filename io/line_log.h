@@ -20,7 +20,6 @@ struct line_log;
 int line_log_open(const char *path, uint64_t keep_bytes, struct line_log **ret_log, struct err *err);
 /* text without its newline, which is added. Blocks. */
 int line_log_add(struct line_log *log, const char *text, size_t bytes, struct err *err);
-uint64_t line_log_bytes(const struct line_log *log); /* of the file by now */
-void line_log_close(struct line_log *log);           /* NULL is fine */
+void line_log_close(struct line_log *log); /* NULL is fine */
 
 #endif

@@ -60,11 +60,6 @@ void sampler_close(struct sampler *sampler)
     free(sampler);
 }
 
-uint64_t sampler_epoch_samples(const struct sampler *sampler)
-{
-    return sampler->order.params.samples;
-}
-
 struct sample_ref sampler_at(struct sampler *sampler, uint32_t epoch, uint64_t position)
 {
     if (sampler->order.epoch != epoch) {

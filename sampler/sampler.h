@@ -79,7 +79,6 @@ uint64_t digest_order_term(uint32_t epoch, uint64_t position, struct sample_ref 
 struct sampler;
 int sampler_open(const struct order_params *params, struct sampler **ret_sampler, struct err *err);
 void sampler_close(struct sampler *sampler); /* NULL is fine */
-uint64_t sampler_epoch_samples(const struct sampler *sampler);
 struct sample_ref sampler_at(struct sampler *sampler, uint32_t epoch, uint64_t position);
 
 #ifdef __cplusplus

@@ -18,9 +18,6 @@ enum { TAR_BLOCK_BYTES = 512, TAR_END_BYTES = 1024, TAR_NAME_BYTES_MAX = 4096 };
  * PAX extended header before it where they do not. name: UTF-8, no leading slash. -ENAMETOOLONG, -ENOMEM. */
 int tar_add_header(struct str *out, const char *name, uint64_t size_bytes, struct err *err);
 
-/* Bytes that the headers of such a member take: a multiple of TAR_BLOCK_BYTES. */
-uint64_t tar_header_bytes(const char *name, uint64_t size_bytes);
-
 /* TAR_SPARSE: a regular file whose data is not what stands in the archive. */
 enum tar_kind { TAR_FILE, TAR_SPARSE, TAR_FOLDER, TAR_OTHER, TAR_END };
 

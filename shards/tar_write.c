@@ -124,17 +124,3 @@ int tar_add_header(struct str *out, const char *name, uint64_t size_bytes, struc
     add_block(out, name, size_bytes, '0');
     return str_status(out) ? err_set(err, -ENOMEM, "out of memory for a tar header") : 0;
 }
-
-uint64_t tar_header_bytes(const char *name, uint64_t size_bytes)
-{
-    uint64_t records_bytes = 0;
-    if (ustar_cut(name, strlen(name)) < 0)
-        records_bytes += pax_record_bytes("path", strlen(name));
-    if (size_bytes > USTAR_SIZE_MAX) {
-        char text[24];
-        records_bytes +=
-            pax_record_bytes("size", (size_t)snprintf(text, sizeof text, "%" PRIu64, size_bytes));
-    }
-    return records_bytes ? 2 * TAR_BLOCK_BYTES + bytes_round_up(records_bytes, TAR_BLOCK_BYTES)
-                         : TAR_BLOCK_BYTES;
-}

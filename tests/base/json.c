@@ -90,7 +90,7 @@ static void values_have_the_type_that_is_asked_for(void **state)
     const char *t;
     struct err err = {0};
     assert_ok(json_get_u64(root, "u", &u, "p", &err), &err);
-    assert_ok(json_get_i64(root, "i", &i, "p", &err), &err);
+    assert_ok(json_i64(json_get(root, "i"), &i), NULL);
     assert_ok(json_get_f64(root, "r", &r, "p", &err), &err);
     assert_ok(json_get_string(root, "t", &t, "p", &err), &err);
     assert_ok(json_bool(json_get(root, "b"), &b), NULL);
