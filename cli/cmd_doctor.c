@@ -133,8 +133,7 @@ static int run_group(struct examination *examination, const struct doctor_group 
     if (!examination->as_json)
         printf("%s%s%s%s\n", group->name, folder ? " " : "", folder ? folder->path : "",
                folder && folder->for_outputs ? " (for outputs)" : "");
-    /* of a folder that can't be looked at, the first check says why, and there is nothing else to ask */
-    size_t count = folder && folder->status ? 1 : group->count;
+    size_t count = folder ? folder->checks_count : group->count;
     int status = 0;
     for (size_t i = 0; i < count && !status && !atomic_load(examination->stop); i++)
         status = run_check(examination, group, &group->checks[i], folder);

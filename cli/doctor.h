@@ -44,6 +44,7 @@ struct doctor_folder {
     int status;       /* of looking */
     struct err err;
     struct io_probe probe; /* where status is 0 */
+    size_t checks_count;   /* the first so many of doctor_disk's have something to ask */
 };
 
 struct doctor_check {

@@ -21,13 +21,6 @@ static enum doctor_state for_outputs(const struct doctor_folder *folder)
     return folder->for_outputs ? DOCTOR_LACK : DOCTOR_NOTE;
 }
 
-static bool is_writable(const struct doctor_folder *folder, struct doctor_finding *finding)
-{
-    if (folder->probe.write_status)
-        doctor_found(finding, "not tried, since nothing can be written");
-    return folder->probe.write_status == 0;
-}
-
 static void check_type(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     const struct io_probe *probe = &folder->probe;
@@ -61,6 +54,17 @@ static void check_space(const struct doctor_folder *folder, struct doctor_findin
         doctor_advise(finding, DOCTOR_NOTE, "shards and checkpoints will soon fill it: free some space");
 }
 
+static void check_read_ahead(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    uint64_t bytes = folder->probe.read_ahead_bytes;
+    char size[STR_SIZE_BYTES];
+    doctor_found(finding, "%s", bytes ? str_format_size(bytes, size) : "not told");
+    if (bytes > 0)
+        json_write_u64(&finding->json, "read_ahead_bytes", bytes);
+    else
+        json_write_null(&finding->json, "read_ahead_bytes");
+}
+
 static void check_writing(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     int status = folder->probe.write_status;
@@ -79,8 +83,6 @@ static void check_writing(const struct doctor_folder *folder, struct doctor_find
 static void check_renames(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     const struct io_probe *probe = &folder->probe;
-    if (!is_writable(folder, finding))
-        return;
     doctor_found(finding, "without replacing: %s; exchange: %s", text_of(probe->rename_new_status),
                  text_of(probe->exchange_status));
     json_write_bool(&finding->json, "has_no_replace", probe->rename_new_status == 0);
@@ -94,8 +96,6 @@ static void check_renames(const struct doctor_folder *folder, struct doctor_find
 
 static void check_locks(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
-    if (!is_writable(folder, finding))
-        return;
     int status = folder->probe.lock_status;
     doctor_found(finding, status ? "refused: %s" : "%s", text_of(status));
     json_write_bool(&finding->json, "has_locks", status == 0);
@@ -107,8 +107,6 @@ static void check_locks(const struct doctor_folder *folder, struct doctor_findin
 
 static void check_reserving(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
-    if (!is_writable(folder, finding))
-        return;
     int status = folder->probe.reserve_status;
     doctor_found(finding, status ? "fallocate refused: %s" : "fallocate: %s", text_of(status));
     json_write_bool(&finding->json, "has_fallocate", status == 0);
@@ -119,8 +117,6 @@ static void check_reserving(const struct doctor_folder *folder, struct doctor_fi
 static void check_direct(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     const struct io_probe *probe = &folder->probe;
-    if (!is_writable(folder, finding))
-        return;
     json_write_bool(&finding->json, "has_direct", probe->direct_status == 0);
     if (probe->direct_status) {
         doctor_found(finding, "O_DIRECT refused: %s", text_of(probe->direct_status));
@@ -138,8 +134,6 @@ static void check_direct(const struct doctor_folder *folder, struct doctor_findi
 static void check_sync(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     const struct io_probe *probe = &folder->probe;
-    if (!is_writable(folder, finding))
-        return;
     if (probe->sync_status) {
         doctor_found(finding, "refused: %s", text_of(probe->sync_status));
         doctor_advise(finding, for_outputs(folder), "nothing can be made durable here: choose another place");
@@ -149,16 +143,15 @@ static void check_sync(const struct doctor_folder *folder, struct doctor_finding
     json_write_f64(&finding->json, "fsync_seconds", (double)probe->sync_ns / 1e9);
 }
 
-static void check_read_ahead(const struct doctor_folder *folder, struct doctor_finding *finding)
-{
-    uint64_t bytes = folder->probe.read_ahead_bytes;
-    char size[STR_SIZE_BYTES];
-    doctor_found(finding, "%s", bytes ? str_format_size(bytes, size) : "not told");
-    if (bytes > 0)
-        json_write_u64(&finding->json, "read_ahead_bytes", bytes);
-    else
-        json_write_null(&finding->json, "read_ahead_bytes");
-}
+/* In an order that lets them end where there is nothing more to ask: a folder that can't be looked at, or be written to. */
+enum { CHECKS_UNSEEN = 1, CHECKS_READ_ONLY = 4 };
+static const struct doctor_check checks[] = {
+    {"file system", check_type},    {"space", check_space},     {"read-ahead", check_read_ahead},
+    {"writing", check_writing},     {"renames", check_renames}, {"locks", check_locks},
+    {"reserving", check_reserving}, {"direct", check_direct},   {"fsync", check_sync},
+};
+
+const struct doctor_group doctor_disk = {"folder", checks, sizeof checks / sizeof checks[0]};
 
 void doctor_look(const char *path, bool outputs, struct doctor_folder *ret_folder)
 {
@@ -166,16 +159,11 @@ void doctor_look(const char *path, bool outputs, struct doctor_folder *ret_folde
     *ret_folder = (struct doctor_folder){.path = path, .for_outputs = outputs};
     struct err *err = &ret_folder->err;
     ret_folder->status = io_open(path, NULL, &io, err); /* refuses what is no path */
-    if (ret_folder->status)
-        return;
-    io_close(io);
-    ret_folder->status = io_probe_folder(path, outputs, &ret_folder->probe, err);
+    if (!ret_folder->status) {
+        io_close(io);
+        ret_folder->status = io_probe_folder(path, outputs, &ret_folder->probe, err);
+    }
+    ret_folder->checks_count = ret_folder->status               ? CHECKS_UNSEEN
+                               : ret_folder->probe.write_status ? CHECKS_READ_ONLY
+                                                                : sizeof checks / sizeof checks[0];
 }
-
-static const struct doctor_check checks[] = {
-    {"file system", check_type}, {"space", check_space}, {"writing", check_writing},
-    {"renames", check_renames},  {"locks", check_locks}, {"reserving", check_reserving},
-    {"direct", check_direct},    {"fsync", check_sync},  {"read-ahead", check_read_ahead},
-};
-
-const struct doctor_group doctor_disk = {"folder", checks, sizeof checks / sizeof checks[0]};
