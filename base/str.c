@@ -73,9 +73,14 @@ void str_add_format(struct str *str, const char *format, ...)
 void str_clear(struct str *str)
 {
     str->bytes = 0;
-    str->status = 0;
     if (str->data)
         str->data[0] = '\0';
+}
+
+void str_fail_with(struct str *str, const struct str *part)
+{
+    if (part->status)
+        str->status = part->status;
 }
 
 void str_deinit(struct str *str)

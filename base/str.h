@@ -1,7 +1,8 @@
 /*
  * str — a growing byte string, for text and file headers built piece by piece.
  *
- * A failed allocation is remembered: later calls do nothing and str_status tells. So a builder checks once, at its end.
+ * A failed allocation is remembered: later calls, str_clear included, do nothing more and str_status tells. So a builder checks
+ * once, at its end, also one that builds many texts in the same memory. str_deinit forgets it.
  */
 #ifndef MILLRACE_BASE_STR_H
 #define MILLRACE_BASE_STR_H
@@ -22,7 +23,9 @@ void str_add_text(struct str *str, const char *text);
 void str_add_format(struct str *str, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void str_add_fill(struct str *str, char byte, size_t count);
 int str_reserve(struct str *str, size_t bytes); /* room for so many more; 0 or -ENOMEM */
-void str_clear(struct str *str);                /* keeps the memory */
+void str_clear(struct str *str);                /* to no bytes; keeps the memory, and a failure */
+void str_fail_with(struct str *str,
+                   const struct str *part); /* fails too where part, which it was made of, did */
 void str_deinit(struct str *str);
 
 /* The bytes as text ("" where nothing was added). */

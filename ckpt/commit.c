@@ -148,7 +148,7 @@ static int write_manifest(struct commit *commit, const char *state_json, struct 
     manifest->step = commit->step;
     manifest->wall_ns = clock_wall_ns();
     manifest->numerics_id = commit->numerics_id;
-    str_clear(&commit->manifest_text);
+    str_deinit(&commit->manifest_text); /* this save does not fail because the one before had no memory */
     int status = io_join_path(commit->path, MANIFEST_NAME, path, err);
     if (!status)
         status =

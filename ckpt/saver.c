@@ -291,7 +291,7 @@ int ckpt_saver_save(struct ckpt_saver *saver, uint64_t step, const char *state_j
         return status;
     pthread_mutex_lock(&saver->mutex);
     await_idle(saver);
-    str_clear(&saver->state_json);
+    str_deinit(&saver->state_json); /* and with it that the save before may have failed for want of memory */
     str_add_text(&saver->state_json, state_json);
     if (str_status(&saver->state_json)) {
         status = err_set(err, -ENOMEM, "out of memory for a state of %zu bytes", strlen(state_json));

@@ -150,6 +150,7 @@ static void table_line(struct table *table, const struct json_t *row)
     }
     if (!table->measure)
         str_add_text(table->out, "\n");
+    str_fail_with(table->out, &text);
     str_deinit(&text);
 }
 

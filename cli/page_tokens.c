@@ -53,8 +53,7 @@ static void show_bytes(struct str *out, const uint8_t *data, size_t count, unsig
         str_add_text(out, "</mark>");
     }
     page_text_bytes(out, str_text(&run), run.bytes);
-    if (str_status(&run))
-        out->status = str_status(&run);
+    str_fail_with(out, &run);
     str_deinit(&run);
 }
 

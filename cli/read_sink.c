@@ -13,19 +13,20 @@
 #include <string.h>
 
 /* "key" or "key#window" into sink->name. */
-static void set_name(struct read_sink *sink, const struct batch_item *item)
+static int set_name(struct read_sink *sink, const struct batch_item *item, struct err *err)
 {
     str_clear(&sink->name);
     str_add(&sink->name, item->key, item->key_bytes);
     if (item->window >= 0)
         str_add_format(&sink->name, "#%" PRId64, item->window);
+    return str_status(&sink->name) ? err_set(err, -ENOMEM, "out of memory for a key") : 0;
 }
 
-static void print_item(struct read_sink *sink, const struct batch_item *item)
+static int print_item(struct read_sink *sink, const struct batch_item *item, struct err *err)
 {
     if (sink->print == READ_PRINT_KEYS) {
         printf("%" PRIu64 "\t%s\n", item->position, str_text(&sink->name));
-        return;
+        return 0;
     }
     struct json_writer json = {.out = &sink->line};
     str_clear(&sink->line);
@@ -37,7 +38,10 @@ static void print_item(struct read_sink *sink, const struct batch_item *item)
     if (item->substituted)
         json_write_bool(&json, "substituted", true);
     json_end_object(&json);
+    if (str_status(&sink->line))
+        return err_set(err, -ENOMEM, "out of memory for a line");
     puts(str_text(&sink->line));
+    return 0;
 }
 
 /* A key comes from a file: it must not lead out of the folder that the user named. */
@@ -149,14 +153,12 @@ int read_sink_take(struct read_sink *sink, const struct batch *batch, struct err
         sink->order += digest_order_term(batch->epoch, item->position, item->ref);
         sink->samples_count++;
         if (names)
-            set_name(sink, item);
-        if (sink->print != READ_PRINT_NONE)
-            print_item(sink, item);
-        if (sink->folder)
+            status = set_name(sink, item, err);
+        if (!status && sink->print != READ_PRINT_NONE)
+            status = print_item(sink, item, err);
+        if (!status && sink->folder)
             status = write_item(sink, batch, i, err);
     }
-    if (!status && (str_status(&sink->name) || str_status(&sink->line)))
-        status = err_set(err, -ENOMEM, "out of memory for a key");
     return status;
 }
 

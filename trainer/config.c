@@ -304,6 +304,7 @@ void config_print_json(const struct train_config *config, struct str *out)
             json_write_raw(&writer, fields[i].key, str_text(&value), value.bytes);
     }
     json_end_object(&writer);
+    str_fail_with(out, &value);
     str_deinit(&value);
 }
 

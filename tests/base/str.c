@@ -36,12 +36,23 @@ static void text_grows_piece_by_piece(void **state)
 static void a_failed_allocation_is_remembered(void **state)
 {
     (void)state;
-    struct str text = {0};
+    struct str text = {0}, whole = {0};
     str_add_text(&text, "x");
+    str_fail_with(&whole, &text);
+    assert_int_equal(str_status(&whole), 0);
     assert_int_equal(str_reserve(&text, SIZE_MAX / 2), -ENOMEM);
     str_add_text(&text, "y");
     assert_int_equal(str_status(&text), -ENOMEM);
     assert_string_equal(str_text(&text), "x");
+    str_clear(&text); /* for the next of many texts, of which one is lost */
+    str_add_text(&text, "z");
+    assert_string_equal(str_text(&text), "");
+    assert_int_equal(str_status(&text), -ENOMEM);
+    str_fail_with(&whole, &text);
+    assert_int_equal(str_status(&whole), -ENOMEM);
+    str_deinit(&text);
+    str_add_text(&text, "again");
+    assert_string_equal(str_text(&text), "again");
     str_deinit(&text);
 }
 
