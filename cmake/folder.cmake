@@ -3,7 +3,8 @@
 add_library(mr_flags INTERFACE)
 target_compile_definitions(mr_flags INTERFACE _GNU_SOURCE _FILE_OFFSET_BITS=64 MILLRACE_VERSION="${PROJECT_VERSION}")
 target_compile_options(mr_flags INTERFACE
-  -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla -Wwrite-strings
+  -Wall -Wextra -Werror -Wshadow $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes> $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
+  -Wpointer-arith -Wvla -Wwrite-strings
   -Wno-missing-field-initializers
   -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing)
 

@@ -1,6 +1,6 @@
 /*
  * launch — how a kernel is started, and the memory that its blocks share: the only two things that nvcc and the compiler of
- * the tests (tests/cuda_on_cpu/) do not write alike. C++ only.
+ * the tests do not write alike. The latter reads its own before every file (tests/cuda_on_cpu/shim.h). C++ only.
  *
  *     cudaError_t status = LAUNCH((scale_kernel<float>), grid, block, 0, stream, out, x, count);
  *
@@ -29,8 +29,6 @@
     cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel),                                             \
                          cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(shared_bytes))
 
-#else
-#include "tests/cuda_on_cpu/launch.h"
 #endif
 
 #endif

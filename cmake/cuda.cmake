@@ -1,0 +1,127 @@
+# CUDA: optional. Where a toolkit is found, its backend is built twice: by nvcc into the program, and by the C++ compiler for the
+# tests, which run it on the CPU (tests/cuda_on_cpu/). Programs start without a driver: the runtime is linked statically and looks
+# for one when it is first asked.
+#
+#   MR_CUDA_FOUND     a toolkit and a C++ compiler are there: the backend runs in tests
+#   MR_CUDA_PROGRAM   and programs have it. Not with the sanitizers, which know nothing of the runtime, nor with a compiler that is
+#                     there as a second opinion.
+
+set(MR_CUDA AUTO CACHE STRING "the CUDA backend: AUTO (where a toolkit is found), ON or OFF")
+set_property(CACHE MR_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(MR_CUDA_FOUND FALSE)
+set(MR_CUDA_PROGRAM FALSE)
+set(mr_cuda_why "MR_CUDA is OFF")
+if(MR_CUDA AND NOT MR_FUZZ)
+  find_package(CUDAToolkit 12.0 QUIET)
+  if(CMAKE_C_COMPILER_ID MATCHES Clang AND NOT CMAKE_CXX_COMPILER)
+    string(REGEX REPLACE "clang" "clang++" CMAKE_CXX_COMPILER "${CMAKE_C_COMPILER}")
+  endif()
+  include(CheckLanguage)
+  check_language(CXX)
+  if(NOT CUDAToolkit_FOUND)
+    set(mr_cuda_why "no toolkit from 12.0 on was found; CUDAToolkit_ROOT says where one is")
+  elseif(NOT CMAKE_CXX_COMPILER)
+    set(mr_cuda_why "there is no C++ compiler")
+  elseif(NOT CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
+    set(mr_cuda_why "its tests need an x86-64 processor")
+  else()
+    set(MR_CUDA_FOUND TRUE)
+  endif()
+endif()
+
+if(MR_CUDA_FOUND)
+  enable_language(CXX)
+  set(CMAKE_CXX_STANDARD 17)
+  set(CMAKE_CXX_STANDARD_REQUIRED ON)
+  if(NOT MR_SANITIZE AND CMAKE_C_COMPILER_ID STREQUAL GNU)
+    set(MR_CUDA_PROGRAM TRUE)
+    message(STATUS "CUDA ${CUDAToolkit_VERSION}: in programs, and in tests on the CPU")
+  else()
+    message(STATUS "CUDA ${CUDAToolkit_VERSION}: in tests on the CPU only; programs have it with gcc and without sanitizers")
+  endif()
+elseif(MR_CUDA STREQUAL ON)
+  message(FATAL_ERROR "MR_CUDA is ON, but ${mr_cuda_why}")
+else()
+  message(STATUS "CUDA: none, as ${mr_cuda_why}")
+endif()
+
+# For Hopper, and as code that the driver compiles for Ampere and later.
+set(MR_NVCC_FLAGS -std=c++17 -O3 -gencode arch=compute_80,code=compute_80 -gencode arch=compute_90a,code=sm_90a
+  -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror,-fPIC,-fno-exceptions,-fno-threadsafe-statics -I${PROJECT_SOURCE_DIR})
+
+# For the CPU. Loops that nvcc unrolls by pragma are left to the compiler.
+set(MR_CUDA_ON_CPU_FLAGS -O2 -g1 -UNDEBUG -Wall -Wextra -Werror -Wno-unknown-pragmas -fno-strict-aliasing -ffp-contract=off
+  "SHELL:-include ${PROJECT_SOURCE_DIR}/tests/cuda_on_cpu/shim.h")
+
+function(mr_kernel_target prefix path ret_target)
+  string(MAKE_C_IDENTIFIER "${prefix}_${path}" target)
+  set(${ret_target} ${target} PARENT_SCOPE)
+endfunction()
+
+# mr_kernel_by_nvcc(PATH RET_TARGET): the .cu file (relative to the project) as a library for GPUs.
+function(mr_kernel_by_nvcc path ret_target)
+  mr_kernel_target(nvcc "${path}" target)
+  set(${ret_target} ${target} PARENT_SCOPE)
+  if(TARGET ${target})
+    return()
+  endif()
+  set(object ${PROJECT_BINARY_DIR}/cuda/${path}.o)
+  get_filename_component(folder ${object} DIRECTORY)
+  file(MAKE_DIRECTORY ${folder})
+  add_custom_command(OUTPUT ${object}
+    COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -ccbin ${CMAKE_CXX_COMPILER} ${MR_NVCC_FLAGS}
+      -MD -MF ${object}.d -MT ${object} -c ${PROJECT_SOURCE_DIR}/${path} -o ${object}
+    DEPENDS ${PROJECT_SOURCE_DIR}/${path} DEPFILE ${object}.d VERBATIM
+    COMMENT "Building ${path} by nvcc")
+  set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+  add_library(${target} STATIC ${object})
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE C)
+  target_link_libraries(${target} PUBLIC CUDA::cudart_static)
+endfunction()
+
+# mr_kernel_on_cpu(PATH RET_TARGET): the same file as a library that the CPU runs.
+function(mr_kernel_on_cpu path ret_target)
+  mr_kernel_target(on_cpu "${path}" target)
+  set(${ret_target} ${target} PARENT_SCOPE)
+  if(TARGET ${target})
+    return()
+  endif()
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/${path} PROPERTIES LANGUAGE CXX)
+  add_library(${target} STATIC EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/${path})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_include_directories(${target} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  target_compile_options(${target} PRIVATE ${MR_CUDA_ON_CPU_FLAGS})
+  if(MR_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${MR_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  endif()
+  target_link_libraries(${target} INTERFACE mr_cuda_on_cpu)
+endfunction()
+
+# mr_cuda_backend(FOLDER SOURCES a.c ... KERNELS b.cu ... ABSENT c.c): what mr_FOLDER has for CUDA, and the file that stands in for
+# SOURCES where programs have none. A program gets what its property MR_CUDA_ON_CPU says.
+function(mr_cuda_backend folder)
+  cmake_parse_arguments(B "" "ABSENT" "SOURCES;KERNELS" ${ARGN})
+  file(RELATIVE_PATH here ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  if(MR_CUDA_FOUND)
+    add_library(mr_${folder}_cuda_on_cpu STATIC EXCLUDE_FROM_ALL ${B_SOURCES})
+    target_link_libraries(mr_${folder}_cuda_on_cpu PUBLIC mr_${folder} mr_cuda_on_cpu)
+    target_include_directories(mr_${folder}_cuda_on_cpu SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+    foreach(kernel IN LISTS B_KERNELS)
+      mr_kernel_on_cpu(${here}/${kernel} target)
+      target_link_libraries(mr_${folder}_cuda_on_cpu PUBLIC ${target})
+    endforeach()
+  endif()
+  if(MR_CUDA_PROGRAM)
+    add_library(mr_${folder}_cuda STATIC ${B_SOURCES})
+    target_link_libraries(mr_${folder}_cuda PUBLIC mr_${folder} CUDA::cudart_static)
+    foreach(kernel IN LISTS B_KERNELS)
+      mr_kernel_by_nvcc(${here}/${kernel} target)
+      target_link_libraries(mr_${folder}_cuda PUBLIC ${target})
+    endforeach()
+  else()
+    add_library(mr_${folder}_cuda STATIC ${B_ABSENT})
+    target_link_libraries(mr_${folder}_cuda PUBLIC mr_${folder})
+  endif()
+  target_link_libraries(mr_${folder} PUBLIC
+    $<IF:$<BOOL:$<TARGET_PROPERTY:MR_CUDA_ON_CPU>>,mr_${folder}_cuda_on_cpu,mr_${folder}_cuda>)
+endfunction()

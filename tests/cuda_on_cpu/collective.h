@@ -1,0 +1,51 @@
+/*
+ * collective — what the lanes of a warp compute together, from the arguments that each of them parked.
+ */
+#ifndef MILLRACE_TESTS_CUDA_ON_CPU_COLLECTIVE_H
+#define MILLRACE_TESTS_CUDA_ON_CPU_COLLECTIVE_H
+
+#include "tests/cuda_on_cpu/block.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SHUFFLE_BYTES_MAX = 16 };
+
+enum shuffle { SHUFFLE_INDEX, SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_XOR };
+
+/* All lanes agree on all but value and, for SHUFFLE_INDEX, operand. */
+struct collective_shuffle {
+    enum shuffle kind;
+    int operand, width; /* lane or distance; lanes that shuffle among themselves */
+    size_t bytes;
+    unsigned char value[SHUFFLE_BYTES_MAX], result[SHUFFLE_BYTES_MAX];
+};
+
+struct collective_vote {
+    int predicate;
+    uint32_t ballot; /* result */
+};
+
+/* Four 8 x 8 matrices of 16-bit elements: each lane brings a row, and gets what ldmatrix's four registers hold. */
+struct collective_matrices {
+    bool transposed;
+    uint32_t row[4];    /* row lane % 8 of matrix lane / 8 */
+    uint32_t result[4]; /* of each matrix */
+};
+
+/* Fragments of mma.m16n8k16 as trainer/cuda/tensor_core.h draws them; c += a b. */
+struct collective_product {
+    bool half; /* elements are half, else bfloat16 */
+    uint32_t a[4], b[2];
+    float c[4];
+};
+
+/* arguments: of each lane; those outside the mask are not read. */
+void collective_compute(enum collective kind, uint32_t mask, void *const arguments[BLOCK_WARP_THREADS]);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * control — what a test may make the shim's device be: small, broken or absent.
+ */
+#ifndef MILLRACE_TESTS_CUDA_ON_CPU_CONTROL_H
+#define MILLRACE_TESTS_CUDA_ON_CPU_CONTROL_H
+
+#include <stddef.h>
+
+#include <driver_types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Of the device's memory, whatever is allocated; 4 GiB at first. Not below what is allocated. */
+void shim_set_memory(size_t total_bytes);
+
+/* Every call that asks for a device fails so (cudaErrorNoDevice, cudaErrorInsufficientDriver); cudaSuccess: there is one. */
+void shim_set_device(cudaError_t status);
+
+/* The next kernel, copy or fill that runs fails so, and with it all that follows until the program ends or this is called again: the
+ * device is lost, as after an illegal address. cudaSuccess mends it. */
+void shim_set_failure(cudaError_t status);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,168 @@
+/*
+ * grid — see grid.h.
+ *
+ * Static shared memory is thread-local memory of the thread that runs kernels (shim.h says so to the compiler), which serves nothing
+ * else: all of it becomes NaN before each block.
+ */
+#include "tests/cuda_on_cpu/grid.h"
+
+#include "tests/cuda_on_cpu/block.h"
+#include "tests/cuda_on_cpu/memory.h"
+#include "tests/cuda_on_cpu/order_choice.h"
+#include "tests/cuda_on_cpu/queue.h"
+#include "tests/cuda_on_cpu/status.h"
+#include "tests/cuda_on_cpu/violation.h"
+
+#include <cuda_runtime_api.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    GRID_X_MAX = INT32_MAX,
+    GRID_YZ_MAX = 65535,
+    BLOCK_XY_MAX = 1024,
+    BLOCK_Z_MAX = 64,
+    SHARED_BYTES = 48 << 10,
+    SHARED_BYTES_MAX = 227 << 10,
+    SHARED_ALIGN_BYTES = 128,
+    UNWRITTEN = 0xff, /* a NaN in every floating type */
+    KERNELS_MAX = 1024,
+};
+
+/* What LAUNCH_ALLOW_SHARED allowed. Guarded by lock. */
+static struct {
+    pthread_mutex_t lock;
+    struct {
+        const void *kernel;
+        size_t shared_bytes;
+    } kernels[KERNELS_MAX];
+    size_t count;
+} allowed = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Of the grid that runs. Owner: the thread that runs kernels. */
+static struct {
+    char *bytes;
+    size_t count;
+    char *fixed; /* static shared memory */
+    size_t fixed_count;
+} shared;
+
+static size_t allowed_bytes(const void *kernel)
+{
+    size_t bytes = SHARED_BYTES;
+    pthread_mutex_lock(&allowed.lock);
+    for (size_t i = 0; i < allowed.count; i++)
+        if (allowed.kernels[i].kernel == kernel)
+            bytes = allowed.kernels[i].shared_bytes;
+    pthread_mutex_unlock(&allowed.lock);
+    return bytes;
+}
+
+cudaError_t CUDARTAPI cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value)
+{
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || value > SHARED_BYTES_MAX)
+        return status_set(cudaErrorInvalidValue);
+    pthread_mutex_lock(&allowed.lock);
+    size_t i = 0;
+    while (i < allowed.count && allowed.kernels[i].kernel != kernel)
+        i++;
+    if (i == KERNELS_MAX)
+        shim_violation("more than %d kernels have an attribute set", KERNELS_MAX);
+    allowed.count += i == allowed.count;
+    allowed.kernels[i].kernel = kernel;
+    allowed.kernels[i].shared_bytes = (size_t)value;
+    pthread_mutex_unlock(&allowed.lock);
+    return cudaSuccess;
+}
+
+static int find_fixed(struct dl_phdr_info *info, size_t info_bytes, void *unused)
+{
+    (void)info_bytes, (void)unused;
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_TLS) {
+            shared.fixed = info->dlpi_tls_data;
+            shared.fixed_count = info->dlpi_phdr[i].p_memsz;
+        }
+    return 1; /* the first is the program itself */
+}
+
+static cudaError_t check(const struct shim_launch *launch)
+{
+    dim3 grid = launch->grid, block = launch->block;
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > GRID_X_MAX || grid.y > GRID_YZ_MAX ||
+        grid.z > GRID_YZ_MAX)
+        return cudaErrorInvalidConfiguration;
+    if (block.x == 0 || block.y == 0 || block.z == 0 || block.x > BLOCK_XY_MAX || block.y > BLOCK_XY_MAX ||
+        block.z > BLOCK_Z_MAX || (size_t)block.x * block.y * block.z > BLOCK_THREADS_MAX)
+        return cudaErrorInvalidConfiguration;
+    if (block.x * block.y * block.z % BLOCK_WARP_THREADS)
+        shim_violation("kernel %s: a block of %u x %u x %u threads is no multiple of %d", launch->name,
+                       block.x, block.y, block.z, BLOCK_WARP_THREADS);
+    return launch->shared_bytes > allowed_bytes(launch->kernel) ? cudaErrorInvalidValue : cudaSuccess;
+}
+
+static void run_launch(void *data)
+{
+    const struct shim_launch *launch = data;
+    dim3 grid = launch->grid;
+    uint64_t count = (uint64_t)grid.x * grid.y * grid.z;
+    shared.count = launch->shared_bytes;
+    if (posix_memalign((void **)&shared.bytes, SHARED_ALIGN_BYTES, shared.count ? shared.count : 1))
+        abort();
+    dl_iterate_phdr(find_fixed, NULL);
+    shim_index.block_dim = launch->block;
+    shim_index.grid_dim = grid;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t at = order_block(i, count);
+        shim_index.block.x = (unsigned)(at % grid.x);
+        shim_index.block.y = (unsigned)(at / grid.x % grid.y);
+        shim_index.block.z = (unsigned)(at / grid.x / grid.y);
+        memset(shared.bytes, UNWRITTEN, shared.count);
+        if (shared.fixed)
+            memset(shared.fixed, UNWRITTEN, shared.fixed_count);
+        block_run(launch->name, launch->main, launch->closure);
+    }
+    free(shared.bytes);
+}
+
+static void destroy_launch(void *data)
+{
+    struct shim_launch *launch = data;
+    launch->destroy(launch->closure);
+    free(launch);
+}
+
+cudaError_t shim_launch(const struct shim_launch *launch, cudaStream_t stream)
+{
+    cudaError_t status = check(launch);
+    if (status != cudaSuccess) {
+        launch->destroy(launch->closure);
+        return status_set(status);
+    }
+    struct shim_launch *copy = malloc(sizeof *copy);
+    if (!copy)
+        abort();
+    *copy = *launch;
+    return status_set(queue_add(stream, (struct queue_work){run_launch, destroy_launch, copy}));
+}
+
+void shim_check_argument(const char *kernel, int number, const void *memory)
+{
+    if (memory && memory_kind_of(memory, 0, "an argument of a kernel") == MEMORY_PAGEABLE)
+        shim_violation("kernel %s: argument %d points to memory that a device can't read", kernel, number);
+}
+
+void *shim_dynamic_shared(void)
+{
+    return shared.bytes;
+}
+
+bool shim_is_shared(const void *memory, size_t bytes)
+{
+    uintptr_t at = (uintptr_t)memory, dynamic = (uintptr_t)shared.bytes, fixed = (uintptr_t)shared.fixed;
+    return (at >= dynamic && at + bytes <= dynamic + shared.count) ||
+           (at >= fixed && at + bytes <= fixed + shared.fixed_count);
+}

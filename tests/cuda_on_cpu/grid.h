@@ -1,0 +1,44 @@
+/*
+ * grid — a kernel's launch: what a device would refuse is refused, the rest is queued and runs block by block.
+ */
+#ifndef MILLRACE_TESTS_CUDA_ON_CPU_GRID_H
+#define MILLRACE_TESTS_CUDA_ON_CPU_GRID_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <driver_types.h>
+#include <vector_types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct shim_launch {
+    const char *name;   /* as the source calls the kernel; lives for ever */
+    const void *kernel; /* its address: what LAUNCH_ALLOW_SHARED allowed is kept by it */
+    dim3 grid, block;
+    size_t shared_bytes;         /* dynamic */
+    void (*main)(void *closure); /* runs one thread */
+    void (*destroy)(void *closure);
+    void *closure;
+};
+
+/* Queues it and takes the closure. cudaErrorInvalidConfiguration and cudaErrorInvalidValue as a device of compute capability 9.0
+ * says them. A block that is no multiple of 32 threads is a violation. */
+cudaError_t shim_launch(const struct shim_launch *launch, cudaStream_t stream);
+
+/* Ends the program unless memory (may be NULL) is such that a device can read it: its own or pinned. */
+void shim_check_argument(const char *kernel, int number, const void *memory);
+
+/* The running block's dynamic shared memory: exactly as many bytes as the launch said, 128-byte aligned, NaN before it is written. */
+void *shim_dynamic_shared(void);
+
+/* Whether these bytes are the running block's shared memory, of either sort. */
+bool shim_is_shared(const void *memory, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,163 @@
+/*
+ * kernels — the small kernels of mutants.cu, unmutated, give what plain C gives, in every order of threads, blocks and streams; on a
+ * GPU they give it too.
+ */
+#include "tests/cuda_on_cpu/mutants.h"
+#include "tests/cuda_on_cpu/order.h"
+#include "tests/support/test.h"
+
+#include <cuda_runtime_api.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void check_cuda(cudaError_t status, const char *call, int line)
+{
+    if (status == cudaSuccess)
+        return;
+    print_error("%s: %s\n", call, cudaGetErrorString(status));
+    _fail(__FILE__, line);
+}
+#define cuda_ok(call) check_cuda((call), #call, __LINE__)
+
+static void *device_memory(const void *initial, size_t bytes)
+{
+    void *memory = NULL;
+    cuda_ok(cudaMalloc(&memory, bytes));
+    if (initial)
+        cuda_ok(cudaMemcpy(memory, initial, bytes, cudaMemcpyHostToDevice));
+    return memory;
+}
+
+static void read_back(void *target, const void *memory, size_t bytes)
+{
+    cuda_ok(cudaMemcpy(target, memory, bytes, cudaMemcpyDeviceToHost));
+}
+
+enum { BLOCKS = 5, COUNT = BLOCKS * REVERSE_THREADS };
+
+static void fill(float x[COUNT])
+{
+    for (int i = 0; i < COUNT; i++)
+        x[i] = (float)(i * 37 % 101) - 50;
+}
+
+static void barriers_turn_every_block(void **state)
+{
+    (void)state;
+    float x[COUNT], out[COUNT];
+    fill(x);
+    for (size_t order = 0; order < order_count(); order++) {
+        order_set(order);
+        float *d_x = device_memory(x, sizeof x), *d_out = device_memory(NULL, sizeof out);
+        cuda_ok(mutants_reverse(MUTATION_NONE, d_out, d_x, BLOCKS, 3, NULL));
+        read_back(out, d_out, sizeof out);
+        for (int i = 0; i < COUNT; i++)
+            assert_true(out[i] ==
+                        x[i / REVERSE_THREADS * REVERSE_THREADS + REVERSE_THREADS - 1 - i % REVERSE_THREADS] +
+                            1);
+        cuda_ok(cudaFree(d_x));
+        cuda_ok(cudaFree(d_out));
+    }
+}
+
+static void shuffles_sum_every_block(void **state)
+{
+    (void)state;
+    float x[COUNT], out[BLOCKS];
+    fill(x);
+    for (size_t order = 0; order < order_count(); order++) {
+        order_set(order);
+        float *d_x = device_memory(x, sizeof x), *d_out = device_memory(NULL, sizeof out);
+        cuda_ok(mutants_sum(MUTATION_NONE, d_out, d_x, BLOCKS, NULL));
+        read_back(out, d_out, sizeof out);
+        for (int b = 0; b < BLOCKS; b++) {
+            float sum = 0;
+            for (int i = 0; i < REVERSE_THREADS; i++)
+                sum += x[b * REVERSE_THREADS + i];
+            assert_true(out[b] == sum); /* whole numbers: exact in any order */
+        }
+        cuda_ok(cudaFree(d_x));
+        cuda_ok(cudaFree(d_out));
+    }
+}
+
+static uint16_t bf16_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)(bits >> 16);
+}
+
+static void tensor_cores_multiply_as_doubles_do(void **state)
+{
+    (void)state;
+    enum { ROWS = PRODUCT_ROWS, COLUMNS = PRODUCT_COLUMNS, DEPTH = PRODUCT_DEPTH };
+    static float a[ROWS * DEPTH], b[DEPTH * COLUMNS], out[ROWS * COLUMNS];
+    static uint16_t a16[ROWS * DEPTH], b16[DEPTH * COLUMNS];
+    for (int i = 0; i < ROWS * DEPTH; i++) { /* of 7 bits: bf16 holds them */
+        a[i] = (float)(i * 29 % 127 - 63) / 64;
+        a16[i] = bf16_of(a[i]);
+    }
+    for (int i = 0; i < DEPTH * COLUMNS; i++) {
+        b[i] = (float)(i * 53 % 113 - 56) / 64;
+        b16[i] = bf16_of(b[i]);
+    }
+    for (size_t order = 0; order < order_count(); order++) {
+        order_set(order);
+        uint16_t *d_a = device_memory(a16, sizeof a16), *d_b = device_memory(b16, sizeof b16);
+        float *d_out = device_memory(NULL, sizeof out);
+        cuda_ok(mutants_product(MUTATION_NONE, d_out, d_a, d_b, NULL));
+        read_back(out, d_out, sizeof out);
+        for (int i = 0; i < ROWS * COLUMNS; i++) {
+            double sum = 0;
+            for (int k = 0; k < DEPTH; k++)
+                sum += (double)a[i / COLUMNS * DEPTH + k] * b[k * COLUMNS + i % COLUMNS];
+            if (!(fabs(out[i] - sum) <= 1e-5))
+                fail_msg("row %d, column %d: %g, not %g", i / COLUMNS, i % COLUMNS, (double)out[i], sum);
+        }
+        cuda_ok(cudaFree(d_a));
+        cuda_ok(cudaFree(d_b));
+        cuda_ok(cudaFree(d_out));
+    }
+}
+
+static void every_thread_knows_its_place(void **state)
+{
+    (void)state;
+    enum { X = 3, Y = 5, Z = 2, THREADS = X * Y * Z * 32 };
+    uint32_t out[THREADS];
+    for (size_t order = 0; order < order_count(); order++) {
+        order_set(order);
+        uint32_t *d_out = device_memory(NULL, sizeof out);
+        cuda_ok(mutants_places(d_out, X, Y, Z, NULL));
+        read_back(out, d_out, sizeof out);
+        for (uint32_t i = 0; i < THREADS; i++)
+            assert_int_equal(out[i], i);
+        cuda_ok(cudaFree(d_out));
+    }
+}
+
+static void what_a_device_refuses_is_refused(void **state)
+{
+    (void)state;
+    order_set(0);
+    assert_int_equal(mutants_nothing(2048, 0, false, NULL), cudaErrorInvalidConfiguration);
+    assert_int_equal(mutants_nothing(0, 0, false, NULL), cudaErrorInvalidConfiguration);
+    assert_int_equal(mutants_nothing(32, 48 * 1024 + 16, false, NULL), cudaErrorInvalidValue);
+    assert_int_equal(mutants_nothing(32, 1 << 20, true, NULL), cudaErrorInvalidValue);
+    cudaGetLastError();
+    cuda_ok(mutants_nothing(32, 96 * 1024, true, NULL));
+    cuda_ok(mutants_nothing(1024, 48 * 1024, false, NULL));
+    cuda_ok(cudaDeviceSynchronize());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(barriers_turn_every_block),           cmocka_unit_test(shuffles_sum_every_block),
+        cmocka_unit_test(tensor_cores_multiply_as_doubles_do), cmocka_unit_test(every_thread_knows_its_place),
+        cmocka_unit_test(what_a_device_refuses_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

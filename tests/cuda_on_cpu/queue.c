@@ -1,0 +1,444 @@
+/*
+ * queue — see queue.h.
+ */
+#include "tests/cuda_on_cpu/queue.h"
+
+#include "tests/cuda_on_cpu/control.h"
+#include "tests/cuda_on_cpu/memory.h"
+#include "tests/cuda_on_cpu/order_choice.h"
+#include "tests/cuda_on_cpu/violation.h"
+
+#include "base/clock.h"
+
+#include <cuda_runtime_api.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+/* A point in a stream: of an event, of the default stream. Counted. */
+struct mark {
+    int references;
+    bool done;
+    uint64_t done_ns;
+    struct CUstream_st *stream; /* not followed once done */
+};
+
+/* work.run: a piece of work; else mark: reached, or waited for. */
+struct op {
+    struct op *next;
+    struct queue_work work;
+    struct mark *mark;
+    bool waits;
+};
+
+struct CUstream_st {
+    struct CUstream_st *next;
+    struct op *first, *last;
+    uint64_t added, done; /* ops */
+    bool blocking;        /* orders itself with the default stream */
+    bool closed;          /* destroyed; goes when it is empty */
+    struct mark *seen;    /* of the default stream: already waited for */
+};
+
+struct CUevent_st {
+    struct mark *mark; /* of the last record; NULL: never recorded */
+    bool timed;
+};
+
+/* Guarded by lock. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;   /* something has run */
+    pthread_cond_t requested; /* `work` is to be run by the shim's thread */
+    struct CUstream_st default_stream, *streams;
+    struct mark *default_mark; /* the end of what the default stream has queued */
+    struct queue_work *work;
+    bool busy, started;
+    cudaError_t failure, lost;
+} queue = {
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .changed = PTHREAD_COND_INITIALIZER,
+    .requested = PTHREAD_COND_INITIALIZER,
+    .streams = &queue.default_stream,
+};
+
+static void *or_abort(void *memory)
+{
+    if (!memory)
+        abort();
+    return memory;
+}
+
+static struct mark *mark_share(struct mark *mark)
+{
+    if (mark)
+        mark->references++;
+    return mark;
+}
+
+static void mark_release(struct mark *mark)
+{
+    if (mark && --mark->references == 0)
+        free(mark);
+}
+
+static struct CUstream_st *resolve(cudaStream_t stream)
+{
+    return stream == NULL || stream == cudaStreamLegacy ? &queue.default_stream : stream;
+}
+
+static void *run_requests(void *unused)
+{
+    pthread_mutex_lock(&queue.lock);
+    for (;;) {
+        while (!queue.work)
+            pthread_cond_wait(&queue.requested, &queue.lock);
+        struct queue_work work = *queue.work;
+        pthread_mutex_unlock(&queue.lock);
+        work.run(work.data);
+        pthread_mutex_lock(&queue.lock);
+        queue.work = NULL;
+        pthread_cond_broadcast(&queue.changed);
+    }
+    return unused;
+}
+
+static void run_work(struct queue_work *work)
+{
+    if (queue.failure != cudaSuccess)
+        queue.lost = queue.failure;
+    if (queue.lost != cudaSuccess)
+        return;
+    if (!queue.started) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, run_requests, NULL) || pthread_detach(thread))
+            abort();
+        queue.started = true;
+    }
+    queue.work = work;
+    pthread_cond_signal(&queue.requested);
+    while (queue.work)
+        pthread_cond_wait(&queue.changed, &queue.lock);
+}
+
+static bool may_run(const struct CUstream_st *stream)
+{
+    return stream->first && !(stream->first->waits && !stream->first->mark->done);
+}
+
+static void stream_remove(struct CUstream_st *stream)
+{
+    struct CUstream_st **link = &queue.streams;
+    while (*link != stream)
+        link = &(*link)->next;
+    *link = stream->next;
+    mark_release(stream->seen);
+    free(stream);
+}
+
+/* The stream's first op, which may run. Nobody else runs anything. */
+static void run_first(struct CUstream_st *stream)
+{
+    struct op *op = stream->first;
+    queue.busy = true;
+    if (op->work.run)
+        run_work(&op->work);
+    stream->first = op->next;
+    if (!stream->first)
+        stream->last = NULL;
+    stream->done++;
+    if (op->mark && !op->waits) {
+        op->mark->done = true;
+        op->mark->done_ns = clock_now_ns();
+    }
+    mark_release(op->mark);
+    if (op->work.destroy)
+        op->work.destroy(op->work.data);
+    free(op);
+    queue.busy = false;
+    pthread_cond_broadcast(&queue.changed);
+    if (stream->closed && !stream->first)
+        stream_remove(stream);
+}
+
+static struct CUstream_st *pick(void)
+{
+    uint64_t count = 0;
+    for (struct CUstream_st *s = queue.streams; s; s = s->next)
+        count += may_run(s);
+    if (count == 0)
+        return NULL;
+    uint64_t skip = order_streams() == STREAMS_RANDOM ? order_random(count) : 0;
+    for (struct CUstream_st *s = queue.streams; s; s = s->next)
+        if (may_run(s) && skip-- == 0)
+            return s;
+    return NULL;
+}
+
+/* What must run first so that `stream` comes further. */
+static struct CUstream_st *needed(struct CUstream_st *stream)
+{
+    while (!may_run(stream))
+        stream = stream->first->mark->stream;
+    return stream;
+}
+
+/* One more op on the way to `stream`, or just a wait for somebody else who is at it. */
+static void step(struct CUstream_st *stream)
+{
+    if (queue.busy)
+        pthread_cond_wait(&queue.changed, &queue.lock);
+    else
+        run_first(order_streams() == STREAMS_LATE ? needed(stream) : pick());
+}
+
+static void wait_mark(struct mark *mark)
+{
+    mark_share(mark);
+    memory_open();
+    while (!mark->done)
+        step(mark->stream);
+    memory_close();
+    mark_release(mark);
+}
+
+static void append(struct CUstream_st *stream, struct op op)
+{
+    struct op *new = or_abort(malloc(sizeof *new));
+    *new = op;
+    if (stream->last)
+        stream->last->next = new;
+    else
+        stream->first = new;
+    stream->last = new;
+    stream->added++;
+}
+
+static struct mark *append_mark(struct CUstream_st *stream)
+{
+    struct mark *mark = or_abort(calloc(1, sizeof *mark));
+    mark->references = 2; /* the op's and the caller's */
+    mark->stream = stream;
+    append(stream, (struct op){.mark = mark});
+    return mark;
+}
+
+static void append_wait(struct CUstream_st *stream, struct mark *mark)
+{
+    if (mark && !mark->done)
+        append(stream, (struct op){.mark = mark_share(mark), .waits = true});
+}
+
+/* Before and after what is queued on the default stream, or on one that orders itself with it. */
+static void order_before(struct CUstream_st *stream)
+{
+    if (stream == &queue.default_stream) {
+        for (struct CUstream_st *s = queue.streams; s; s = s->next)
+            if (s != stream && s->blocking && s->first) {
+                struct mark *mark = append_mark(s);
+                append_wait(stream, mark);
+                mark_release(mark);
+            }
+    } else if (stream->blocking && queue.default_mark && stream->seen != queue.default_mark) {
+        append_wait(stream, queue.default_mark);
+        mark_release(stream->seen);
+        stream->seen = mark_share(queue.default_mark);
+    }
+}
+
+static void order_after(struct CUstream_st *stream)
+{
+    if (stream != &queue.default_stream)
+        return;
+    mark_release(queue.default_mark);
+    queue.default_mark = append_mark(stream);
+}
+
+/* Some of what is queued, before anybody waits for it. */
+static void run_ahead(void)
+{
+    enum order_streams order = order_streams();
+    uint64_t count = order == STREAMS_AT_ONCE                          ? UINT64_MAX
+                     : order == STREAMS_RANDOM && order_random(4) == 0 ? 1 + order_random(4)
+                                                                       : 0;
+    if (count == 0)
+        return;
+    memory_open();
+    while (count-- > 0) {
+        while (queue.busy)
+            pthread_cond_wait(&queue.changed, &queue.lock);
+        struct CUstream_st *stream = pick();
+        if (!stream)
+            break;
+        run_first(stream);
+    }
+    memory_close();
+}
+
+static cudaError_t leave(cudaError_t status)
+{
+    if (status == cudaSuccess)
+        status = queue.lost;
+    pthread_mutex_unlock(&queue.lock);
+    return status;
+}
+
+cudaError_t queue_add(cudaStream_t handle, struct queue_work work)
+{
+    pthread_mutex_lock(&queue.lock);
+    struct CUstream_st *stream = resolve(handle);
+    order_before(stream);
+    append(stream, (struct op){.work = work});
+    order_after(stream);
+    run_ahead();
+    return leave(cudaSuccess);
+}
+
+static void wait_stream(struct CUstream_st *stream)
+{
+    struct mark *mark = append_mark(stream);
+    wait_mark(mark);
+    mark_release(mark);
+}
+
+cudaError_t queue_wait_stream(cudaStream_t handle)
+{
+    pthread_mutex_lock(&queue.lock);
+    struct CUstream_st *stream = resolve(handle);
+    order_before(stream);
+    wait_stream(stream);
+    return leave(cudaSuccess);
+}
+
+cudaError_t queue_wait_all(void)
+{
+    pthread_mutex_lock(&queue.lock);
+    struct CUstream_st *stream = queue.streams;
+    while (stream) {
+        if (stream->first) {
+            wait_stream(stream);
+            stream = queue.streams; /* any may have gone */
+        } else {
+            stream = stream->next;
+        }
+    }
+    return leave(cudaSuccess);
+}
+
+void shim_set_failure(cudaError_t status)
+{
+    pthread_mutex_lock(&queue.lock);
+    queue.failure = status;
+    if (status == cudaSuccess)
+        queue.lost = cudaSuccess;
+    pthread_mutex_unlock(&queue.lock);
+}
+
+cudaError_t queue_stream_open(bool blocking, cudaStream_t *ret_stream)
+{
+    struct CUstream_st *stream = or_abort(calloc(1, sizeof *stream));
+    pthread_mutex_lock(&queue.lock);
+    stream->blocking = blocking;
+    stream->next = queue.streams;
+    queue.streams = stream;
+    *ret_stream = stream;
+    return leave(cudaSuccess);
+}
+
+cudaError_t queue_stream_close(cudaStream_t stream)
+{
+    pthread_mutex_lock(&queue.lock);
+    stream->closed = true;
+    if (!stream->first)
+        stream_remove(stream);
+    return leave(cudaSuccess);
+}
+
+cudaError_t queue_event_open(bool timed, cudaEvent_t *ret_event)
+{
+    struct CUevent_st *event = or_abort(calloc(1, sizeof *event));
+    event->timed = timed;
+    *ret_event = event;
+    return cudaSuccess;
+}
+
+cudaError_t queue_event_close(cudaEvent_t event)
+{
+    pthread_mutex_lock(&queue.lock);
+    mark_release(event->mark);
+    free(event);
+    return leave(cudaSuccess);
+}
+
+cudaError_t queue_event_record(cudaEvent_t event, cudaStream_t handle)
+{
+    pthread_mutex_lock(&queue.lock);
+    struct CUstream_st *stream = resolve(handle);
+    order_before(stream);
+    mark_release(event->mark);
+    event->mark = append_mark(stream);
+    order_after(stream);
+    run_ahead();
+    return leave(cudaSuccess);
+}
+
+cudaError_t queue_wait_event(cudaStream_t handle, cudaEvent_t event)
+{
+    pthread_mutex_lock(&queue.lock);
+    struct CUstream_st *stream = resolve(handle);
+    order_before(stream);
+    append_wait(stream, event->mark);
+    order_after(stream);
+    return leave(cudaSuccess);
+}
+
+cudaError_t queue_event_wait(cudaEvent_t event)
+{
+    pthread_mutex_lock(&queue.lock);
+    if (event->mark)
+        wait_mark(event->mark);
+    return leave(cudaSuccess);
+}
+
+/* Whoever asks again and again must see it end: every third question runs one more op. */
+enum { QUERIES_A_STEP = 3 };
+
+static int queries;
+
+static cudaError_t query(struct mark *mark)
+{
+    if (mark && !mark->done && ++queries % QUERIES_A_STEP == 0) {
+        memory_open();
+        step(mark->stream);
+        memory_close();
+    }
+    return mark && !mark->done ? cudaErrorNotReady : cudaSuccess;
+}
+
+cudaError_t queue_event_query(cudaEvent_t event)
+{
+    pthread_mutex_lock(&queue.lock);
+    return leave(query(event->mark));
+}
+
+cudaError_t queue_stream_query(cudaStream_t handle)
+{
+    pthread_mutex_lock(&queue.lock);
+    struct mark *mark = append_mark(resolve(handle));
+    cudaError_t status = query(mark);
+    mark_release(mark);
+    return leave(status);
+}
+
+cudaError_t queue_event_elapsed(cudaEvent_t start, cudaEvent_t end, float *ret_ms)
+{
+    cudaError_t status = cudaSuccess;
+    pthread_mutex_lock(&queue.lock);
+    if (!start->timed || !end->timed || !start->mark || !end->mark)
+        status = cudaErrorInvalidResourceHandle;
+    else if (!start->mark->done || !end->mark->done)
+        status = cudaErrorNotReady;
+    else
+        *ret_ms = (float)((double)end->mark->done_ns - (double)start->mark->done_ns) * 1e-6f;
+    return leave(status);
+}
