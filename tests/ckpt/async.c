@@ -4,6 +4,7 @@
 #include "ckpt/manifest.h"
 #include "tests/ckpt/fault_io.h"
 #include "tests/ckpt/fixture.h"
+#include "tests/support/scratch.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,26 +13,6 @@
 #include <unistd.h>
 
 enum { GROUPS = 7, PARTS = 5, STEPS = 6 };
-
-static struct io *io;
-static char folder[TEST_PATH_BYTES_MAX];
-
-static int set_up(void **state)
-{
-    (void)state;
-    struct err err = {0};
-    test_make_folder(folder);
-    assert_ok(io_open(folder, NULL, &io, &err), &err);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    io_close(io);
-    test_remove_folder(folder);
-    return 0;
-}
 
 /* Arrays of all groups, neighbours in the file, none of them a multiple of anything: 20 MB. */
 static struct arrays make_arrays(void)
@@ -251,15 +232,20 @@ static void staging_below_the_least_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(tiny_staging_makes_the_caller_wait_and_gives_each_instant, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(ample_staging_gives_each_instant_while_no_write_ends, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(arrays_behind_a_device_give_each_instant, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(without_before_update_no_instant_is_kept, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_save_returns_while_its_first_write_is_held, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(groups_that_nothing_is_saved_of_need_no_copy, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(staging_below_the_least_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(tiny_staging_makes_the_caller_wait_and_gives_each_instant,
+                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(ample_staging_gives_each_instant_while_no_write_ends, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(arrays_behind_a_device_give_each_instant, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(without_before_update_no_instant_is_kept, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_save_returns_while_its_first_write_is_held, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(groups_that_nothing_is_saved_of_need_no_copy, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(staging_below_the_least_is_refused, scratch_set_up,
+                                        scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

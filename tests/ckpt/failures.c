@@ -5,17 +5,17 @@
 #include "ckpt/manifest.h"
 #include "tests/ckpt/fault_io.h"
 #include "tests/ckpt/fixture.h"
+#include "tests/support/scratch.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-static struct io *io; /* the real one */
-static char folder[TEST_PATH_BYTES_MAX];
 static struct arrays arrays;
 
 static const struct array_spec specs[] = {
@@ -26,21 +26,15 @@ static const struct array_spec specs[] = {
 
 static int set_up(void **state)
 {
-    (void)state;
-    struct err err = {0};
-    test_make_folder(folder);
-    assert_ok(io_open(folder, NULL, &io, &err), &err);
+    scratch_set_up(state);
     arrays = arrays_make(specs, 3);
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     arrays_free(&arrays);
-    io_close(io);
-    test_remove_folder(folder);
-    return 0;
+    return scratch_tear_down(state);
 }
 
 static int temporaries_count(void)
@@ -171,8 +165,8 @@ static void the_next_save_tells_of_the_failure_before_it(void **state)
     check_listed(1);
 }
 
-/* A child saves step 2 and, keeping one, removes step 1; it dies as the plan says. Its exit status, 128 + signal. */
-static int save_in_child(struct fault_plan *plan, unsigned kill_after_us)
+/* A child saves step 2 and, keeping one, removes step 1; it dies as the plan says. */
+static pid_t start_child(struct fault_plan *plan)
 {
     pid_t child = fork();
     assert_true(child >= 0);
@@ -187,13 +181,22 @@ static int save_in_child(struct fault_plan *plan, unsigned kill_after_us)
         ckpt_saver_close(saver);
         _exit(0);
     }
-    if (kill_after_us) {
-        usleep(kill_after_us);
-        kill(child, SIGKILL);
-    }
+    return child;
+}
+
+/* The exit status, 128 + signal. */
+static int end_child(pid_t child)
+{
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static bool is_running(pid_t child)
+{
+    siginfo_t info = {0};
+    assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT), 0);
+    return info.si_pid == 0;
 }
 
 /* After a death: only whole ones are listed, one at least; the newest loads; the next owner sweeps and saves. */
@@ -232,7 +235,7 @@ static void killed_at_every_durable_operation_a_whole_one_is_found(void **state)
     for (;; operation++) {
         begin_again();
         struct fault_plan plan = {.kill_at = operation};
-        int status = save_in_child(&plan, 0);
+        int status = end_child(start_child(&plan));
         check_after_death();
         if (status == 0)
             break;
@@ -242,22 +245,32 @@ static void killed_at_every_durable_operation_a_whole_one_is_found(void **state)
     assert_true(operation > 11);
 }
 
+/* Some time after the child has begun a random one of its operations: between, within or behind them. */
 static void killed_at_random_instants_a_whole_one_is_found(void **state)
 {
     (void)state;
     int rounds = 12, inside = 0;
     unsigned seed = (unsigned)time(NULL);
+    struct fault_plan *shared =
+        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(shared, MAP_FAILED);
     print_message("seed %u\n", seed);
     srand(seed);
     for (int i = 0; i < rounds; i++) {
         begin_again();
-        struct fault_plan plan = {.write_delay_us = 500};
-        int status = save_in_child(&plan, 1 + (unsigned)rand() % 120000);
+        *shared = (struct fault_plan){.write_delay_us = 500};
+        int operation = 1 + rand() % 12;
+        pid_t child = start_child(shared);
+        while (shared->operations_count < operation && is_running(child))
+            gate_pause();
+        kill(child, SIGKILL);
+        int status = end_child(child);
         assert_true(status == 0 || status == 128 + SIGKILL);
         inside += status != 0;
         check_after_death();
     }
     print_message("%d of %d kills came before the save's end\n", inside, rounds);
+    munmap(shared, sizeof *shared);
 }
 
 static void a_second_owner_is_refused_and_told_who_it_is(void **state)

@@ -8,30 +8,11 @@
 #include "tests/ckpt/fault_io.h"
 #include "tests/ckpt/fixture.h"
 #include "tests/ckpt/thread_comm.h"
+#include "tests/support/scratch.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-static struct io *io;
-static char folder[TEST_PATH_BYTES_MAX];
-
-static int set_up(void **state)
-{
-    (void)state;
-    struct err err = {0};
-    test_make_folder(folder);
-    assert_ok(io_open(folder, NULL, &io, &err), &err);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    io_close(io);
-    test_remove_folder(folder);
-    return 0;
-}
 
 /* The global arrays; each rank takes boxes of them. */
 static const struct array_spec specs[] = {
@@ -347,15 +328,18 @@ static void loading_to_a_device_goes_through_its_copies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(saved_on_any_ranks_loads_on_any_others_with_one_hash, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(steps_of_any_layouts_differ_in_what_was_changed_alone, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(replicated_arrays_are_stored_once_and_evenly, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_rank_that_can_not_open_fails_it_on_all, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(random_boxes_load, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(only_the_blocks_needed_are_read, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(loading_to_a_device_goes_through_its_copies, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(saved_on_any_ranks_loads_on_any_others_with_one_hash, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(steps_of_any_layouts_differ_in_what_was_changed_alone, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(replicated_arrays_are_stored_once_and_evenly, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_rank_that_can_not_open_fails_it_on_all, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(random_boxes_load, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(only_the_blocks_needed_are_read, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(loading_to_a_device_goes_through_its_copies, scratch_set_up,
+                                        scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,32 +5,13 @@
 #include "ckpt/manifest.h"
 #include "tests/ckpt/fault_io.h"
 #include "tests/ckpt/fixture.h"
+#include "tests/support/scratch.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static struct io *io;
-static char folder[TEST_PATH_BYTES_MAX];
-
-static int set_up(void **state)
-{
-    (void)state;
-    struct err err = {0};
-    test_make_folder(folder);
-    assert_ok(io_open(folder, NULL, &io, &err), &err);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    io_close(io);
-    test_remove_folder(folder);
-    return 0;
-}
 
 static void odd_shapes_and_all_dtypes_come_back(void **state)
 {
@@ -350,24 +331,35 @@ static void nothing_to_find_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(odd_shapes_and_all_dtypes_come_back, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(state_step_and_numerics_come_back, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(nothing_to_save_is_a_checkpoint_too, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(data_begins_at_a_page_and_files_end_with_the_data, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(python_reads_the_rank_file_and_checks_the_manifest, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(safetensors_library_reads_the_rank_file, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(many_small_tensors_are_saved_and_loaded_in_few_operations, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(hash_is_of_names_shapes_and_bytes_only, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(hash_of_the_rank_file_equals_the_steps, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(hash_is_what_the_documents_say, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(missing_and_different_tensors_are_named, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(impossible_arrays_are_refused_at_open, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(parts_that_leave_elements_out_are_refused_at_open, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(steps_beyond_eight_digits_are_listed_in_order, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_state_that_is_no_object_is_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(nothing_to_find_is_said, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(odd_shapes_and_all_dtypes_come_back, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(state_step_and_numerics_come_back, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(nothing_to_save_is_a_checkpoint_too, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(data_begins_at_a_page_and_files_end_with_the_data, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(python_reads_the_rank_file_and_checks_the_manifest, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(safetensors_library_reads_the_rank_file, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(many_small_tensors_are_saved_and_loaded_in_few_operations,
+                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(hash_is_of_names_shapes_and_bytes_only, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(hash_of_the_rank_file_equals_the_steps, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(hash_is_what_the_documents_say, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(missing_and_different_tensors_are_named, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(impossible_arrays_are_refused_at_open, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(parts_that_leave_elements_out_are_refused_at_open, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(steps_beyond_eight_digits_are_listed_in_order, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_state_that_is_no_object_is_refused, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(nothing_to_find_is_said, scratch_set_up, scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

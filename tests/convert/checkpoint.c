@@ -5,22 +5,19 @@
 #include "base/json.h"
 #include "ckpt/safetensors.h"
 #include "tests/ckpt/fixture.h"
+#include "tests/support/scratch.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static struct io *io;
-static char folder[TEST_PATH_BYTES_MAX], target[FIXTURE_PATH_BYTES], step[FIXTURE_PATH_BYTES];
+static char target[FIXTURE_PATH_BYTES], step[FIXTURE_PATH_BYTES];
 static struct arrays arrays;
 
 static int set_up(void **state)
 {
-    (void)state;
-    struct err err = {0};
-    test_make_folder(folder);
-    assert_ok(io_open(folder, NULL, &io, &err), &err);
+    scratch_set_up(state);
     snprintf(target, sizeof target, "%s/full.safetensors", folder);
     arrays = arrays_odd();
     arrays_fill(&arrays, 21);
@@ -30,11 +27,8 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     arrays_free(&arrays);
-    io_close(io);
-    test_remove_folder(folder);
-    return 0;
+    return scratch_tear_down(state);
 }
 
 static int convert(const char *only, bool force, struct convert_checkpoint_result *result, struct err *err)

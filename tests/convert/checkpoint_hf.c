@@ -3,7 +3,7 @@
  */
 #include "ckpt/ckpt.h"
 #include "convert/checkpoint.h"
-#include "tests/support/test.h"
+#include "tests/support/scratch.h"
 #include "tests/trainer/hf_case.h"
 #include "tests/trainer/model_case.h"
 #include "trainer/config.h"
@@ -13,26 +13,19 @@
 #include <string.h>
 #include <unistd.h>
 
-static char folder[TEST_PATH_BYTES_MAX], steps[TEST_PATH_BYTES_MAX + 16], target[TEST_PATH_BYTES_MAX + 16];
-static struct io *io;
+static char steps[TEST_PATH_BYTES_MAX + 16], target[TEST_PATH_BYTES_MAX + 16];
 
 static int set_up(void **state)
 {
-    (void)state;
-    struct err err;
-    test_make_folder(folder);
+    scratch_set_up(state);
     snprintf(steps, sizeof steps, "%s/ckpt", folder);
     snprintf(target, sizeof target, "%s/hf", folder);
-    assert_ok(io_open(folder, NULL, &io, &err), &err);
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
-    io_close(io);
-    test_remove_folder(folder);
-    return 0;
+    return scratch_tear_down(state);
 }
 
 /* The state of a run with this model. */

@@ -2,33 +2,13 @@
  * lock — one owner a folder, with real processes.
  */
 #include "io/io.h"
-#include "tests/support/test.h"
+#include "tests/support/scratch.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static struct io *io;
-static char folder[TEST_PATH_BYTES_MAX];
-
-static int set_up(void **state)
-{
-    (void)state;
-    struct err err = {0};
-    assert_ok(io_open("file:", NULL, &io, &err), &err);
-    test_make_folder(folder);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    io_close(io);
-    test_remove_folder(folder);
-    return 0;
-}
 
 /* A process that holds the lock until it is killed. */
 static pid_t start_holder(void)
@@ -195,13 +175,19 @@ static void of_many_at_once_exactly_one_gets_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_second_process_is_refused_with_host_and_pid, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_death_of_the_holder_frees_the_folder, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(one_process_does_not_lock_twice, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(reading_the_owner_file_does_not_drop_the_lock, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_file_that_was_removed_locks_nobody_out_or_in, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_folder_that_is_not_there_is_named, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(of_many_at_once_exactly_one_gets_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_second_process_is_refused_with_host_and_pid, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(the_death_of_the_holder_frees_the_folder, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(one_process_does_not_lock_twice, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(reading_the_owner_file_does_not_drop_the_lock, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_file_that_was_removed_locks_nobody_out_or_in, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_folder_that_is_not_there_is_named, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(of_many_at_once_exactly_one_gets_it, scratch_set_up,
+                                        scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

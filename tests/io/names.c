@@ -2,43 +2,13 @@
  * names — files and folders by name, files as a whole, paths and URLs.
  */
 #include "io/whole.h"
-#include "tests/support/test.h"
+#include "tests/support/scratch.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static struct io *io;
-static char folder[TEST_PATH_BYTES_MAX];
-
-static int set_up(void **state)
-{
-    (void)state;
-    struct err err = {0};
-    assert_ok(io_open("file:", NULL, &io, &err), &err);
-    test_make_folder(folder);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    io_close(io);
-    test_remove_folder(folder);
-    return 0;
-}
-
-/* folder/name, in one of four buffers that take turns. */
-static const char *in_folder(const char *name)
-{
-    static char paths[4][TEST_PATH_BYTES_MAX + 300];
-    static unsigned turn;
-    char *path = paths[turn++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
 
 static bool exists(const char *path)
 {
@@ -331,18 +301,23 @@ static void paths_are_joined_and_taken_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_scheme_picks_the_backend, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(file_urls_and_paths_name_the_same_file, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(stat_tells_kind_size_and_version, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(only_regular_files_are_opened, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(entries_come_in_byte_order_with_their_kinds, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(ten_thousand_entries_are_listed_as_ls_does, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(folders_are_made_with_their_parents, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(trees_are_removed_and_links_not_followed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(whole_files_are_written_and_read, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_file_that_ends_too_early_is_an_error_with_its_place, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(paths_are_joined_and_taken_apart, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_scheme_picks_the_backend, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(file_urls_and_paths_name_the_same_file, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(stat_tells_kind_size_and_version, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(only_regular_files_are_opened, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(entries_come_in_byte_order_with_their_kinds, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(ten_thousand_entries_are_listed_as_ls_does, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(folders_are_made_with_their_parents, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(trees_are_removed_and_links_not_followed, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(whole_files_are_written_and_read, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_file_that_ends_too_early_is_an_error_with_its_place, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(paths_are_joined_and_taken_apart, scratch_set_up, scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

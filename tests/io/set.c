@@ -3,7 +3,7 @@
  */
 #include "io/whole.h"
 #include "tests/io/syscalls.h"
-#include "tests/support/test.h"
+#include "tests/support/scratch.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,39 +11,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct io *io;
 static struct io_queue *queue;
-static char folder[TEST_PATH_BYTES_MAX];
 
 static int set_up(void **state)
 {
-    (void)state;
     struct err err = {0};
     syscalls_reset();
-    assert_ok(io_open("file:", NULL, &io, &err), &err);
+    scratch_set_up(state);
     assert_ok(io->ops->queue_open(io, 4, &queue, &err), &err);
-    test_make_folder(folder);
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     syscalls_reset();
     io->ops->queue_close(queue);
-    io_close(io);
-    test_remove_folder(folder);
-    return 0;
-}
-
-/* folder/name, in one of four buffers that take turns. */
-static const char *in_folder(const char *name)
-{
-    static char paths[4][TEST_PATH_BYTES_MAX + 300];
-    static unsigned turn;
-    char *path = paths[turn++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
+    return scratch_tear_down(state);
 }
 
 static bool exists(const char *name)

@@ -6,37 +6,15 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "io/whole.h"
-#include "tests/support/test.h"
+#include "tests/shards/fixture.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct fixture {
-    struct io *io;
-    char folder[TEST_PATH_BYTES_MAX];
-    char path[TEST_PATH_BYTES_MAX];
-};
-
-static int setup(void **state)
+static int set_up(void **state)
 {
-    struct err err;
-    struct fixture *fixture = calloc(1, sizeof *fixture);
-    assert_non_null(fixture);
-    assert_ok(io_open("file:", NULL, &fixture->io, &err), &err);
-    test_make_folder(fixture->folder);
-    assert_ok(io_join_path(fixture->folder, DATASET_FILE_NAME, fixture->path, &err), &err);
-    *state = fixture;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *fixture = *state;
-    io_close(fixture->io);
-    test_remove_folder(fixture->folder);
-    free(fixture);
-    return 0;
+    return fixture_set_up(state, DATASET_FILE_NAME);
 }
 
 /* A text borrowed as the mutable one that the struct wants; nobody writes to it. */
@@ -199,7 +177,7 @@ static void contradictions_and_missing_keys_are_refused(void **state)
     str_deinit(&text);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, fixture_tear_down)
 
 int main(void)
 {

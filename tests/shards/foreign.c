@@ -12,7 +12,7 @@
 #include "shards/shard.h"
 #include "shards/tar.h"
 #include "shards/verify.h"
-#include "tests/support/test.h"
+#include "tests/shards/fixture.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,33 +21,14 @@
 #include <sys/stat.h>
 #include <time.h>
 
-struct fixture {
-    struct io *io;
-    char folder[TEST_PATH_BYTES_MAX];
-    char tar[TEST_PATH_BYTES_MAX];
-};
-
-static int setup(void **state)
+static int set_up(void **state)
 {
     struct err err;
     char cache[TEST_PATH_BYTES_MAX];
-    struct fixture *fixture = calloc(1, sizeof *fixture);
-    assert_non_null(fixture);
-    assert_ok(io_open("file:", NULL, &fixture->io, &err), &err);
-    test_make_folder(fixture->folder);
+    fixture_set_up(state, "a.tar");
+    const struct fixture *fixture = *state;
     assert_ok(io_join_path(fixture->folder, "cache", cache, &err), &err);
-    assert_ok(io_join_path(fixture->folder, "a.tar", fixture->tar, &err), &err);
     setenv("XDG_CACHE_HOME", cache, 1);
-    *state = fixture;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *fixture = *state;
-    io_close(fixture->io);
-    test_remove_folder(fixture->folder);
-    free(fixture);
     return 0;
 }
 
@@ -68,7 +49,7 @@ static void write_tar(const struct fixture *fixture, const char *const *members)
         str_add_fill(&text, 0, bytes_round_up(size, 512) - size);
     }
     str_add_fill(&text, 0, 1024);
-    test_write_file(fixture->tar, text.data, text.bytes);
+    test_write_file(fixture->path, text.data, text.bytes);
     str_deinit(&text);
 }
 
@@ -98,7 +79,7 @@ static void assert_groups(const struct fixture *fixture, const char *const *memb
     struct shard *shard;
     char text[1024];
     write_tar(fixture, members);
-    assert_ok(shard_open(fixture->io, fixture->tar, &shard, &err), &err);
+    assert_ok(shard_open(fixture->io, fixture->path, &shard, &err), &err);
     assert_true(shard->is_foreign);
     describe(shard, text, sizeof text);
     shard_close(shard);
@@ -170,8 +151,8 @@ static void a_bad_sample_is_refused_with_its_offset(void **state)
         struct err err;
         struct shard *shard;
         write_tar(fixture, cases[i].members);
-        assert_int_equal(shard_open(fixture->io, fixture->tar, &shard, &err), -EBADMSG);
-        assert_string_equal(err.path, fixture->tar);
+        assert_int_equal(shard_open(fixture->io, fixture->path, &shard, &err), -EBADMSG);
+        assert_string_equal(err.path, fixture->path);
         assert_int_equal(err.offset, cases[i].offset);
     }
 }
@@ -182,22 +163,22 @@ static void what_is_no_tar_is_named(void **state)
     struct err err;
     struct shard *shard;
     char bytes[2048] = "\x1f\x8b";
-    test_write_file(fixture->tar, bytes, sizeof bytes);
-    assert_int_equal(shard_open(fixture->io, fixture->tar, &shard, &err), -EBADMSG);
+    test_write_file(fixture->path, bytes, sizeof bytes);
+    assert_int_equal(shard_open(fixture->io, fixture->path, &shard, &err), -EBADMSG);
     assert_int_equal(err.offset, 0);
     assert_non_null(strstr(err.found, "gzip"));
 }
 
 static bool entry_is_there(const struct fixture *fixture, struct foreign_index *ret_index)
 {
-    return index_cache_load(fixture->io, fixture->tar, ret_index) == 0;
+    return index_cache_load(fixture->io, fixture->path, ret_index) == 0;
 }
 
 /* The tar's time is moved, so that a second of the clock is not waited for. */
 static void touch(const struct fixture *fixture, time_t when)
 {
     struct timespec times[2] = {{.tv_sec = when}, {.tv_sec = when}};
-    assert_int_equal(utimensat(AT_FDCWD, fixture->tar, times, 0), 0);
+    assert_int_equal(utimensat(AT_FDCWD, fixture->path, times, 0), 0);
 }
 
 static void the_index_is_kept_until_size_or_time_change(void **state)
@@ -209,7 +190,7 @@ static void the_index_is_kept_until_size_or_time_change(void **state)
     assert_false(entry_is_there(fixture, &found));
     struct err err;
     struct shard *shard;
-    assert_ok(shard_open(fixture->io, fixture->tar, &shard, &err), &err);
+    assert_ok(shard_open(fixture->io, fixture->path, &shard, &err), &err);
     shard_close(shard);
     assert_true(entry_is_there(fixture, &found));
     assert_int_equal(found.trailer.samples, 1);
@@ -228,7 +209,7 @@ static void a_damaged_or_foreign_entry_is_as_good_as_absent(void **state)
     char path[IO_PATH_BYTES_MAX];
     size_t bytes;
     assert_groups(fixture, (const char *[]){"a.x", "b.yy", NULL}, "a:x b:yy");
-    assert_ok(index_cache_path(fixture->io, fixture->tar, path, &err), &err);
+    assert_ok(index_cache_path(fixture->io, fixture->path, path, &err), &err);
     uint8_t *entry = test_read_file(path, &bytes);
     for (size_t at = 0; at < bytes; at++) {
         entry[at] ^= (uint8_t)(1u << at % 8);
@@ -245,7 +226,7 @@ static void a_damaged_or_foreign_entry_is_as_good_as_absent(void **state)
     }
     free(entry);
     struct shard *shard;
-    assert_ok(shard_open(fixture->io, fixture->tar, &shard, &err), &err); /* made anew */
+    assert_ok(shard_open(fixture->io, fixture->path, &shard, &err), &err); /* made anew */
     assert_int_equal(shard->trailer.samples, 2);
     shard_close(shard);
     assert_true(entry_is_there(fixture, &found));
@@ -259,7 +240,7 @@ static void a_cache_that_can_not_be_written_is_no_error(void **state)
     assert_groups(fixture, (const char *[]){"a.x", NULL}, "a:x");
     struct err err;
     static const struct foreign_options options = {0};
-    assert_true(shard_reindex(fixture->io, fixture->tar, &options, &err) < 0);
+    assert_true(shard_reindex(fixture->io, fixture->path, &options, &err) < 0);
 }
 
 static void checksums_come_on_request_and_do_not_change_the_identity(void **state)
@@ -271,15 +252,15 @@ static void checksums_come_on_request_and_do_not_change_the_identity(void **stat
     struct shard_field field;
     size_t bytes;
     write_tar(fixture, (const char *[]){"a.x=5", "b.x=200000", "b.y=65536", "c.y=0", NULL});
-    assert_ok(shard_open(fixture->io, fixture->tar, &shard, &err), &err);
+    assert_ok(shard_open(fixture->io, fixture->path, &shard, &err), &err);
     uint32_t identity = shard->identity_crc32c;
     shard_index_field(shard->index, 0, 0, &field);
     assert_true(field.present && !field.has_crc && !field.block_crc32c);
     shard_close(shard);
-    assert_ok(shard_reindex(fixture->io, fixture->tar, &options, &err), &err);
-    assert_ok(shard_open(fixture->io, fixture->tar, &shard, &err), &err);
+    assert_ok(shard_reindex(fixture->io, fixture->path, &options, &err), &err);
+    assert_ok(shard_open(fixture->io, fixture->path, &shard, &err), &err);
     assert_int_equal(shard->identity_crc32c, identity);
-    uint8_t *data = test_read_file(fixture->tar, &bytes);
+    uint8_t *data = test_read_file(fixture->path, &bytes);
     for (uint64_t s = 0; s < 3; s++) {
         for (uint32_t f = 0; f < 2; f++) {
             shard_index_field(shard->index, s, f, &field);
@@ -303,7 +284,7 @@ static uint64_t count_problems(const struct fixture *fixture)
     struct err err;
     struct verify_options options = {0};
     struct verify_result result = {0};
-    assert_ok(verify_shard(fixture->io, fixture->tar, NULL, &options, &result, &err), &err);
+    assert_ok(verify_shard(fixture->io, fixture->path, NULL, &options, &result, &err), &err);
     return result.problems_count;
 }
 
@@ -315,16 +296,16 @@ static void verify_holds_data_against_checksums_that_were_asked_for(void **state
     size_t bytes;
     write_tar(fixture, (const char *[]){"b.y", "b.x=100000", "a.x", "c.y=9", NULL});
     assert_int_equal(count_problems(fixture), 0);
-    assert_ok(shard_reindex(fixture->io, fixture->tar, &options, &err), &err);
+    assert_ok(shard_reindex(fixture->io, fixture->path, &options, &err), &err);
     assert_int_equal(count_problems(fixture), 0);
     struct stat info;
-    assert_int_equal(stat(fixture->tar, &info), 0);
-    uint8_t *data = test_read_file(fixture->tar, &bytes);
+    assert_int_equal(stat(fixture->path, &info), 0);
+    uint8_t *data = test_read_file(fixture->path, &bytes);
     data[2 * 512 + 512 + 70000] ^= 1; /* within b.x; size and time stay */
-    test_write_file(fixture->tar, data, bytes);
+    test_write_file(fixture->path, data, bytes);
     free(data);
     struct timespec times[2] = {info.st_atim, info.st_mtim};
-    assert_int_equal(utimensat(AT_FDCWD, fixture->tar, times, 0), 0);
+    assert_int_equal(utimensat(AT_FDCWD, fixture->path, times, 0), 0);
     assert_int_equal(count_problems(fixture), 2); /* a block's, and the member's */
 }
 
@@ -342,19 +323,19 @@ static void dali_takes_no_names_with_spaces(void **state)
     struct shard *shard;
     struct str text = {0};
     write_tar(fixture, (const char *[]){"d/a.jpg=700", "d/a.cls=1", "b.cls=2", NULL});
-    assert_ok(shard_open(fixture->io, fixture->tar, &shard, &err), &err);
+    assert_ok(shard_open(fixture->io, fixture->path, &shard, &err), &err);
     assert_ok(dali_index_encode(shard, &text, &err), &err);
     assert_string_equal(text.data, "v1.2 2\ncls 2048 1 d/a.cls jpg 512 700 d/a.jpg\ncls 3072 2 b.cls\n");
     shard_close(shard);
     write_tar(fixture, (const char *[]){"a b.jpg", NULL});
-    assert_ok(shard_open(fixture->io, fixture->tar, &shard, &err), &err);
+    assert_ok(shard_open(fixture->io, fixture->path, &shard, &err), &err);
     assert_int_equal(dali_index_encode(shard, &text, &err), -EINVAL);
     assert_non_null(strstr(err.found, "a b.jpg"));
     shard_close(shard);
     str_deinit(&text);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, fixture_tear_down)
 
 int main(void)
 {

@@ -7,37 +7,16 @@
 #include "base/crc.h"
 #include "base/hash.h"
 #include "io/whole.h"
+#include "tests/shards/fixture.h"
 #include "tests/shards/make_shard.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct fixture {
-    struct io *io;
-    char folder[TEST_PATH_BYTES_MAX];
-    char path[TEST_PATH_BYTES_MAX];
-};
-
-static int setup(void **state)
+static int set_up(void **state)
 {
-    struct err err;
-    struct fixture *fixture = calloc(1, sizeof *fixture);
-    assert_non_null(fixture);
-    assert_ok(io_open("file:", NULL, &fixture->io, &err), &err);
-    test_make_folder(fixture->folder);
-    assert_ok(io_join_path(fixture->folder, "shard-000000.tar", fixture->path, &err), &err);
-    *state = fixture;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *fixture = *state;
-    io_close(fixture->io);
-    test_remove_folder(fixture->folder);
-    free(fixture);
-    return 0;
+    return fixture_set_up(state, "shard-000000.tar");
 }
 
 /* The bytes of a field where the index says they are. */
@@ -159,7 +138,7 @@ static void bsdtar_lists_it_without_a_word(void **state)
     struct fixture *fixture = *state;
     static char text[1 << 16];
     if (test_run("command -v bsdtar >/dev/null"))
-        test_skip("no bsdtar here (scripts/setup --oracles)");
+        test_skip("no bsdtar here (scripts/set_up --oracles)");
     make_shard(fixture->io, fixture->path, make_shard_variety, make_shard_variety_count);
     assert_int_equal(test_run_output(text, sizeof text, "LC_ALL=C.UTF-8 bsdtar -tf '%s' 2>&1", fixture->path),
                      0);
@@ -456,7 +435,7 @@ static void the_golden_shard_is_still_written(void **state)
     shard_close(shard);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, fixture_tear_down)
 
 int main(void)
 {

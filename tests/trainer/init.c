@@ -3,32 +3,12 @@
  */
 #include "trainer/init.h"
 
-#include "tests/support/test.h"
+#include "tests/support/scratch.h"
 #include "tests/trainer/hf_case.h"
 #include "tests/trainer/model_case.h"
 
 #include <errno.h>
 #include <string.h>
-
-static char folder[TEST_PATH_BYTES_MAX];
-static struct io *io;
-
-static int set_up(void **state)
-{
-    (void)state;
-    struct err err;
-    test_make_folder(folder);
-    assert_ok(io_open(folder, NULL, &io, &err), &err);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    io_close(io);
-    test_remove_folder(folder);
-    return 0;
-}
 
 static void make_models(void)
 {
@@ -130,10 +110,12 @@ static void an_index_that_leads_elsewhere_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(models_of_transformers_give_its_logits, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(weights_of_another_model_are_refused_by_what_differs, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(an_index_that_leads_elsewhere_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(models_of_transformers_give_its_logits, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(weights_of_another_model_are_refused_by_what_differs, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(an_index_that_leads_elsewhere_is_refused, scratch_set_up,
+                                        scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

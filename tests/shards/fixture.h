@@ -1,0 +1,26 @@
+/*
+ * fixture — a fresh folder a case, and the path of the one output that the case is about.
+ *
+ *     static int set_up(void **state)
+ *     {
+ *         return fixture_set_up(state, "shard-000000.tar");
+ *     }
+ */
+#ifndef MILLRACE_TESTS_SHARDS_FIXTURE_H
+#define MILLRACE_TESTS_SHARDS_FIXTURE_H
+
+#include "io/io.h"
+#include "tests/support/test.h"
+
+struct fixture {
+    struct io *io;
+    char folder[TEST_PATH_BYTES_MAX];
+    char path[TEST_PATH_BYTES_MAX]; /* in the folder; nothing stands there yet */
+};
+
+/* Gives *state a fixture, of memory of malloc. name: of path. */
+int fixture_set_up(void **state, const char *name);
+/* Closes, removes and frees it. */
+int fixture_tear_down(void **state);
+
+#endif
