@@ -27,3 +27,16 @@ void device_close(struct device *device)
     if (device)
         device->ops->close(device);
 }
+
+int device_upload(struct device *device, void *target, const void *source, size_t bytes, struct err *err)
+{
+    struct device_stream *stream;
+    int status = device->ops->stream_open(device, &stream, err);
+    if (status)
+        return status;
+    status = device->ops->copy(device, stream, target, source, bytes, err);
+    if (!status)
+        status = device->ops->stream_sync(device, stream, err);
+    device->ops->stream_close(device, stream);
+    return status;
+}

@@ -49,6 +49,8 @@ struct device_mem_info {
 /* All hooks are required. Errors: -ENOMEM, -EIO (the device failed), always with detail. */
 struct device_ops {
     const char *name; /* "cpu", "null", "cuda" */
+    /* Device memory is the host's own, and everything is done when a call returns: nothing needs copying there. */
+    bool is_host;
 
     /* bytes > 0; memory is zeroed, aligned to DEVICE_MEM_ALIGN_BYTES. `null` gives an address that must not be read. */
     int (*mem_alloc)(struct device *device, enum mem_kind kind, size_t bytes, void **ret_memory,
@@ -86,6 +88,8 @@ struct device {
 /* name: "cpu", "null" or "auto" (the fastest there is). Gives the device. -ENODEV with what to do where it is absent. */
 int device_open(const char *name, struct device **ret_device, struct err *err);
 void device_close(struct device *device); /* NULL is fine */
+/* Copies from host memory and waits until it is there. Not for what happens often. */
+int device_upload(struct device *device, void *target, const void *source, size_t bytes, struct err *err);
 
 /* The backends, one file each. */
 int device_cpu_open(struct device **ret_device, struct err *err);

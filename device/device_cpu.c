@@ -207,6 +207,7 @@ static void cpu_close(struct device *device)
 
 static const struct device_ops cpu_ops = {
     .name = "cpu",
+    .is_host = true,
     .mem_alloc = cpu_mem_alloc,
     .mem_free = cpu_mem_free,
     .mem_info = cpu_mem_info,

@@ -22,6 +22,7 @@ enum config_save_error { CONFIG_SAVE_ERROR_CONTINUE, CONFIG_SAVE_ERROR_STOP };
 
 /* What a token attends to of those before it in its window. */
 enum config_text_mask { CONFIG_MASK_NONE, CONFIG_MASK_DOCUMENT };
+enum config_precision { CONFIG_FP32, CONFIG_BF16, CONFIG_FP16 };
 
 enum config_resume { CONFIG_RESUME_AUTO, CONFIG_RESUME_NEVER, CONFIG_RESUME_PATH };
 
@@ -33,7 +34,7 @@ struct train_config {
         uint64_t steps; /* 0: epochs say */
         uint64_t epochs;
     } run;
-    uint32_t device;  /* 0: auto, 1: cpu */
+    uint32_t device;  /* see config_device_name */
     uint64_t threads; /* of compute; 0: one a CPU */
     struct {
         char train[CONFIG_TEXT_BYTES_MAX], val[CONFIG_TEXT_BYTES_MAX];
@@ -63,6 +64,7 @@ struct train_config {
         uint64_t layers, heads, width, mlp_ratio, patch, classes, vocabulary;
         uint64_t mlp_width, kv_heads; /* 0: auto */
         double rope_base, norm_epsilon;
+        uint64_t recompute;               /* every so many blocks; 0: none */
         char init[CONFIG_TEXT_BYTES_MAX]; /* "": random */
     } model;
     struct {
@@ -79,7 +81,7 @@ struct train_config {
         double min_lr;
     } schedule;
     struct {
-        uint32_t compute, reduce; /* 0: fp32 */
+        uint32_t compute, reduce; /* enum config_precision */
     } precision;
     struct {
         uint32_t strategy, reduction; /* 0: ddp, canonical */
@@ -128,6 +130,7 @@ struct config_field {
 };
 
 const struct config_field *config_fields(size_t *ret_count);
+const char *config_device_name(uint32_t device); /* as device_open takes it */
 
 void config_set_defaults(struct train_config *config);
 /* Defaults, the file, then each of sets ("a.b=value"), then config_check. -EINVAL with file and line. */

@@ -12,14 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const device_names[] = {"auto", "cpu", NULL};
+static const char *const device_names[] = {"auto", "cpu", "cuda", NULL};
 static const char *const order_names[] = {"shuffle", "full", "sequential", NULL};
 static const char *const policy_names[] = {"stop", "substitute", NULL};
 static const char *const crop_names[] = {"none", "center", "random", NULL};
 static const char *const model_names[] = {"vit", "gpt2", "llama", NULL};
 static const char *const schedule_names[] = {"constant", "linear", "cosine", NULL};
 static const char *const optimizer_names[] = {"adamw", NULL};
-static const char *const precision_names[] = {"fp32", NULL};
+static const char *const compute_names[] = {"fp32", "bf16", "fp16", NULL};
+static const char *const reduce_names[] = {"fp32", NULL};
 static const char *const strategy_names[] = {"ddp", NULL};
 static const char *const reduction_names[] = {"canonical", NULL};
 static const char *const mask_names[] = {"none", "document", NULL};
@@ -30,6 +31,7 @@ static_assert(LOADER_BAD_STOP == 0 && LOADER_BAD_SUBSTITUTE == 1, "policy_names 
 static_assert(CROP_NONE == 0 && CROP_CENTER == 1 && CROP_RANDOM == 2, "crop_names is in step");
 static_assert(MODEL_VIT == 0 && MODEL_GPT2 == 1 && MODEL_LLAMA == 2, "model_names is in step");
 static_assert(CONFIG_MASK_NONE == 0 && CONFIG_MASK_DOCUMENT == 1, "mask_names is in step");
+static_assert(CONFIG_FP32 == 0 && CONFIG_BF16 == 1 && CONFIG_FP16 == 2, "compute_names is in step");
 static_assert(SCHEDULE_CONSTANT == 0 && SCHEDULE_LINEAR == 1 && SCHEDULE_COSINE == 2,
               "schedule_names is in step");
 
@@ -47,7 +49,8 @@ static const struct config_field fields[] = {
     {"run.steps", CONFIG_COUNT, AT(run.steps), "0", 0, COUNT_MAX, .help = "updates to make; 0: epochs say"},
     {"run.epochs", CONFIG_COUNT, AT(run.epochs), "0", 0, COUNT_MAX,
      .help = "passes over the training data, where steps is 0"},
-    {"device", CONFIG_CHOICE, AT(device), "auto", .choices = device_names, .help = "what computes"},
+    {"device", CONFIG_CHOICE, AT(device), "auto", .choices = device_names,
+     .help = "what computes; auto: a GPU where there is one"},
     {"threads", CONFIG_COUNT_AUTO, AT(threads), "auto", 0, 256,
      .help = "threads that compute; changes no bit"},
 
@@ -114,6 +117,11 @@ static const struct config_field fields[] = {
      .help = "weights to begin with: a checkpoint, a safetensors file or a folder of Hugging Face; empty: "
              "random"},
 
+    {"model.recompute", CONFIG_COUNT, AT(model.recompute), "0", 0, 1024,
+     .help = "every so many blocks one runs its forward pass again in the backward pass, for less memory; 0: "
+             "none; "
+             "changes no bit"},
+
     {"batch.global", CONFIG_COUNT, AT(batch.global), "256", 1, COUNT_MAX, ORDERS,
      .help = "samples an update, over all ranks"},
     {"batch.micro", CONFIG_COUNT, AT(batch.micro), "32", 1, 65536, ORDERS,
@@ -139,9 +147,9 @@ static const struct config_field fields[] = {
      .help = "updates of linear warm-up"},
     {"schedule.min_lr", CONFIG_REAL, AT(schedule.min_lr), "3e-5", 0, 1e3, .help = "learning rate at the end"},
 
-    {"precision.compute", CONFIG_CHOICE, AT(precision.compute), "fp32", .choices = precision_names,
-     .help = "element type of activations and products"},
-    {"precision.reduce", CONFIG_CHOICE, AT(precision.reduce), "fp32", .choices = precision_names,
+    {"precision.compute", CONFIG_CHOICE, AT(precision.compute), "fp32", .choices = compute_names,
+     .help = "element type of activations and products; bf16 and fp16 (whose loss is scaled) need a GPU"},
+    {"precision.reduce", CONFIG_CHOICE, AT(precision.reduce), "fp32", .choices = reduce_names,
      .help = "element type in which gradients travel"},
     {"parallel.strategy", CONFIG_CHOICE, AT(parallel.strategy), "ddp", .choices = strategy_names,
      .help = "what ranks share; changes no bit"},
@@ -168,6 +176,11 @@ static const struct config_field fields[] = {
     {"log.jsonl", CONFIG_TEXT, AT(log.jsonl), "\"\"",
      .help = "file of the metrics; empty: metrics.jsonl below run.dir"},
 };
+
+const char *config_device_name(uint32_t device)
+{
+    return device_names[device];
+}
 
 const struct config_field *config_fields(size_t *ret_count)
 {

@@ -2,61 +2,64 @@
  * evaluate — the whole validation set, in its own order, centre crops, each sample once. See run.h.
  */
 #include "base/clock.h"
-#include "trainer/micro.h"
 #include "trainer/run.h"
 
 #include <errno.h>
 
-static int evaluate_batch(struct run *run, const struct batch *batch, struct step_totals *totals,
-                          struct err *err)
+static int evaluate_batch(struct run *run, struct loader *loader, const struct batch *batch,
+                          struct run_words *words, struct err *err)
 {
     struct model_input input;
     uint64_t valid = 0;
-    int status = micro_input(run, batch, &input, &valid, err);
-    if (status || valid == 0)
-        return status;
-    struct model_result result = {.losses = run->losses, .correct = run->correct};
-    model_forward(run->model, &run->stage, run->weights, run->activations, &input, NULL, NULL, &result,
-                  false);
-    status = run->ops->table->sync(run->ops, err);
+    int status = feed_push(&run->feed, loader, batch, &input, &valid, err);
     if (status)
         return status;
-    micro_add_result(run, &input, totals);
-    totals->valid_count += valid;
-    return 0;
+    if (valid > 0) {
+        const struct model_result result = {run->losses, run->correct};
+        model_forward(run->model, &run->stage, run->compute_weights, run->activations, &input, NULL, NULL,
+                      &result);
+        run_add_result(run, &result);
+        words->valid_count += (int64_t)valid;
+    }
+    return feed_pop(&run->feed, err);
+}
+
+/* Every batch of the loader, until a stop is asked for. */
+static int evaluate_all(struct run *run, struct loader *loader, struct run_words *ret_words, struct err *err)
+{
+    struct run_words mine = {0};
+    const struct batch *batch;
+    int status = run_begin_words(run, err);
+    while (!status && !mine.stop) {
+        status = loader_next(loader, &batch, err);
+        if (status != LOADER_BATCH)
+            break;
+        status = evaluate_batch(run, loader, batch, &mine, err);
+        mine.stop = run->options->stop && atomic_load(run->options->stop) != 0;
+    }
+    int flushed = feed_flush(&run->feed, status ? NULL : err);
+    status = status ? status : flushed;
+    if (!status)
+        status = run_read_words(run, ret_words, err);
+    if (!status) {
+        ret_words->valid_count = mine.valid_count;
+        ret_words->stop = mine.stop;
+    }
+    return status;
 }
 
 int run_evaluate(struct run *run, struct err *err)
 {
     struct loader_options options = run_loader_options(run, run->config->data.val, false);
     struct loader *loader;
+    struct run_words words;
     int status = loader_open(&options, &loader, err);
     if (status)
         return status;
-    struct step_totals totals = {0};
-    const struct batch *batch;
-    int64_t stop = 0;
-    while (!stop && (status = loader_next(loader, &batch, err)) == LOADER_BATCH) {
-        status = evaluate_batch(run, batch, &totals, err);
-        loader_release(loader, batch);
-        if (status)
-            break;
-        stop = run->options->stop && atomic_load(run->options->stop) != 0;
-    }
+    status = evaluate_all(run, loader, &words, err);
     loader_close(loader);
-    if (status)
-        return status;
-
-    struct {
-        int64_t valid_count, correct_count, stop;
-        struct exact_sum losses;
-    } words = {(int64_t)totals.valid_count, (int64_t)totals.correct_count, stop, totals.losses};
-    struct comm_options comm_options = {.what = "the evaluation's counts and losses"};
-    struct comm_work work;
-    status = run->comm->ops->all_reduce_i64(run->comm, &words.valid_count, sizeof words / sizeof(int64_t),
-                                            COMM_SUM, &comm_options, &work, err);
     if (!status)
-        status = comm_wait(run->comm, &work, err);
+        status = run_reduce_words(run, &words, "the evaluation's counts and losses", err);
     if (status)
         return status;
     if (words.stop > 0) {

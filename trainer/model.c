@@ -216,10 +216,11 @@ static void lay_out_head(const struct model *model, struct arena_layout *l, stru
     ret->rstd = arena_take(l, model->rows, master);
     if (model->head_rows != model->rows)
         ret->pooled = arena_take(l, model->head_rows * model->config.width, compute);
-    ret->logits = arena_take(l, model->head_rows * model->classes, compute);
+    ret->logits = arena_take(l, model->logits_rows * model->classes, compute);
 }
 
-/* Blocks and head are never in their backward pass at once, so they share the scratch. */
+/* Blocks and head are never in their backward pass at once, so they share the scratch. It also takes a stream, the output of a
+ * block whose forward pass runs again: d_normed is one. */
 static void lay_out_scratch(const struct model *model, struct arena_layout *l, struct model_layout *ret)
 {
     size_t compute = ops_compute_bytes(model->ops);
@@ -232,6 +233,27 @@ static void lay_out_scratch(const struct model *model, struct arena_layout *l, s
     ret->d_pooled = ret->scratch + d_pooled;
 }
 
+/* Blocks count from the first of the model, whatever the stage. */
+static bool is_recomputed(const struct model *model, uint32_t block)
+{
+    uint32_t every = model->config.recompute_every;
+    return every > 0 && (block + 1) % every == 0;
+}
+
+/* How many blocks before this one keep what their backward pass needs. */
+static uint32_t kept_before(const struct model *model, uint32_t block)
+{
+    uint32_t every = model->config.recompute_every;
+    return every > 0 ? block - block / every : block;
+}
+
+static uint32_t saved_count(const struct model *model, const struct model_stage *stage)
+{
+    uint32_t first = stage->first_block, end = first + stage->blocks_count;
+    uint32_t kept = kept_before(model, end) - kept_before(model, first);
+    return kept + (kept < stage->blocks_count);
+}
+
 static struct model_layout lay_out(const struct model *model, const struct model_stage *stage)
 {
     size_t compute = ops_compute_bytes(model->ops);
@@ -240,7 +262,7 @@ static struct model_layout lay_out(const struct model *model, const struct model
     arena_take(&one, model_hidden_elements(model), compute);
     layout.hidden_bytes = one.bytes;
     layout.hidden = arena_take(&l, stage->blocks_count + (stage->heads ? 1 : 0), layout.hidden_bytes);
-    layout.saved = arena_take(&l, stage->blocks_count, model->block.saved_bytes);
+    layout.saved = arena_take(&l, saved_count(model, stage), model->block.saved_bytes);
     if (stage->embeds) {
         layout.patches = arena_take(&l, model->kind->patch_elements(model), compute);
         layout.d = arena_take(&l, model_hidden_elements(model), compute);
@@ -260,7 +282,8 @@ uint64_t model_activation_bytes(const struct model *model, const struct model_st
 const void *model_logits(const struct model *model, const struct model_stage *stage, const void *activations)
 {
     assert(stage->heads);
-    return (const char *)activations + lay_out(model, stage).logits;
+    return model->logits_rows < model->head_rows ? NULL
+                                                 : (const char *)activations + lay_out(model, stage).logits;
 }
 
 static void check_stage(const struct model *model, const struct model_stage *stage)
@@ -290,9 +313,37 @@ static void *hidden_at(const struct model_pass *pass, uint32_t block)
     return arena_at(pass->activations, pass->layout.hidden + block * pass->layout.hidden_bytes);
 }
 
+/* block: of the stage. Those that are recomputed share the last place. */
 static void *saved_at(const struct model *model, const struct model_pass *pass, uint32_t block)
 {
-    return arena_at(pass->activations, pass->layout.saved + block * model->block.saved_bytes);
+    uint32_t first = pass->stage->first_block;
+    uint32_t place = is_recomputed(model, first + block)
+                         ? saved_count(model, pass->stage) - 1
+                         : kept_before(model, first + block) - kept_before(model, first);
+    return arena_at(pass->activations, pass->layout.saved + place * model->block.saved_bytes);
+}
+
+static uint64_t block_group(const struct model_pass *pass, uint32_t block)
+{
+    return MODEL_GROUP_BLOCKS + (uint64_t)pass->stage->first_block + block;
+}
+
+static void forward_block(struct model *model, const struct model_pass *pass, uint32_t block, void *out)
+{
+    block_forward(&model->block, model_group_weights(model, pass, block_group(pass, block)),
+                  saved_at(model, pass, block), hidden_at(pass, block), pass->input->row_starts, out);
+}
+
+static void backward_block(struct model *model, const struct model_pass *pass, uint32_t block, void *d)
+{
+    uint64_t group = block_group(pass, block);
+    void *scratch = arena_at(pass->activations, pass->layout.scratch);
+    if (is_recomputed(model,
+                      pass->stage->first_block + block)) /* the scratch takes the output, which is known */
+        forward_block(model, pass, block, scratch);
+    block_backward(&model->block, model_group_weights(model, pass, group), saved_at(model, pass, block),
+                   hidden_at(pass, block), pass->input->row_starts, scratch,
+                   model_group_gradients(model, pass, group), d);
 }
 
 static struct norm_shape final_norm(const struct model *model)
@@ -306,8 +357,7 @@ static const void *final_norm_bias(const struct model *model, const void *weight
                                                 : NULL;
 }
 
-static void head_forward(struct model *model, const struct model_pass *pass, const void *x,
-                         const struct model_result *result, bool want_gradient)
+static void head_norm(struct model *model, const struct model_pass *pass, const void *x)
 {
     struct ops *ops = model->ops;
     const struct model_layout *l = &pass->layout;
@@ -316,10 +366,10 @@ static void head_forward(struct model *model, const struct model_pass *pass, con
     ops->table->norm_fwd(ops, &shape, arena_at(pass->activations, l->normed),
                          arena_at(pass->activations, l->mean), arena_at(pass->activations, l->rstd), x,
                          linear_weights(ops, weights, model->norm_weight), final_norm_bias(model, weights));
-    model->kind->head_forward(model, pass, result, want_gradient);
 }
 
-static void head_backward(struct model *model, const struct model_pass *pass, const void *x, void *d)
+static void head_backward(struct model *model, const struct model_pass *pass,
+                          const struct model_result *result, const void *x, void *d)
 {
     struct ops *ops = model->ops;
     const struct model_layout *l = &pass->layout;
@@ -327,7 +377,7 @@ static void head_backward(struct model *model, const struct model_pass *pass, co
     uint64_t head = model_group_head(model);
     void *gradients = model_group_gradients(model, pass, head);
     void *d_bias = shape.kind == NORM_LAYER ? linear_gradients(ops, gradients, model->norm_bias) : NULL;
-    model->kind->head_backward(model, pass);
+    model->kind->head_backward(model, pass, result);
     zero_stream(model, d); /* norm_bwd adds, and nothing goes past the last norm */
     ops->table->norm_bwd(ops, &shape, d, linear_gradients(ops, gradients, model->norm_weight), d_bias,
                          arena_at(pass->activations, l->d_normed), x, arena_at(pass->activations, l->mean),
@@ -338,7 +388,7 @@ static void head_backward(struct model *model, const struct model_pass *pass, co
 
 void model_forward(struct model *model, const struct model_stage *stage, const void *weights,
                    void *activations, const struct model_input *input, const void *hidden_in,
-                   void *hidden_out, const struct model_result *result, bool want_gradient)
+                   void *hidden_out, const struct model_result *result)
 {
     check_stage(model, stage);
     const struct model_pass pass = {stage, weights, activations, NULL, input, lay_out(model, stage)};
@@ -349,37 +399,32 @@ void model_forward(struct model *model, const struct model_stage *stage, const v
         copy_stream(model, x, hidden_in);
     for (uint32_t i = 0; i < stage->blocks_count; i++) {
         bool leaves = i + 1 == stage->blocks_count && !stage->heads;
-        void *out = leaves ? hidden_out : hidden_at(&pass, i + 1);
-        uint64_t group = MODEL_GROUP_BLOCKS + (uint64_t)stage->first_block + i;
-        block_forward(&model->block, model_group_weights(model, &pass, group), saved_at(model, &pass, i), x,
-                      input->row_starts, out);
-        x = out;
+        forward_block(model, &pass, i, leaves ? hidden_out : hidden_at(&pass, i + 1));
     }
     if (stage->heads)
-        head_forward(model, &pass, x, result, want_gradient);
+        head_norm(model, &pass, hidden_at(&pass, stage->blocks_count));
+    if (result)
+        model->kind->head_forward(model, &pass, result);
 }
 
 void model_backward(struct model *model, const struct model_stage *stage, const void *weights,
                     void *activations, const struct model_input *input, void *gradients,
-                    const void *d_hidden_out, void *d_hidden_in, void (*done)(void *context, uint64_t group),
-                    void *context)
+                    const struct model_result *result, const void *d_hidden_out, void *d_hidden_in,
+                    void (*done)(void *context, uint64_t group), void *context)
 {
     check_stage(model, stage);
     const struct model_pass pass = {stage, weights, activations, gradients, input, lay_out(model, stage)};
     void *d = stage->embeds ? arena_at(activations, pass.layout.d) : d_hidden_in;
     if (stage->heads)
-        head_backward(model, &pass, hidden_at(&pass, stage->blocks_count), d);
+        head_backward(model, &pass, result, hidden_at(&pass, stage->blocks_count), d);
     else
         copy_stream(model, d, d_hidden_out);
     if (stage->heads && done)
         done(context, model_group_head(model));
     for (uint32_t i = stage->blocks_count; i-- > 0;) {
-        uint64_t group = MODEL_GROUP_BLOCKS + (uint64_t)stage->first_block + i;
-        block_backward(&model->block, model_group_weights(model, &pass, group), saved_at(model, &pass, i),
-                       hidden_at(&pass, i), input->row_starts, arena_at(activations, pass.layout.scratch),
-                       model_group_gradients(model, &pass, group), d);
+        backward_block(model, &pass, i, d);
         if (done)
-            done(context, group);
+            done(context, block_group(&pass, i));
     }
     if (stage->embeds) {
         model->kind->embed_backward(model, &pass, d);

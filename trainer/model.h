@@ -7,8 +7,11 @@
  * nothing is "the backward of the whole model".
  *
  *     model_open(&config, ops, items, &model, err);
- *     model_forward(model, &stage, weights, activations, &input, hidden_in, hidden_out, &result);
- *     model_backward(model, &stage, weights, activations, &input, gradients, d_hidden_out, d_hidden_in);
+ *     model_forward(model, &stage, weights, activations, &input, hidden_in, hidden_out, NULL);
+ *     model_backward(model, &stage, weights, activations, &input, gradients, &result, d_hidden_out, d_hidden_in, ...);
+ *
+ * The losses of a training pass come with its backward pass: the head makes them and the gradients of the logits together, some
+ * rows at a time, so that rows x vocabulary never lie in memory. An evaluation gives `result` to model_forward.
  *
  * Memory is the caller's: an arena of weights (compute type), one of gradients (master type, laid out by model_params), and
  * activations of model_activation_bytes a micro-batch in flight.
@@ -39,6 +42,11 @@ struct model_config {
     /* Llama */
     uint32_t kv_heads; /* divides heads; 0: as many */
     double rope_base, norm_epsilon;
+    /* Every n-th block keeps nothing of its forward pass but its input, and runs it again in the backward pass: less memory, the
+     * same bits. 0: none; 1: all. */
+    uint32_t recompute_every;
+    uint32_t
+        head_rows; /* of logits in memory at a time, of a language model; 0: as many as HEAD_LOGITS_BYTES_MAX hold */
 };
 
 /* A range of blocks, at least one unless the stage has the head. Immutable. */
@@ -55,9 +63,12 @@ struct model_input {
     const int32_t *tokens;     /* language model: [items, block + 1], each 0 to vocabulary - 1 */
     const int32_t *targets;    /* of tokens: [items, block], -1: not counted; NULL: tokens 1..block */
     const int32_t *row_starts; /* of tokens: [items, block], the first that each attends to; NULL: 0 */
+    const int32_t *by_token;   /* of tokens: the rows by rising token, see ops.h's embed_bwd */
+    double
+        loss_scale; /* gradients are those of the sum of losses times this: 1, unless a compute type's range is narrow */
 };
 
-/* Of a stage with the head; on the device, rows = items (ViT) or items * block. */
+/* Of a stage with the head; device memory, rows = items (ViT) or items * block. Rows that are not counted are 0. */
 struct model_result {
     double *losses;   /* [rows] */
     uint8_t *correct; /* [rows] */
@@ -91,19 +102,21 @@ int64_t model_tied_param(const struct model *model);
 void model_stage_groups(const struct model *model, const struct model_stage *stage, uint64_t *ret_first,
                         uint64_t *ret_count);
 
-/* hidden_in: NULL for a stage that embeds, else copied; hidden_out: NULL for one with the head, which fills result instead, and
- * leaves d_logits in the activations where want_gradient. */
+/* hidden_in: NULL for a stage that embeds, else copied; hidden_out: NULL for one with the head. result: of an evaluation with the
+ * head; NULL in training. */
 void model_forward(struct model *model, const struct model_stage *stage, const void *weights,
                    void *activations, const struct model_input *input, const void *hidden_in,
-                   void *hidden_out, const struct model_result *result, bool want_gradient);
-/* [rows, vocabulary or classes], compute type, in the activations of a forward pass with the head and without want_gradient. */
+                   void *hidden_out, const struct model_result *result);
+/* [rows, vocabulary or classes], compute type, in the activations of an evaluation's forward pass; NULL where they were more rows than
+ * are held at a time. */
 const void *model_logits(const struct model *model, const struct model_stage *stage, const void *activations);
-/* gradients: every element that the stage owns is written (a fresh leaf: not added to), the padding excepted. d_hidden_out: NULL
- * with the head; d_hidden_in: NULL for a stage that embeds. done (may be NULL) is called after each group whose gradients are
- * final, last group first. */
+/* After model_forward without a result, of the same input. gradients: every element that the stage owns is written (a fresh leaf: not
+ * added to), the padding excepted. result, filled: NULL for a stage without the head. d_hidden_out: NULL with the head;
+ * d_hidden_in: NULL for a stage that embeds. done (may be NULL) is called after each group whose gradients are final, last group
+ * first. */
 void model_backward(struct model *model, const struct model_stage *stage, const void *weights,
                     void *activations, const struct model_input *input, void *gradients,
-                    const void *d_hidden_out, void *d_hidden_in, void (*done)(void *context, uint64_t group),
-                    void *context);
+                    const struct model_result *result, const void *d_hidden_out, void *d_hidden_in,
+                    void (*done)(void *context, uint64_t group), void *context);
 
 #endif

@@ -12,8 +12,9 @@
 
 /* The tensors of one micro-batch in one stage: offsets in its activations, bytes. */
 struct model_layout {
-    uint64_t hidden, hidden_bytes;               /* the stream before each block, and before the head */
-    uint64_t saved;                              /* of the blocks, block.saved_bytes each */
+    uint64_t hidden, hidden_bytes; /* the stream before each block, and before the head */
+    uint64_t
+        saved; /* of the blocks that keep theirs, block.saved_bytes each, then one for those that don't */
     uint64_t patches;                            /* of a stage that embeds pictures */
     uint64_t normed, mean, rstd, pooled, logits; /* of the head; pooled where rows are */
     uint64_t d; /* the gradient of the stream, where the caller gives no place for it */
@@ -46,10 +47,10 @@ struct model_kind {
     void (*embed_forward)(struct model *model, const struct model_pass *pass, void *hidden);
     void (*embed_backward)(struct model *model, const struct model_pass *pass, const void *d_hidden);
     void (*head_forward)(struct model *model, const struct model_pass *pass,
-                         const struct model_result *result,
-                         bool want_gradient); /* from normed to losses and d_logits */
-    void (*head_backward)(struct model *model, const struct model_pass *pass); /* from d_logits to d_normed */
-    double (*flops)(const struct model *model);                                /* of embedding and head */
+                         const struct model_result *result); /* from normed to losses */
+    void (*head_backward)(struct model *model, const struct model_pass *pass,
+                          const struct model_result *result); /* from normed to losses and d_normed */
+    double (*flops)(const struct model *model);               /* of embedding and head */
 };
 
 extern const struct model_kind model_kind_vit, model_kind_gpt2, model_kind_llama;
@@ -63,9 +64,17 @@ uint64_t language_patch_elements(const struct model *model);
 void language_embed_forward(struct model *model, const struct model_pass *pass, void *hidden);
 void language_embed_backward(struct model *model, const struct model_pass *pass, const void *d_hidden);
 void language_head_forward(struct model *model, const struct model_pass *pass,
-                           const struct model_result *result, bool want_gradient);
-void language_head_backward(struct model *model, const struct model_pass *pass);
+                           const struct model_result *result);
+void language_head_backward(struct model *model, const struct model_pass *pass,
+                            const struct model_result *result);
 double language_flops(const struct model *model);
+
+/* The products of a head over so many rows; zeroed where there are none. Immutable once planned. */
+struct model_head_piece {
+    uint64_t rows;
+    struct gemm_plan forward, backward_input;
+    struct gemm_plan backward_weight[2]; /* [1] adds to what is there */
+};
 
 /* Immutable once opened. Offsets of parameters are in elements from the start of their group. */
 struct model {
@@ -78,10 +87,12 @@ struct model {
     struct linear patch; /* pictures: the embedding */
     uint64_t embed_tokens, embed_positions;
     uint64_t norm_weight, norm_bias;
-    struct linear head;
-    uint64_t head_rows, classes; /* of logits */
-    int64_t tied;                /* index of the parameter that embedding and head share, -1: none */
-    void *zeros;                 /* a row of the stream */
+    struct linear head;               /* ViT; of language models where its weight lies */
+    struct model_head_piece piece[2]; /* language models: a full one, and the last of what is cut into such */
+    uint64_t head_rows, classes;      /* of losses, of logits */
+    uint64_t logits_rows;             /* in memory at a time */
+    int64_t tied;                     /* index of the parameter that embedding and head share, -1: none */
+    void *zeros;                      /* a row of the stream */
 };
 
 enum { MODEL_GROUP_EMBED = 0, MODEL_GROUP_BLOCKS = 1 };

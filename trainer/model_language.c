@@ -11,6 +11,9 @@
 
 enum { BLOCK_TOKENS_MAX = 1 << 20, VOCABULARY_MAX = 1 << 24 };
 
+/* Logits in memory at a time: some thousand rows of a large vocabulary, enough for products to run at full speed. */
+enum { HEAD_LOGITS_BYTES_MAX = 512 << 20 };
+
 int language_check(const struct model_config *config, struct err *err)
 {
     if (config->block == 0 || config->block > BLOCK_TOKENS_MAX) {
@@ -33,16 +36,55 @@ uint64_t language_tokens(const struct model_config *config)
     return config->block;
 }
 
+/* The largest power of two of rows whose logits fit, or all. A function of shapes alone, as the bits depend on it. */
+static uint64_t head_rows_at_once(const struct model *model)
+{
+    uint64_t row_bytes = model->classes * ops_compute_bytes(model->ops), rows = 1;
+    if (model->config.head_rows)
+        return model->config.head_rows;
+    while (rows < model->rows && 2 * rows * row_bytes <= HEAD_LOGITS_BYTES_MAX)
+        rows *= 2;
+    return rows;
+}
+
+static int plan_piece(struct model *model, uint64_t rows, struct model_head_piece *piece, struct err *err)
+{
+    uint64_t width = model->config.width, classes = model->classes;
+    const struct gemm_shape forward = {.m = rows, .n = classes, .k = width, .trans_b = true};
+    const struct gemm_shape backward_input = {.m = rows, .n = width, .k = classes};
+    struct gemm_shape backward_weight = {
+        .m = classes, .n = width, .k = rows, .trans_a = true, .master_output = true};
+    struct ops *ops = model->ops;
+    piece->rows = rows;
+    int status = rows ? ops->table->plan_gemm(ops, &forward, &piece->forward, err) : 0;
+    if (status == 0 && rows)
+        status = ops->table->plan_gemm(ops, &backward_input, &piece->backward_input, err);
+    for (int adds = 0; status == 0 && rows && adds < 2; adds++) {
+        backward_weight.accumulate = adds;
+        status = ops->table->plan_gemm(ops, &backward_weight, &piece->backward_weight[adds], err);
+    }
+    return status;
+}
+
+/* Whole items to a piece where they fit, else each item is cut. */
+static uint64_t rows_of_cut(const struct model *model)
+{
+    return model->logits_rows < model->tokens ? model->tokens : model->rows;
+}
+
 int language_plan(struct model *model, struct err *err)
 {
     model->head_rows = model->rows;
     model->classes = model->config.vocabulary;
-    model->head.rows = model->rows;
-    model->head.in = model->config.width;
-    model->head.out = model->config.vocabulary;
     if (model->tied >= 0)
         model->head.weight = model->embed_tokens;
-    return linear_plan(&model->head, model->ops, err);
+    uint64_t rows = head_rows_at_once(model);
+    if (rows > model->tokens)
+        rows -= rows % model->tokens;
+    model->logits_rows = rows < model->rows ? rows : model->rows;
+    int status = plan_piece(model, model->logits_rows, &model->piece[0], err);
+    return status < 0 ? status
+                      : plan_piece(model, rows_of_cut(model) % model->logits_rows, &model->piece[1], err);
 }
 
 uint64_t language_patch_elements(const struct model *model)
@@ -78,37 +120,85 @@ void language_embed_backward(struct model *model, const struct model_pass *pass,
     struct ops *ops = model->ops;
     void *gradients = model_group_gradients(model, pass, MODEL_GROUP_EMBED);
     /* a tied table holds the head's part and is added to; positions have one contribution and are written */
-    ops->table->embed_bwd(ops, linear_gradients(ops, gradients, model->embed_tokens), NULL, d_hidden,
-                          pass->input->tokens, model->tokens + 1, model->items, model->tokens,
-                          model->config.width, model->config.vocabulary, model->tied >= 0);
+    ops->table->embed_bwd(ops, linear_gradients(ops, gradients, model->embed_tokens), d_hidden,
+                          pass->input->tokens, model->tokens + 1, pass->input->by_token, model->items,
+                          model->tokens, model->config.width, model->config.vocabulary, model->tied >= 0);
     if (has_positions(model))
         ops->table->positions_bwd(ops, linear_gradients(ops, gradients, model->embed_positions), d_hidden,
                                   model->items, model->tokens, model->config.width, false);
 }
 
-void language_head_forward(struct model *model, const struct model_pass *pass,
-                           const struct model_result *result, bool want_gradient)
+/* The rows of the head from first on, as many as the piece has. */
+struct head_job {
+    const struct model_head_piece *piece;
+    uint64_t first;
+};
+
+static const void *head_weight(const struct model *model, const struct model_pass *pass)
+{
+    return linear_weights(model->ops, model_group_weights(model, pass, head_group(model)),
+                          model->head.weight);
+}
+
+static void *rows_at(const struct model *model, const struct model_pass *pass, uint64_t offset, uint64_t row)
+{
+    return arena_at(pass->activations, offset + row * model->config.width * ops_compute_bytes(model->ops));
+}
+
+/* The logits of a piece, and its losses. */
+static void piece_losses(struct model *model, const struct model_pass *pass, const struct head_job *job,
+                         const struct model_result *result, double gradient_scale)
 {
     struct ops *ops = model->ops;
     const struct model_input *input = pass->input;
     void *logits = arena_at(pass->activations, pass->layout.logits);
-    linear_forward(&model->head, ops, model_group_weights(model, pass, head_group(model)),
-                   arena_at(pass->activations, pass->layout.normed), logits);
-    ops->table->xent(ops, logits, result->losses, result->correct,
-                     input->targets ? input->targets : input->tokens + 1, model->items, model->tokens,
-                     input->targets ? model->tokens : model->tokens + 1, model->classes, want_gradient);
+    uint64_t tokens = model->tokens, stride = input->targets ? tokens : tokens + 1;
+    const int32_t *targets = input->targets ? input->targets : input->tokens + 1;
+    bool whole_items = job->piece->rows % tokens == 0;
+    ops->table->gemm(ops, &job->piece->forward, rows_at(model, pass, pass->layout.normed, job->first),
+                     head_weight(model, pass), NULL, logits);
+    ops->table->xent(ops, logits, result->losses + job->first, result->correct + job->first,
+                     targets + job->first / tokens * stride + job->first % tokens,
+                     whole_items ? job->piece->rows / tokens : 1, whole_items ? tokens : job->piece->rows,
+                     stride, model->classes, gradient_scale);
 }
 
-void language_head_backward(struct model *model, const struct model_pass *pass)
+/* The piece that begins at a row. */
+static struct head_job head_job_at(const struct model *model, uint64_t first)
 {
-    linear_backward(&model->head, model->ops, model_group_weights(model, pass, head_group(model)),
-                    arena_at(pass->activations, pass->layout.normed),
-                    arena_at(pass->activations, pass->layout.logits),
-                    model_group_gradients(model, pass, head_group(model)),
-                    arena_at(pass->activations, pass->layout.d_normed));
+    uint64_t cut = rows_of_cut(model), left = cut - first % cut;
+    return (struct head_job){&model->piece[left < model->logits_rows], first};
+}
+
+void language_head_forward(struct model *model, const struct model_pass *pass,
+                           const struct model_result *result)
+{
+    for (uint64_t row = 0; row < model->rows;) {
+        const struct head_job job = head_job_at(model, row);
+        piece_losses(model, pass, &job, result, 0);
+        row += job.piece->rows;
+    }
+}
+
+void language_head_backward(struct model *model, const struct model_pass *pass,
+                            const struct model_result *result)
+{
+    struct ops *ops = model->ops;
+    const void *logits = arena_at(pass->activations, pass->layout.logits);
+    void *d_weight =
+        linear_gradients(ops, model_group_gradients(model, pass, head_group(model)), model->head.weight);
+    for (uint64_t row = 0; row < model->rows;) {
+        const struct head_job job = head_job_at(model, row);
+        piece_losses(model, pass, &job, result, pass->input->loss_scale);
+        ops->table->gemm(ops, &job.piece->backward_weight[row > 0], logits,
+                         rows_at(model, pass, pass->layout.normed, row), NULL, d_weight);
+        ops->table->gemm(ops, &job.piece->backward_input, logits, head_weight(model, pass), NULL,
+                         rows_at(model, pass, pass->layout.d_normed, row));
+        row += job.piece->rows;
+    }
 }
 
 double language_flops(const struct model *model)
 {
-    return linear_flops(&model->head, true);
+    return 6.0 * (double)model->rows * (double)model->config.width * (double)model->classes;
 }

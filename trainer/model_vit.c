@@ -98,7 +98,7 @@ static int describe_head(struct model *model, struct err *err)
 static int plan(struct model *model, struct err *err)
 {
     const struct model_config *config = &model->config;
-    model->head_rows = model->items;
+    model->head_rows = model->logits_rows = model->items;
     model->classes = config->classes;
     model->patch.rows = model->rows;
     model->patch.in = patch_width(config);
@@ -141,8 +141,9 @@ static void embed_backward(struct model *model, const struct model_pass *pass, c
                     arena_at(pass->activations, pass->layout.patches), d_hidden, gradients, NULL);
 }
 
-static void head_forward(struct model *model, const struct model_pass *pass,
-                         const struct model_result *result, bool want_gradient)
+/* From normed to losses; the logits become their gradient where gradient_scale is not 0. */
+static void head_losses(struct model *model, const struct model_pass *pass, const struct model_result *result,
+                        double gradient_scale)
 {
     struct ops *ops = model->ops;
     void *pooled = arena_at(pass->activations, pass->layout.pooled);
@@ -152,14 +153,22 @@ static void head_forward(struct model *model, const struct model_pass *pass,
     linear_forward(&model->head, ops, model_group_weights(model, pass, model_group_head(model)), pooled,
                    logits);
     ops->table->xent(ops, logits, result->losses, result->correct, pass->input->labels, model->items, 1, 1,
-                     model->classes, want_gradient);
+                     model->classes, gradient_scale);
 }
 
-static void head_backward(struct model *model, const struct model_pass *pass)
+static void head_forward(struct model *model, const struct model_pass *pass,
+                         const struct model_result *result)
+{
+    head_losses(model, pass, result, 0);
+}
+
+static void head_backward(struct model *model, const struct model_pass *pass,
+                          const struct model_result *result)
 {
     struct ops *ops = model->ops;
     uint64_t head = model_group_head(model);
     void *d_pooled = arena_at(pass->activations, pass->layout.d_pooled);
+    head_losses(model, pass, result, pass->input->loss_scale);
     linear_backward(&model->head, ops, model_group_weights(model, pass, head),
                     arena_at(pass->activations, pass->layout.pooled),
                     arena_at(pass->activations, pass->layout.logits),

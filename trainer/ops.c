@@ -3,6 +3,14 @@
  */
 #include "trainer/ops.h"
 
+#include <string.h>
+
+int ops_open(struct device *device, enum dtype compute, unsigned threads, struct ops **ret_ops,
+             struct err *err)
+{
+    return ops_cpu_open(device, compute, threads, ret_ops, err);
+}
+
 void ops_close(struct ops *ops)
 {
     if (ops)

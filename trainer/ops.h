@@ -3,7 +3,8 @@
  *
  * Matrices are row-major and dense. Every operation is a pure function of its arguments in a fixed order of additions that
  * depends on shapes alone, never on threads: the bits are the same whatever the crew. Operations are queued on the ops' stream (the
- * cpu runs them at once) and return nothing; a failure is remembered and `status` tells it, once a step.
+ * cpu runs them at once) and return nothing; a failure is remembered and `sync` tells it, once a step. All arrays lie in device
+ * memory; pinned memory is the device's too.
  *
  * Two element types: `compute` for activations and the weights that products use, `master` for parameters, gradients and
  * moments. On the cpu both are F32 (F64 for tests by central differences); on a GPU F32 or BF16 and F32.
@@ -53,6 +54,9 @@ struct attn_shape {
     uint64_t batch, tokens, heads, kv_heads, head_dim;
     bool causal;
 };
+
+/* Weight decay is decided for so many elements at a time. */
+enum { OPS_DECAY_ELEMENTS = 64 };
 
 /* What the optimizer's step needs, computed on the host. w -= lr * (m_hat / (sqrt(v_hat) + epsilon) + decay * w), m_hat = m *
  * correction1, v_hat = v * correction2 (Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019). */
@@ -116,10 +120,12 @@ struct ops_table {
      * them in checks them. */
     void (*embed_fwd)(struct ops *ops, void *out, const int32_t *ids, uint64_t id_stride, const void *table,
                       const void *positions, uint64_t items, uint64_t tokens, uint64_t cols);
-    /* d_table (vocabulary rows; all are written) and d_positions (may be NULL), master: sums in order of rows, no atomics. */
-    void (*embed_bwd)(struct ops *ops, void *d_table, void *d_positions, const void *d_out,
-                      const int32_t *ids, uint64_t id_stride, uint64_t items, uint64_t tokens, uint64_t cols,
-                      uint64_t vocabulary, bool accumulate);
+    /* d_table (vocabulary rows; all are written), master: sums in order of rows, no atomics. by_id: the rows of d_out (item * tokens + t)
+     * by rising id, those of equal ids by rising row; NULL where embed_bwd_wants_order is false. */
+    void (*embed_bwd)(struct ops *ops, void *d_table, const void *d_out, const int32_t *ids,
+                      uint64_t id_stride, const int32_t *by_id, uint64_t items, uint64_t tokens,
+                      uint64_t cols, uint64_t vocabulary, bool accumulate);
+    bool embed_bwd_wants_order;
     /* out[item * rows + r] = x[item * rows + r] + positions[r], and its backward: d_positions = sums over items. */
     void (*positions_fwd)(struct ops *ops, void *out, const void *x, const void *positions, uint64_t items,
                           uint64_t rows, uint64_t cols);
@@ -134,20 +140,28 @@ struct ops_table {
     void (*pool_bwd)(struct ops *ops, void *d_x, const void *d_out, uint64_t items, uint64_t rows,
                      uint64_t cols);
 
-    /* Softmax cross-entropy. logits[rows, classes] become d_logits = softmax - onehot (unscaled: the gradient of the *sum* of
-     * losses) where want_gradient, rows with target < 0 become zero and lose nothing. target of row item * tokens + t is
-     * targets[item * target_stride + t]. losses: F64 [rows]; correct: U8 [rows], the first largest logit is the target. */
+    /* Softmax cross-entropy. Where gradient_scale is not 0, logits[rows, classes] become d_logits = gradient_scale * (softmax -
+     * onehot), the gradient of the scaled *sum* of losses. Rows with target < 0 get a gradient of zero and lose nothing. target of
+     * row item * tokens + t is targets[item * target_stride + t]. losses: F64 [rows]; correct: U8 [rows], 1 where the first largest
+     * logit is the target. */
     void (*xent)(struct ops *ops, void *logits, double *losses, uint8_t *correct, const int32_t *targets,
                  uint64_t items, uint64_t tokens, uint64_t target_stride, uint64_t classes,
-                 bool want_gradient);
+                 double gradient_scale);
 
     /* Master type. target += source: one node of the canonical tree. */
     void (*tree_add)(struct ops *ops, void *target, const void *source, uint64_t count);
-    /* In place; moments below the smallest normal number become 0; compute (may be NULL or equal params) gets the new weights in the compute type. */
+    /* In place; moments below the smallest normal number become 0; compute (NULL where it is of the master type, and then params)
+     * gets the new weights in the compute type. decays[i / OPS_DECAY_ELEMENTS] is 1 where element i decays, else 0. */
     void (*adamw)(struct ops *ops, void *params, void *compute, void *moment1, void *moment2,
-                  const void *gradients, uint64_t count, const struct adamw_scalars *scalars);
-    /* sums[row] = sum of squares of x[row, ...], in fp64 and a fixed order. sums is host-readable after sync. */
+                  const void *gradients, const uint8_t *decays, uint64_t count,
+                  const struct adamw_scalars *scalars);
+    void (*to_compute)(struct ops *ops, void *compute, const void *master, uint64_t count);
+    /* sums[row] = sum of squares of x[row, ...] (master), in fp64 and a fixed order. */
     void (*row_sumsq)(struct ops *ops, double *sums, const void *x, uint64_t rows, uint64_t cols);
+    /* The words of a struct exact_sum (base/exact_sum.h) += terms. */
+    void (*exact_add)(struct ops *ops, int64_t *words, const double *terms, uint64_t count);
+    /* *word += how many flags are 1; the others are 0. */
+    void (*count_add)(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count);
 
     /* Everything that the bits depend on: device model, libraries with versions, algorithms. Appends text. */
     void (*numerics_id)(struct ops *ops, struct str *out);
@@ -159,12 +173,18 @@ struct ops_table {
 struct ops {
     const struct ops_table *table;
     struct device *device;
+    struct device_stream
+        *stream; /* of the device: what is queued on it runs in one order with the operations */
     enum dtype compute, master;
 };
 
-/* compute: DTYPE_F32, or DTYPE_F64 (tests). threads: 0 takes one a CPU. Borrows the device. Gives the ops. */
+/* compute: DTYPE_F32, or DTYPE_F64 (tests). threads: 0 takes one a CPU. Borrows the device; NULL: an ops without a stream, on any
+ * memory. Gives the ops. */
 int ops_cpu_open(struct device *device, enum dtype compute, unsigned threads, struct ops **ret_ops,
                  struct err *err);
+/* The ops of that device: compute DTYPE_F32 on the cpu, also DTYPE_BF16 and DTYPE_F16 on a GPU. -EINVAL names what it can't. */
+int ops_open(struct device *device, enum dtype compute, unsigned threads, struct ops **ret_ops,
+             struct err *err);
 void ops_close(struct ops *ops); /* NULL is fine */
 /* The instruction set that the cpu's own kernels use here: "avx512f", "avx2", "baseline". The products' are OpenBLAS's. */
 const char *ops_cpu_kernels(void);

@@ -3,6 +3,7 @@
  */
 #include "trainer/ops_cpu.h"
 
+#include "base/exact_sum.h"
 #include "base/machine.h"
 #include "trainer/ops_cpu_math.h"
 
@@ -157,6 +158,26 @@ uint64_t ops_cpu_attn_bwd_scratch(struct ops *ops, const struct attn_shape *shap
     return 0;
 }
 
+void ops_cpu_to_compute(struct ops *ops, void *compute, const void *master, uint64_t count)
+{
+    memcpy(compute, master, count * ops_master_bytes(ops)); /* one type here */
+}
+
+void ops_cpu_exact_add(struct ops *ops, int64_t *words, const double *terms, uint64_t count)
+{
+    (void)ops;
+    struct exact_sum *sum = (struct exact_sum *)words;
+    for (uint64_t i = 0; i < count; i++)
+        exact_sum_add(sum, terms[i]);
+}
+
+void ops_cpu_count_add(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count)
+{
+    (void)ops;
+    for (uint64_t i = 0; i < count; i++)
+        *word += flags[i];
+}
+
 void ops_cpu_numerics_id(struct ops *ops, struct str *out)
 {
     char model[MACHINE_TEXT_BYTES];
@@ -174,6 +195,8 @@ const char *ops_cpu_kernels(void)
 void ops_cpu_close(struct ops *ops)
 {
     struct ops_cpu *cpu = ops_cpu_of(ops);
+    if (ops->stream)
+        ops->device->ops->stream_close(ops->device, ops->stream);
     workers_close(cpu->crew);
     free(cpu->partials);
     free(cpu->split.memory);
@@ -189,9 +212,13 @@ int ops_cpu_open(struct device *device, enum dtype compute, unsigned threads, st
     struct ops_cpu *cpu = calloc(1, sizeof *cpu);
     if (!cpu)
         return err_set(err, -ENOMEM, "out of memory for the compute ops");
-    cpu->ops = (struct ops){compute == DTYPE_F32 ? &ops_cpu_table_f32 : &ops_cpu_table_f64, device, compute,
-                            compute};
-    int status = blas_open(&cpu->blas, err);
+    cpu->ops = (struct ops){.table = compute == DTYPE_F32 ? &ops_cpu_table_f32 : &ops_cpu_table_f64,
+                            .device = device,
+                            .compute = compute,
+                            .master = compute};
+    int status = device ? device->ops->stream_open(device, &cpu->ops.stream, err) : 0;
+    if (status == 0)
+        status = blas_open(&cpu->blas, err);
     if (status == 0)
         status = workers_open(threads, &cpu->crew, err);
     if (status == 0) {

@@ -59,6 +59,9 @@ void ops_cpu_fail(struct ops_cpu *cpu, int code, const char *format, ...)
 /* The table's hooks that have no element type. */
 int ops_cpu_plan_attn(struct ops *ops, const struct attn_shape *shape, struct err *err);
 uint64_t ops_cpu_attn_bwd_scratch(struct ops *ops, const struct attn_shape *shape);
+void ops_cpu_to_compute(struct ops *ops, void *compute, const void *master, uint64_t count);
+void ops_cpu_exact_add(struct ops *ops, int64_t *words, const double *terms, uint64_t count);
+void ops_cpu_count_add(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count);
 void ops_cpu_numerics_id(struct ops *ops, struct str *out);
 int ops_cpu_sync(struct ops *ops, struct err *err);
 void ops_cpu_close(struct ops *ops);

@@ -7,6 +7,7 @@
 #include "trainer/ops_cpu.h"
 #include "trainer/ops_cpu_math.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <float.h>
 

@@ -3,8 +3,10 @@
  */
 #include "trainer/optimizer.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static uint64_t moment_bytes(const struct optimizer *optimizer)
@@ -17,22 +19,50 @@ static void *at(const struct optimizer *optimizer, const void *arena, uint64_t e
     return (char *)(uintptr_t)arena + element * ops_master_bytes(optimizer->ops);
 }
 
+static uint64_t decays_count(const struct params *params)
+{
+    return (params->elements + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS;
+}
+
+/* Parameters that share one decision are neighbours of a kind: they agree. */
+static int fill_decays(struct optimizer *optimizer, struct err *err)
+{
+    static_assert(PARAMS_ALIGN % OPS_DECAY_ELEMENTS == 0, "parameters of different kinds share no decision");
+    const struct params *params = optimizer->params;
+    uint8_t *decays = calloc(decays_count(params), 1);
+    if (!decays)
+        return err_set(err, -ENOMEM, "out of memory for the optimizer");
+    for (uint64_t i = 0; i < params->count; i++) {
+        const struct param *param = &params->list[i];
+        uint64_t first = param->offset / OPS_DECAY_ELEMENTS,
+                 end = (param->offset + param->count + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS;
+        memset(decays + first, param->decay, end - first);
+    }
+    int status = device_upload(optimizer->ops->device, optimizer->decays, decays, decays_count(params), err);
+    free(decays);
+    return status;
+}
+
 int optimizer_init(struct optimizer *optimizer, const struct optimizer_options *options, struct ops *ops,
                    const struct params *params, struct err *err)
 {
     *optimizer = (struct optimizer){.options = *options, .ops = ops, .params = params};
     for (uint64_t i = 0; i < params->count; i++)
-        if (params->list[i].shape[0] > optimizer->row_sums_count)
-            optimizer->row_sums_count = params->list[i].shape[0];
-    const struct device_ops *device = ops->device->ops;
+        optimizer->row_sums_count += params->list[i].shape[0];
+    struct device *device = ops->device;
     int status =
-        device->mem_alloc(ops->device, MEM_DEVICE, moment_bytes(optimizer), &optimizer->moment1, err);
+        device->ops->mem_alloc(device, MEM_DEVICE, moment_bytes(optimizer), &optimizer->moment1, err);
     if (!status)
         status =
-            device->mem_alloc(ops->device, MEM_DEVICE, moment_bytes(optimizer), &optimizer->moment2, err);
+            device->ops->mem_alloc(device, MEM_DEVICE, moment_bytes(optimizer), &optimizer->moment2, err);
     if (!status)
-        status = device->mem_alloc(ops->device, MEM_PINNED, optimizer->row_sums_count * sizeof(double),
-                                   (void **)&optimizer->row_sums, err);
+        status = device->ops->mem_alloc(device, MEM_DEVICE, optimizer->row_sums_count * sizeof(double),
+                                        (void **)&optimizer->row_sums, err);
+    if (!status)
+        status = device->ops->mem_alloc(device, MEM_DEVICE, decays_count(params), (void **)&optimizer->decays,
+                                        err);
+    if (!status)
+        status = fill_decays(optimizer, err);
     if (status)
         optimizer_deinit(optimizer);
     return status;
@@ -43,37 +73,34 @@ void optimizer_deinit(struct optimizer *optimizer)
     if (!optimizer->ops)
         return;
     struct device *device = optimizer->ops->device;
-    device->ops->mem_free(device, MEM_PINNED, optimizer->row_sums,
+    device->ops->mem_free(device, MEM_DEVICE, optimizer->decays, decays_count(optimizer->params));
+    device->ops->mem_free(device, MEM_DEVICE, optimizer->row_sums,
                           optimizer->row_sums_count * sizeof(double));
     device->ops->mem_free(device, MEM_DEVICE, optimizer->moment2, moment_bytes(optimizer));
     device->ops->mem_free(device, MEM_DEVICE, optimizer->moment1, moment_bytes(optimizer));
     *optimizer = (struct optimizer){0};
 }
 
-int optimizer_sum_squares(struct optimizer *optimizer, const void *gradients, struct exact_sum *sum,
-                          struct err *err)
+void optimizer_sum_squares(struct optimizer *optimizer, const void *gradients, int64_t *words)
 {
+    struct ops *ops = optimizer->ops;
+    double *sums = optimizer->row_sums;
     for (uint64_t i = 0; i < optimizer->params->count; i++) {
         const struct param *param = &optimizer->params->list[i];
         uint64_t rows = param->shape[0], cols = param->count / rows;
-        optimizer->ops->table->row_sumsq(optimizer->ops, optimizer->row_sums,
-                                         at(optimizer, gradients, param->offset), rows, cols);
-        int status = optimizer->ops->table->sync(optimizer->ops, err);
-        if (status)
-            return status;
-        for (uint64_t row = 0; row < rows; row++)
-            exact_sum_add(sum, optimizer->row_sums[row]);
+        ops->table->row_sumsq(ops, sums, at(optimizer, gradients, param->offset), rows, cols);
+        sums += rows;
     }
-    return 0;
+    ops->table->exact_add(ops, words, optimizer->row_sums, optimizer->row_sums_count);
 }
 
-double optimizer_gradient_scale(const struct optimizer *optimizer, double squares, double valid_count,
+double optimizer_gradient_scale(const struct optimizer *optimizer, double squares, double divisor,
                                 double *ret_norm)
 {
-    double norm = sqrt(squares) / valid_count, clip = optimizer->options.clip_norm;
+    double norm = sqrt(squares) / divisor, clip = optimizer->options.clip_norm;
     *ret_norm = norm;
     double factor = clip > 0 ? clip / (norm + 1e-6) : 1;
-    return (factor < 1 ? factor : 1) / valid_count;
+    return (factor < 1 ? factor : 1) / divisor;
 }
 
 void optimizer_begin_update(struct optimizer *optimizer)
@@ -81,27 +108,27 @@ void optimizer_begin_update(struct optimizer *optimizer)
     optimizer->updates++;
 }
 
-void optimizer_update_group(struct optimizer *optimizer, uint64_t group, void *weights, const void *gradients,
-                            double lr, double gradient_scale)
+void optimizer_update_group(struct optimizer *optimizer, uint64_t group, void *weights, void *compute,
+                            const void *gradients, double lr, double gradient_scale)
 {
     const struct optimizer_options *o = &optimizer->options;
+    struct ops *ops = optimizer->ops;
     double t = (double)optimizer->updates;
-    struct adamw_scalars scalars = {
+    const struct adamw_scalars scalars = {
         .lr = lr,
         .beta1 = o->beta1,
         .beta2 = o->beta2,
         .epsilon = o->epsilon,
+        .decay = o->weight_decay,
         .correction1 = 1 / (1 - pow(o->beta1, t)),
         .correction2 = 1 / (1 - pow(o->beta2, t)),
         .gradient_scale = gradient_scale,
     };
+    /* the padding between parameters is zero, and an update leaves it so */
     const struct param_group *g = &optimizer->params->groups[group];
-    for (uint64_t i = g->first; i < g->first + g->count; i++) {
-        const struct param *param = &optimizer->params->list[i];
-        scalars.decay = param->decay ? o->weight_decay : 0;
-        optimizer->ops->table->adamw(optimizer->ops, at(optimizer, weights, param->offset), NULL,
-                                     at(optimizer, optimizer->moment1, param->offset),
-                                     at(optimizer, optimizer->moment2, param->offset),
-                                     at(optimizer, gradients, param->offset), param->count, &scalars);
-    }
+    ops->table->adamw(ops, at(optimizer, weights, g->offset),
+                      compute ? (char *)compute + g->offset * ops_compute_bytes(ops) : NULL,
+                      at(optimizer, optimizer->moment1, g->offset),
+                      at(optimizer, optimizer->moment2, g->offset), at(optimizer, gradients, g->offset),
+                      optimizer->decays + g->offset / OPS_DECAY_ELEMENTS, g->elements, &scalars);
 }

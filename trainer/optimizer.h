@@ -4,7 +4,6 @@
 #ifndef MILLRACE_TRAINER_OPTIMIZER_H
 #define MILLRACE_TRAINER_OPTIMIZER_H
 
-#include "base/exact_sum.h"
 #include "trainer/ops.h"
 #include "trainer/params.h"
 
@@ -22,7 +21,8 @@ struct optimizer {
     struct ops *ops;
     const struct params *params; /* borrowed */
     void *moment1, *moment2;
-    double *row_sums; /* for the longest column of rows */
+    uint8_t *decays;  /* as ops.h's adamw has them, for the whole arena; device memory */
+    double *row_sums; /* of all rows of all parameters; device memory */
     uint64_t row_sums_count;
     uint64_t updates; /* made so far: t of the bias correction */
 };
@@ -31,18 +31,19 @@ int optimizer_init(struct optimizer *optimizer, const struct optimizer_options *
                    const struct params *params, struct err *err);
 void optimizer_deinit(struct optimizer *optimizer);
 
-/* Adds the squares of all gradients to sum: fp64 sums of rows, then the exact accumulator, which ranks may add up. */
-int optimizer_sum_squares(struct optimizer *optimizer, const void *gradients, struct exact_sum *sum,
-                          struct err *err);
+/* Queues: adds the squares of all gradients to the words of an exact_sum in device memory, which ranks may add up: fp64 sums of
+ * rows, then the exact accumulator. */
+void optimizer_sum_squares(struct optimizer *optimizer, const void *gradients, int64_t *words);
 
-/* The factor that brings gradients (sums over valid items) to their mean, clipped: scale = 1/valid * min(1, clip / (norm + 1e-6)), with
- * *ret_norm = sqrt(squares) / valid. */
-double optimizer_gradient_scale(const struct optimizer *optimizer, double squares, double valid_count,
+/* The factor that brings gradients to their mean, clipped: 1/divisor * min(1, clip / (norm + 1e-6)), with *ret_norm = sqrt(squares) /
+ * divisor. divisor: how many valid items the gradients are sums over, times the scale of the loss. */
+double optimizer_gradient_scale(const struct optimizer *optimizer, double squares, double divisor,
                                 double *ret_norm);
 
-/* Begins update number updates + 1, then updates one group of weights (master type) in place, with gradient_scale as above. */
+/* Begins update number updates + 1, then queues that of one group of weights (master type) in place, with gradient_scale as above.
+ * compute: the arena of weights in the compute type, which follows; NULL where there is none of its own. */
 void optimizer_begin_update(struct optimizer *optimizer);
-void optimizer_update_group(struct optimizer *optimizer, uint64_t group, void *weights, const void *gradients,
-                            double lr, double gradient_scale);
+void optimizer_update_group(struct optimizer *optimizer, uint64_t group, void *weights, void *compute,
+                            const void *gradients, double lr, double gradient_scale);
 
 #endif

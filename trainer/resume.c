@@ -132,6 +132,16 @@ static void restore_window(struct run *run, const struct json_t *state)
     run->window = totals;
 }
 
+/* A state of another precision has none: the scale begins anew. */
+static void restore_scaler(struct run *run, const struct json_t *state)
+{
+    const struct json_t *object = json_get(state, "scaler");
+    struct scaler scaler = run->scaler;
+    if (scaler.is_dynamic && json_f64(json_get(object, "scale"), &scaler.scale) == 0 &&
+        json_u64(json_get(object, "clean_steps_count"), &scaler.clean_steps_count) == 0)
+        run->scaler = scaler;
+}
+
 int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
 {
     const struct json_t *state = ckpt_reader_state(reader);
@@ -143,6 +153,7 @@ int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path
         return status;
     restore_evaluation(run, state);
     restore_window(run, state);
+    restore_scaler(run, state);
     const char *saved_id = ckpt_reader_numerics_id(reader);
     if (strcmp(saved_id, str_text(&run->numerics_id)) != 0)
         log_line(run->options->log, LOG_WARN,

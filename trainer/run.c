@@ -109,22 +109,49 @@ static int allocate(struct run *run, enum mem_kind kind, uint64_t bytes, void *r
     return run->device->ops->mem_alloc(run->device, kind, bytes, ret_memory, err);
 }
 
-/* What a padded micro-batch takes of the fields that its model has; one element of the others. */
-struct micro_sizes {
-    uint64_t tokens, targets, row_starts, image_bytes;
-};
-
-static struct micro_sizes micro_sizes(const struct run *run)
+/* A second arena: products run in another type than the optimizer. */
+static bool has_compute_weights(const struct run *run)
 {
-    uint64_t items = run->batching.micro, block = run->config->data.text.block,
-             side = run->config->data.image.size;
-    if (run->config->model.type == MODEL_VIT)
-        return (struct micro_sizes){
-            .tokens = 1, .targets = items, .row_starts = 1, .image_bytes = items * side * side * 3};
-    return (struct micro_sizes){.tokens = items * (block + 1),
-                                .targets = items * block,
-                                .row_starts = items * block,
-                                .image_bytes = 1};
+    return run->ops->compute != run->ops->master;
+}
+
+/* The memory of a model whose size is known now. */
+static int allocate_model(struct run *run, struct err *err)
+{
+    uint64_t rows = model_rows(run->model), elements = run->params->elements;
+    int status = allocate(run, MEM_DEVICE, elements * ops_master_bytes(run->ops), &run->weights, err);
+    run->compute_weights = run->weights;
+    if (!status && has_compute_weights(run))
+        status =
+            allocate(run, MEM_DEVICE, elements * ops_compute_bytes(run->ops), &run->compute_weights, err);
+    if (!status)
+        status = allocate(run, MEM_DEVICE, model_activation_bytes(run->model, &run->stage), &run->activations,
+                          err);
+    if (!status)
+        status = allocate(run, MEM_DEVICE, rows * sizeof(double), &run->losses, err);
+    if (!status)
+        status = allocate(run, MEM_DEVICE, rows, &run->correct, err);
+    if (!status)
+        status = allocate(run, MEM_DEVICE, sizeof *run->device_words, &run->device_words, err);
+    if (!status)
+        status = allocate(run, MEM_PINNED, sizeof *run->host_words, &run->host_words, err);
+    return status;
+}
+
+static int open_feed(struct run *run, struct err *err)
+{
+    const struct train_config *c = run->config;
+    const struct feed_options options = {
+        .items = run->batching.micro,
+        .images = c->model.type == MODEL_VIT,
+        .side = c->data.image.size,
+        .block = c->data.text.block,
+        .classes = c->model.classes,
+        .vocabulary = c->model.vocabulary,
+        .document_starts = c->model.type != MODEL_VIT && c->data.text.mask == CONFIG_MASK_DOCUMENT,
+        .document_end = (int32_t)run->shape.document_end,
+    };
+    return feed_init(&run->feed, &options, run->ops, err);
 }
 
 static int open_model(struct run *run, struct err *err)
@@ -149,32 +176,15 @@ static int open_model(struct run *run, struct err *err)
         .kv_heads = (uint32_t)c->model.kv_heads,
         .rope_base = c->model.rope_base,
         .norm_epsilon = c->model.norm_epsilon,
+        .recompute_every = (uint32_t)c->model.recompute,
     };
     int status = model_open(&config, run->ops, run->batching.micro, &run->model, err);
     if (status)
         return status;
     run->params = model_params(run->model);
     run->stage = (struct model_stage){.blocks_count = config.layers, .embeds = true, .heads = true};
-    uint64_t rows = model_rows(run->model);
-    struct micro_sizes sizes = micro_sizes(run);
-    status =
-        allocate(run, MEM_DEVICE, run->params->elements * ops_master_bytes(run->ops), &run->weights, err);
-    if (!status)
-        status = allocate(run, MEM_DEVICE, model_activation_bytes(run->model, &run->stage), &run->activations,
-                          err);
-    if (!status)
-        status = allocate(run, MEM_PINNED, sizes.tokens * sizeof(int32_t), &run->tokens, err);
-    if (!status)
-        status = allocate(run, MEM_PINNED, sizes.targets * sizeof(int32_t), &run->targets, err);
-    if (!status)
-        status = allocate(run, MEM_PINNED, sizes.row_starts * sizeof(int32_t), &run->row_starts, err);
-    if (!status)
-        status = allocate(run, MEM_PINNED, sizes.image_bytes, &run->images, err);
-    if (!status)
-        status = allocate(run, MEM_PINNED, rows * sizeof(double), &run->losses, err);
-    if (!status)
-        status = allocate(run, MEM_PINNED, rows, &run->correct, err);
-    return status;
+    status = allocate_model(run, err);
+    return status ? status : open_feed(run, err);
 }
 
 static int open_optimizer(struct run *run, struct err *err)
@@ -194,9 +204,47 @@ static int open_optimizer(struct run *run, struct err *err)
         tree_init(&run->tree, run->ops, run->params->elements, batching_owned_count(&run->batching), err);
     if (!status)
         status = optimizer_init(&run->optimizer, &optimizer, run->ops, run->params, err);
-    if (!status)
-        params_init_values(run->params, c->run.seed, run->ops->master, run->weights);
     return status;
+}
+
+/* weights: an arena of host memory. */
+static int load_initial(const struct run *run, const char *path, void *weights, struct err *err)
+{
+    struct io *io;
+    int status = io_open(path, NULL, &io, err);
+    if (status)
+        return status;
+    status = init_load(io, path, model_config_of(run->model), run->params, weights, run->options->log, err);
+    io_close(io);
+    if (!status)
+        run_say(run, "weights: from %s", path);
+    return status;
+}
+
+/* Weights of the host's making: random, or what a file holds (init). */
+static int fill_weights(struct run *run, const char *init, struct err *err)
+{
+    size_t bytes = run->params->elements * ops_master_bytes(run->ops);
+    bool is_host = run->device->ops->is_host;
+    void *host = is_host ? run->weights : malloc(bytes);
+    if (!host)
+        return err_set(err, -ENOMEM, "out of memory for the initial weights");
+    int status = 0;
+    params_init_values(run->params, run->config->run.seed, run->ops->master, host);
+    if (init)
+        status = load_initial(run, init, host, err);
+    if (!status && !is_host)
+        status = device_upload(run->device, run->weights, host, bytes, err);
+    if (!is_host)
+        free(host);
+    return status;
+}
+
+/* Once the weights are what training or evaluation begins with. */
+static void fill_compute_weights(struct run *run)
+{
+    if (has_compute_weights(run))
+        run->ops->table->to_compute(run->ops, run->compute_weights, run->weights, run->params->elements);
 }
 
 /* The checkpoint's view of a parameter and its moments: whole, replicated, changed by its group's update. */
@@ -271,17 +319,15 @@ static int open_metrics(struct run *run, struct err *err)
     return status ? status : metrics_open(run->io, path, run->step, &run->metrics, err);
 }
 
-static int load_initial(struct run *run, const char *path, struct err *err)
+static int open_ops(struct run *run, struct err *err)
 {
-    struct io *io;
-    int status = io_open(path, NULL, &io, err);
-    if (status)
-        return status;
-    status =
-        init_load(io, path, model_config_of(run->model), run->params, run->weights, run->options->log, err);
-    io_close(io);
+    static const enum dtype compute[] = {
+        [CONFIG_FP32] = DTYPE_F32, [CONFIG_BF16] = DTYPE_BF16, [CONFIG_FP16] = DTYPE_F16};
+    const struct train_config *c = run->config;
+    int status = device_open(config_device_name(c->device), &run->device, err);
     if (!status)
-        run_say(run, "weights: from %s", path);
+        status = ops_open(run->device, compute[c->precision.compute], (unsigned)c->threads, &run->ops, err);
+    run->scaler = scaler_begin(c->precision.compute == CONFIG_FP16);
     return status;
 }
 
@@ -302,10 +348,8 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
         snprintf(run->folder, sizeof run->folder, "%s", c->checkpoint.dir);
     else if (!status)
         status = io_join_path(c->run.dir, "ckpt", run->folder, err);
-    if (!status)
-        status = device_open("cpu", &run->device, err);
     if (!status) /* before the loader's threads: see ops_cpu_blas.h */
-        status = ops_cpu_open(run->device, DTYPE_F32, (unsigned)c->threads, &run->ops, err);
+        status = open_ops(run, err);
     if (!status)
         status = resume_find(run, reader, path, err);
     if (!status)
@@ -314,8 +358,8 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
         status = open_model(run, err);
     if (!status)
         status = open_optimizer(run, err);
-    if (!status && c->model.init[0] && !*reader)
-        status = load_initial(run, c->model.init, err);
+    if (!status && !*reader)
+        status = fill_weights(run, c->model.init[0] ? c->model.init : NULL, err);
     if (!status)
         status = describe_tensors(run, err);
     if (!status)
@@ -324,6 +368,8 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
         status = resume_check_newest(run, err);
     if (!status && *reader)
         status = resume_restore(run, *reader, path, err);
+    if (!status)
+        fill_compute_weights(run);
     if (!status)
         status = open_metrics(run, err);
     return status;
@@ -359,14 +405,16 @@ static int open_for_evaluation(struct run *run, const char *from, struct err *er
     if (status)
         return status;
     run->batching = (struct batching){.global = c->batch.micro, .micro = c->batch.micro, .ranks = 1};
-    status = device_open("cpu", &run->device, err);
-    if (!status) /* before the loader's threads: see ops_cpu_blas.h */
-        status = ops_cpu_open(run->device, DTYPE_F32, (unsigned)c->threads, &run->ops, err);
+    status = open_ops(run, err);
     if (!status)
         status = look_at_validation(run, err);
     if (!status)
         status = open_model(run, err);
-    return status ? status : load_initial(run, from, err);
+    if (!status)
+        status = fill_weights(run, from, err);
+    if (!status)
+        fill_compute_weights(run);
+    return status;
 }
 
 int run_open_for_evaluation(struct run *run, const struct trainer_options *options, const char *from,
@@ -407,19 +455,21 @@ static void release(struct run *run, enum mem_kind kind, void *memory, uint64_t 
 void run_close(struct run *run)
 {
     ckpt_saver_close(run->saver); /* first: it reads the arenas */
+    if (run->ops)
+        run->ops->table->sync(run->ops, NULL); /* nothing uses them any more */
+    feed_deinit(&run->feed);
     loader_close(run->loader);
     metrics_close(run->metrics);
     if (run->model) {
-        uint64_t rows = model_rows(run->model);
-        struct micro_sizes sizes = micro_sizes(run);
-        release(run, MEM_PINNED, run->correct, rows);
-        release(run, MEM_PINNED, run->losses, rows * sizeof(double));
-        release(run, MEM_PINNED, run->images, sizes.image_bytes);
-        release(run, MEM_PINNED, run->row_starts, sizes.row_starts * sizeof(int32_t));
-        release(run, MEM_PINNED, run->targets, sizes.targets * sizeof(int32_t));
-        release(run, MEM_PINNED, run->tokens, sizes.tokens * sizeof(int32_t));
+        uint64_t rows = model_rows(run->model), elements = run->params->elements;
+        release(run, MEM_PINNED, run->host_words, sizeof *run->host_words);
+        release(run, MEM_DEVICE, run->device_words, sizeof *run->device_words);
+        release(run, MEM_DEVICE, run->correct, rows);
+        release(run, MEM_DEVICE, run->losses, rows * sizeof(double));
         release(run, MEM_DEVICE, run->activations, model_activation_bytes(run->model, &run->stage));
-        release(run, MEM_DEVICE, run->weights, run->params->elements * ops_master_bytes(run->ops));
+        if (run->compute_weights != run->weights)
+            release(run, MEM_DEVICE, run->compute_weights, elements * ops_compute_bytes(run->ops));
+        release(run, MEM_DEVICE, run->weights, elements * ops_master_bytes(run->ops));
     }
     optimizer_deinit(&run->optimizer);
     tree_deinit(&run->tree);

@@ -11,12 +11,16 @@
 #include "ckpt/ckpt.h"
 #include "comm/comm.h"
 #include "loader/loader.h"
+#include "trainer/feed.h"
 #include "trainer/metrics.h"
 #include "trainer/model.h"
 #include "trainer/optimizer.h"
+#include "trainer/scaler.h"
 #include "trainer/schedule.h"
 #include "trainer/trainer.h"
 #include "trainer/tree.h"
+
+#include <assert.h>
 
 /* What one or more steps added up to. Exact, hence the same for any ranks. */
 struct step_totals {
@@ -27,6 +31,15 @@ struct step_totals {
     double gradient_norm; /* of the last step, before clipping, of the mean loss */
     double lr;            /* of the last step */
 };
+
+/* What ranks add up: exact integers, so that the order does not matter. Lies in device memory while it is gathered. */
+struct run_words {
+    int64_t valid_count, correct_count, samples_count, stop;
+    struct exact_sum losses, squares;
+};
+
+static_assert(sizeof(struct run_words) == (4 + 2 * EXACT_SUM_WORDS) * sizeof(int64_t),
+              "words without padding");
 
 /* The last evaluation. */
 struct evaluation {
@@ -50,11 +63,16 @@ struct run {
     struct model_stage stage;
     struct batching batching; /* of training */
 
-    void *weights; /* master and compute type are one on the cpu */
+    void *weights;         /* master type */
+    void *compute_weights; /* compute type; the same arena where the types are one */
     void *activations;
+    double *losses; /* of a micro-batch, as are hits; device memory */
+    uint8_t *correct;
+    struct run_words *device_words, *host_words; /* of the step; host: pinned */
     struct tree tree;
     struct optimizer optimizer;
     struct schedule schedule;
+    struct scaler scaler;
 
     struct loader *loader; /* training data */
     struct loader_shape shape;
@@ -64,14 +82,7 @@ struct run {
     uint64_t tensors_count;
     struct metrics *metrics;
 
-    /* One micro-batch as the model takes it: see micro.h. */
-    int32_t *tokens;     /* of a short last micro-batch, padded */
-    int32_t *targets;    /* labels; of padded tokens */
-    int32_t *row_starts; /* of tokens, where attention stays within documents */
-    uint8_t *images;     /* of a short last micro-batch, padded */
-    double *losses;
-    uint8_t *correct;
-
+    struct feed feed;     /* micro-batches to the device */
     uint64_t step, steps; /* finished, of all */
     bool stop_requested;  /* on any rank, as the last reduction said */
     struct step_totals
@@ -90,9 +101,16 @@ int run_open_for_evaluation(struct run *run, const struct trainer_options *optio
                             struct err *err);
 void run_close(struct run *run); /* safe on a zeroed run */
 
-/* One update: all micro-batches that this rank owns, the reduction, the optimizer. Adds to totals. -EDOM where gradients are
- * not finite. */
+/* One update: all micro-batches that this rank owns, the reduction, the optimizer, which is queued. Adds to totals. -EDOM where
+ * gradients are not finite and the scaler does not forgive it; where it does, weights stay as they are. */
 int run_step(struct run *run, struct step_totals *totals, struct err *err);
+
+/* Words of zero in device memory; then, queued, the losses and hits that a pass left in it; then all of them, which blocks until
+ * the device has done what was queued; then those of all ranks. what: names the reduction in messages. */
+int run_begin_words(struct run *run, struct err *err);
+void run_add_result(struct run *run, const struct model_result *result);
+int run_read_words(struct run *run, struct run_words *ret_words, struct err *err);
+int run_reduce_words(struct run *run, struct run_words *words, const char *what, struct err *err);
 
 /* The whole validation set; fills run->evaluation. A wish to stop ends it early: then run->evaluation stays as it was, and
  * run->stop_requested tells. */

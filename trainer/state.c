@@ -27,6 +27,18 @@ static void encode_cursor(struct json_writer *w, const struct cursor *cursor)
     json_end_object(w);
 }
 
+static void encode_scaler(struct json_writer *w, const struct scaler *scaler)
+{
+    if (!scaler->is_dynamic) {
+        json_write_null(w, "scaler");
+        return;
+    }
+    json_begin_object(w, "scaler");
+    json_write_f64(w, "scale", scaler->scale);
+    json_write_u64(w, "clean_steps_count", scaler->clean_steps_count);
+    json_end_object(w);
+}
+
 int run_encode_state(struct run *run, struct err *err)
 {
     struct str *out = &run->state_json;
@@ -41,9 +53,9 @@ int run_encode_state(struct run *run, struct err *err)
     json_end_object(&w);
     json_begin_object(&w, "schedule");
     json_write_u64(&w, "step", run->step);
-    json_write_f64(&w, "next_lr", schedule_lr(&run->schedule, run->step));
+    json_write_f64(&w, "next_lr", schedule_lr(&run->schedule, run->optimizer.updates));
     json_end_object(&w);
-    json_write_null(&w, "scaler");
+    encode_scaler(&w, &run->scaler);
     json_begin_object(&w, "window");
     json_write_u64(&w, "valid_count", run->window.valid_count);
     json_begin_array(&w, "losses");

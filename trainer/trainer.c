@@ -145,6 +145,8 @@ static int save(struct loop *loop, bool is_last, struct err *err)
 {
     struct run *run = loop->run;
     int status = settle_save(loop, false, err);
+    if (!status) /* the arrays are what the last update makes of them */
+        status = run->ops->table->sync(run->ops, err);
     if (!status)
         status = run_encode_state(run, err);
     if (!status)

@@ -3,41 +3,53 @@
  */
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"
-#include "trainer/config.h"
-#include "trainer/micro.h"
+#include "trainer/feed.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { BLOCK = 6, ITEMS = 3, END = 9, VOCABULARY = 10 };
 
-/* The parts of a run that make a micro-batch, and a batch of the loader. */
+/* What makes a micro-batch, and a batch of the loader. */
 struct micro_case {
-    struct train_config config;
-    struct run run;
-    int32_t tokens[ITEMS * (BLOCK + 1)], targets[ITEMS * BLOCK], row_starts[ITEMS * BLOCK];
+    struct device *device;
+    struct ops *ops;
+    struct feed feed;
     struct batch_item items[ITEMS];
     struct batch batch;
 };
 
-static struct micro_case *open_case(enum config_text_mask mask, int32_t *source, uint32_t items_count)
+static struct micro_case *open_case(bool mask, int32_t *source, uint32_t items_count)
 {
     struct micro_case *c = calloc(1, sizeof *c);
+    struct err err;
     assert_non_null(c);
-    c->config.model.type = MODEL_GPT2;
-    c->config.model.vocabulary = VOCABULARY;
-    c->config.data.text.block = BLOCK;
-    c->config.data.text.mask = mask;
-    c->run = (struct run){.config = &c->config,
-                          .batching = {.global = ITEMS, .micro = ITEMS, .ranks = 1},
-                          .shape = {.vocabulary = VOCABULARY, .document_end = END},
-                          .tokens = c->tokens,
-                          .targets = c->targets,
-                          .row_starts = c->row_starts};
-    memset(c->row_starts, 0xff, sizeof c->row_starts);
+    ops_for_test(DTYPE_F32, 1, &c->device, &c->ops);
+    const struct feed_options options = {.items = ITEMS,
+                                         .block = BLOCK,
+                                         .vocabulary = VOCABULARY,
+                                         .document_starts = mask,
+                                         .document_end = END};
+    assert_ok(feed_init(&c->feed, &options, c->ops, &err), &err);
     c->batch = (struct batch){.items_count = items_count, .items = c->items, .fields_count = 1};
     c->batch.fields[0] = (struct batch_field){.name = "tokens", .data = source};
     return c;
+}
+
+static struct model_input push(struct micro_case *c, uint64_t *ret_valid)
+{
+    struct model_input input;
+    struct err err;
+    assert_ok(feed_push(&c->feed, NULL, &c->batch, &input, ret_valid, &err), &err);
+    return input;
+}
+
+static void close_case(struct micro_case *c)
+{
+    feed_deinit(&c->feed);
+    ops_close(c->ops);
+    device_close(c->device);
+    free(c);
 }
 
 static void starts_follow_the_document_ends(void **state)
@@ -47,15 +59,13 @@ static void starts_follow_the_document_ends(void **state)
                                            1,   2, END, 3, END, END, 4, /* an empty one among them */
                                            END, 1, 2,   3, 4,   END, 5};
     const int32_t expected[ITEMS * BLOCK] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 3, 5, 0, 1, 1, 1, 1, 1};
-    struct micro_case *c = open_case(CONFIG_MASK_DOCUMENT, source, ITEMS);
-    struct model_input input;
-    struct err err;
+    struct micro_case *c = open_case(true, source, ITEMS);
     uint64_t valid;
-    assert_ok(micro_input(&c->run, &c->batch, &input, &valid, &err), &err);
+    struct model_input input = push(c, &valid);
     assert_int_equal(valid, ITEMS * BLOCK);
     assert_non_null(input.row_starts);
     assert_memory_equal(input.row_starts, expected, sizeof expected);
-    free(c);
+    close_case(c);
 }
 
 static void absent_items_have_starts_too(void **state)
@@ -63,26 +73,22 @@ static void absent_items_have_starts_too(void **state)
     (void)state;
     int32_t source[BLOCK + 1] = {1, END, 3, 4, 5, 6, 7};
     const int32_t expected[ITEMS * BLOCK] = {0, 0, 2, 2, 2, 2};
-    struct micro_case *c = open_case(CONFIG_MASK_DOCUMENT, source, 1);
-    struct model_input input;
-    struct err err;
+    struct micro_case *c = open_case(true, source, 1);
     uint64_t valid;
-    assert_ok(micro_input(&c->run, &c->batch, &input, &valid, &err), &err);
+    struct model_input input = push(c, &valid);
     assert_memory_equal(input.row_starts, expected, sizeof expected);
-    free(c);
+    close_case(c);
 }
 
 static void nothing_is_masked_unless_asked_for(void **state)
 {
     (void)state;
     int32_t source[ITEMS * (BLOCK + 1)] = {END};
-    struct micro_case *c = open_case(CONFIG_MASK_NONE, source, ITEMS);
-    struct model_input input;
-    struct err err;
+    struct micro_case *c = open_case(false, source, ITEMS);
     uint64_t valid;
-    assert_ok(micro_input(&c->run, &c->batch, &input, &valid, &err), &err);
+    struct model_input input = push(c, &valid);
     assert_null(input.row_starts);
-    free(c);
+    close_case(c);
 }
 
 /* Losses of a model whose second document begins at token cut, before and after the first one's tokens change. */

@@ -81,7 +81,8 @@ void case_open(struct model_case *c, const struct model_config *config, uint64_t
                unsigned threads)
 {
     struct err err;
-    *c = (struct model_case){.config = *config, .items = items, .whole = {0, config->layers, true, true}};
+    *c = (struct model_case){
+        .config = *config, .items = items, .whole = {0, config->layers, true, true}, .loss_scale = 1};
     ops_for_test(dtype, threads, &c->device, &c->ops);
     assert_ok(model_open(config, c->ops, items, &c->model, &err), &err);
     uint64_t elements = model_params(c->model)->elements;
@@ -137,16 +138,17 @@ struct model_input case_input(const struct model_case *c)
                                 .labels = c->labels,
                                 .tokens = c->tokens,
                                 .targets = c->targets,
-                                .row_starts = c->row_starts};
+                                .row_starts = c->row_starts,
+                                .loss_scale = c->loss_scale};
 }
 
-void case_forward(struct model_case *c, bool want_gradient)
+void case_forward(struct model_case *c, bool trains)
 {
     const struct model_input input = case_input(c);
     const struct model_result result = {c->losses, c->correct};
     memset(c->activations, 0xff, c->activation_bytes);
-    model_forward(c->model, &c->whole, c->weights, c->activations, &input, NULL, NULL, &result,
-                  want_gradient);
+    model_forward(c->model, &c->whole, c->weights, c->activations, &input, NULL, NULL,
+                  trains ? NULL : &result);
 }
 
 void case_backward(struct model_case *c, void *gradients)
@@ -157,8 +159,9 @@ void case_backward(struct model_case *c, void *gradients)
     memset(gradients, 0, params->elements * bytes);
     for (uint64_t p = 0; p < params->count; p++)
         memset((char *)gradients + params->list[p].offset * bytes, 0xff, params->list[p].count * bytes);
-    model_backward(c->model, &c->whole, c->weights, c->activations, &input, gradients, NULL, NULL, NULL,
-                   NULL);
+    const struct model_result result = {c->losses, c->correct};
+    model_backward(c->model, &c->whole, c->weights, c->activations, &input, gradients, &result, NULL, NULL,
+                   NULL, NULL);
     struct err err;
     assert_ok(c->ops->table->sync(c->ops, &err), &err);
 }

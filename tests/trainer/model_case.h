@@ -21,6 +21,7 @@ struct model_case {
     uint8_t *images;
     int32_t *labels, *tokens, *targets; /* targets: those of tokens, to be masked */
     const int32_t *row_starts;          /* NULL: attention reaches back to the window's start; borrowed */
+    double loss_scale;                  /* 1 when opened */
 };
 
 extern const struct model_config case_vit, case_gpt2, case_llama; /* small: seconds of central differences */
@@ -41,7 +42,8 @@ struct model_input case_input(const struct model_case *c);
 
 /* Activations and gradients are filled with NaN before, where nothing may be read before it is written; padding of gradients is
  * then zeroed again. */
-void case_forward(struct model_case *c, bool want_gradient);
+/* trains: for case_backward, which then gives the losses. */
+void case_forward(struct model_case *c, bool trains);
 void case_backward(struct model_case *c, void *gradients);
 double case_loss(struct model_case *c); /* the sum of losses of a forward pass */
 

@@ -97,14 +97,14 @@ static void check_stages(const struct model_config *config, uint32_t cut)
     open_stage(&b, &c, (struct model_stage){cut, config->layers - cut, false, true});
     const struct model_input input = case_input(&c);
     const struct model_result result = {c.losses, c.correct};
-    model_forward(c.model, &a.stage, c.weights, a.activations, &input, NULL, hidden, NULL, true);
-    model_forward(c.model, &b.stage, c.weights, b.activations, &input, hidden, NULL, &result, true);
+    model_forward(c.model, &a.stage, c.weights, a.activations, &input, NULL, hidden, NULL);
+    model_forward(c.model, &b.stage, c.weights, b.activations, &input, hidden, NULL, NULL);
     memset(hidden, 0xff, hidden_bytes); /* it is free once the next stage has run */
-    assert_memory_equal(losses, c.losses, c.rows * sizeof *losses);
-    model_backward(c.model, &b.stage, c.weights, b.activations, &input, b.gradients, NULL, d_hidden,
+    model_backward(c.model, &b.stage, c.weights, b.activations, &input, b.gradients, &result, NULL, d_hidden,
                    note_group, &b.calls);
+    assert_memory_equal(losses, c.losses, c.rows * sizeof *losses);
     hand_over_tied(&c, &b, &a);
-    model_backward(c.model, &a.stage, c.weights, a.activations, &input, a.gradients, d_hidden, NULL,
+    model_backward(c.model, &a.stage, c.weights, a.activations, &input, a.gradients, NULL, d_hidden, NULL,
                    note_group, &a.calls);
     assert_stage_gradients(&c, &a);
     assert_stage_gradients(&c, &b);

@@ -187,7 +187,10 @@ static void run_pointwise(struct ops *ops, struct ops_case_run *run)
     for (size_t i = 0; i < COUNT; i++)
         squares[i] = fabs(squares[i]);
     void *v = keep(run, "adamw v", ops_case_real(ops, squares, COUNT), COUNT, ops_compute_bytes(ops), true);
-    table->adamw(ops, params, keep_blank(ops, run, "adamw compute", COUNT), m, v, y, COUNT, &scalars);
+    uint8_t decays[(COUNT + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS];
+    for (size_t i = 0; i < sizeof decays; i++)
+        decays[i] = i / 7 % 2;
+    table->adamw(ops, params, NULL, m, v, y, decays, COUNT, &scalars);
     free(x), free(y), free(squares);
 }
 
@@ -209,8 +212,7 @@ static void run_rows(struct ops *ops, struct ops_case_run *run)
     table->embed_fwd(ops, keep_blank(ops, run, "embed_fwd", COUNT), ids, STRIDE, entries, positions, ITEMS,
                      TOKENS, COLS);
     void *d_table = keep_blank(ops, run, "embed_bwd", VOCABULARY * COLS);
-    void *d_positions = keep_blank(ops, run, "embed_bwd positions", TOKENS * COLS);
-    table->embed_bwd(ops, d_table, d_positions, x, ids, STRIDE, ITEMS, TOKENS, COLS, VOCABULARY, false);
+    table->embed_bwd(ops, d_table, x, ids, STRIDE, NULL, ITEMS, TOKENS, COLS, VOCABULARY, false);
     table->positions_fwd(ops, keep_blank(ops, run, "positions_fwd", COUNT), x, positions, ITEMS, TOKENS,
                          COLS);
     table->positions_bwd(ops, keep_random(ops, run, "positions_bwd", 26, TOKENS * COLS), x, ITEMS, TOKENS,
@@ -228,7 +230,7 @@ static void run_rows(struct ops *ops, struct ops_case_run *run)
     for (size_t i = 0; i < ITEMS * STRIDE; i += 5)
         ids[i] = -1;
     table->xent(ops, keep_random(ops, run, "xent", 28, COUNT), losses, correct, ids, ITEMS, TOKENS, STRIDE,
-                COLS, true);
+                COLS, 1);
     free(x), free(entries), free(positions), free(ids);
 }
 

@@ -135,9 +135,9 @@ static void sums_that_do_not_accumulate_forget_what_was_there(void **state)
     ops->table->bias_bwd(ops, sums, x, ROWS, COLS, false);
     ops->table->bias_bwd(ops, zeros, x, ROWS, COLS, true);
     ops_case_assert_near("bias_bwd", sums, zeros, COLS, 0);
-    ops->table->embed_bwd(ops, sums, NULL, x, ids, TOKENS, ITEMS, TOKENS, COLS, 8,
+    ops->table->embed_bwd(ops, sums, x, ids, TOKENS, NULL, ITEMS, TOKENS, COLS, 8,
                           false); /* row 7 has no id: zero */
-    ops->table->embed_bwd(ops, again, NULL, x, ids, TOKENS, ITEMS, TOKENS, COLS, 8, true);
+    ops->table->embed_bwd(ops, again, x, ids, TOKENS, NULL, ITEMS, TOKENS, COLS, 8, true);
     ops_case_assert_near("embed_bwd", sums, again, 8 * COLS, 0);
     free(x), free(sums), free(zeros), free(again), free(ids);
 }
@@ -169,11 +169,11 @@ static void embeddings_take_rows_by_id_and_their_gradients_return_there(void **s
     for (int i = 0; i < COUNT; i++)
         expected[i] = table[ids[i / COLS / TOKENS * STRIDE + i / COLS % TOKENS] * COLS + i % COLS];
     ops_case_assert_near("embed_fwd without positions", out, expected, COUNT, 0);
-    ops->table->embed_bwd(ops, d_table, d_positions, d_out, ids, STRIDE, ITEMS, TOKENS, COLS, VOCABULARY,
-                          false);
+    ops->table->embed_bwd(ops, d_table, d_out, ids, STRIDE, NULL, ITEMS, TOKENS, COLS, VOCABULARY, false);
+    ops->table->positions_bwd(ops, d_positions, d_out, ITEMS, TOKENS, COLS, false);
     ops_case_assert_near("embed_bwd", d_table, expected_table, VOCABULARY * COLS,
                          0); /* the order of rows: exact */
-    ops_case_assert_near("embed_bwd positions", d_positions, expected_positions, TOKENS * COLS, 0);
+    ops_case_assert_near("positions_bwd", d_positions, expected_positions, TOKENS * COLS, 0);
     free(table), free(positions), free(d_out), free(ids);
 }
 
@@ -223,14 +223,21 @@ static void cross_entropy_is_that_of_the_definition(void **state)
     }
     double *untouched = malloc(COUNT * sizeof *untouched);
     memcpy(untouched, logits, COUNT * sizeof *untouched);
-    ops->table->xent(ops, logits, losses, correct, targets, ITEMS, TOKENS, TOKENS + 1, COLS, false);
+    ops->table->xent(ops, logits, losses, correct, targets, ITEMS, TOKENS, TOKENS + 1, COLS, 0);
     ops_case_assert_near("losses", losses, expected_losses, ROWS, TOLERANCE);
     ops_case_assert_near("logits that no gradient is wanted of", logits, untouched, COUNT, 0);
-    ops->table->xent(ops, logits, losses, correct, targets, ITEMS, TOKENS, TOKENS + 1, COLS, true);
+    double *scaled = malloc(COUNT * sizeof *scaled);
+    memcpy(scaled, logits, COUNT * sizeof *scaled);
+    ops->table->xent(ops, scaled, losses, correct, targets, ITEMS, TOKENS, TOKENS + 1, COLS, 1024);
+    ops_case_assert_near("losses", losses, expected_losses, ROWS, TOLERANCE);
+    for (int i = 0; i < COUNT; i++)
+        scaled[i] /= 1024;
+    ops_case_assert_near("scaled gradients", scaled, expected, COUNT, TOLERANCE);
+    ops->table->xent(ops, logits, losses, correct, targets, ITEMS, TOKENS, TOKENS + 1, COLS, 1);
     ops_case_assert_near("losses", losses, expected_losses, ROWS, TOLERANCE);
     ops_case_assert_near("gradients", logits, expected, COUNT, TOLERANCE);
     assert_memory_equal(correct, expected_correct, ROWS);
-    free(logits), free(targets), free(untouched);
+    free(logits), free(targets), free(untouched), free(scaled);
 }
 
 static void of_equal_logits_the_first_counts_as_the_prediction(void **state)
@@ -239,7 +246,7 @@ static void of_equal_logits_the_first_counts_as_the_prediction(void **state)
     double logits[2][5] = {{1, 7, 7, 0, 0}, {1, 7, 7, 0, 0}}, losses[2];
     uint8_t correct[2];
     const int32_t targets[2] = {1, 2};
-    ops->table->xent(ops, logits, losses, correct, targets, 2, 1, 1, 5, true);
+    ops->table->xent(ops, logits, losses, correct, targets, 2, 1, 1, 5, 1);
     assert_int_equal(correct[0], 1);
     assert_int_equal(correct[1], 0);
 }
@@ -252,7 +259,7 @@ static void cross_entropy_of_huge_logits_is_finite(void **state)
     double loss;
     uint8_t correct;
     const int32_t target = 1;
-    ops->table->xent(ops, logits, &loss, &correct, &target, 1, 1, 1, 3, true);
+    ops->table->xent(ops, logits, &loss, &correct, &target, 1, 1, 1, 3, 1);
     assert_true(fabs(loss - 2e30) < 1e24);
     assert_true(logits[0] == 1 && logits[1] == -1 && logits[2] == 0);
     ops_close(ops);
@@ -261,8 +268,10 @@ static void cross_entropy_of_huge_logits_is_finite(void **state)
 static void adamw_is_that_of_the_definition(void **state)
 {
     struct ops *ops = *state;
-    double *w = ops_case_values(16, COUNT, 1), *m = calloc(COUNT, sizeof *m), *v = calloc(COUNT, sizeof *v),
-           compute[COUNT];
+    double *w = ops_case_values(16, COUNT, 1), *m = calloc(COUNT, sizeof *m), *v = calloc(COUNT, sizeof *v);
+    uint8_t decays[(COUNT + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS];
+    for (size_t i = 0; i < sizeof decays; i++)
+        decays[i] = i % 3 != 1;
     double ew[COUNT], em[COUNT] = {0}, ev[COUNT] = {0};
     memcpy(ew, w, sizeof ew);
     for (int step = 1; step <= 5; step++) {
@@ -273,13 +282,12 @@ static void adamw_is_that_of_the_definition(void **state)
             em[i] = 0.9 * em[i] + (1 - 0.9) * g[i] / 4;
             ev[i] = 0.95 * ev[i] + (1 - 0.95) * pow(g[i] / 4, 2);
             ew[i] -= 1e-2 * (em[i] / (1 - pow(0.9, step)) / (sqrt(ev[i] / (1 - pow(0.95, step))) + 1e-8) +
-                             0.1 * ew[i]);
+                             (decays[i / OPS_DECAY_ELEMENTS] ? 0.1 : 0) * ew[i]);
         }
-        ops->table->adamw(ops, w, compute, m, v, g, COUNT, &s);
+        ops->table->adamw(ops, w, NULL, m, v, g, decays, COUNT, &s);
         free(g);
     }
     ops_case_assert_near("weights", w, ew, COUNT, TOLERANCE);
-    ops_case_assert_near("compute weights", compute, w, COUNT, 0);
     ops_case_assert_near("first moment", m, em, COUNT, TOLERANCE);
     ops_case_assert_near("second moment", v, ev, COUNT, TOLERANCE);
     free(w), free(m), free(v);

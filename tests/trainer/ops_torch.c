@@ -81,7 +81,7 @@ static void save_norm_gelu_xent(struct ops *ops)
     int32_t *ids = ops_case_ids(7, ROWS, COLS);
     uint8_t hits[ROWS];
     ids[0] = ids[33] = -1;
-    table->xent(ops, x, mean, hits, ids, ROWS, 1, 1, COLS, true);
+    table->xent(ops, x, mean, hits, ids, ROWS, 1, 1, COLS, 1);
     for (int i = 0; i < ROWS; i++) {
         targets[i] = ids[i];
         correct[i] = hits[i];
@@ -94,13 +94,15 @@ static void save_norm_gelu_xent(struct ops *ops)
 static void save_adamw(struct ops *ops)
 {
     double *w = save("weight.start", ops_case_values(8, COUNT, 1), COUNT), m[COUNT] = {0}, v[COUNT] = {0};
+    uint8_t decays[(COUNT + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS];
+    memset(decays, 1, sizeof decays);
     for (int step = 1; step <= STEPS; step++) {
         char name[32];
         snprintf(name, sizeof name, "gradient.%d", step);
         double *gradients = save(name, ops_case_values(8 + (uint64_t)step, COUNT, 1), COUNT);
         const struct adamw_scalars scalars = {
             1e-2, 0.9, 0.95, 1e-8, 0.1, 1 / (1 - pow(0.9, step)), 1 / (1 - pow(0.95, step)), 1.0 / 8};
-        ops->table->adamw(ops, w, NULL, m, v, gradients, COUNT, &scalars);
+        ops->table->adamw(ops, w, NULL, m, v, gradients, decays, COUNT, &scalars);
         free(gradients);
     }
     save("adamw.params", w, COUNT), save("adamw.m", m, COUNT), save("adamw.v", v, COUNT);

@@ -1,0 +1,54 @@
+/*
+ * scaler (test) — how the scale of the loss follows overflows.
+ */
+#include "trainer/scaler.h"
+#include "tests/support/test.h"
+
+static void without_scaling_an_overflow_is_never_forgiven(void **state)
+{
+    (void)state;
+    struct scaler s = scaler_begin(false);
+    assert_true(s.scale == 1);
+    for (int step = 0; step < 3 * SCALER_CLEAN_STEPS; step++)
+        assert_true(scaler_update(&s, true));
+    assert_true(s.scale == 1);
+    assert_false(scaler_update(&s, false));
+}
+
+static void the_scale_halves_at_an_overflow_and_doubles_after_clean_steps(void **state)
+{
+    (void)state;
+    struct scaler s = scaler_begin(true);
+    assert_true(s.scale == SCALER_FIRST);
+    assert_true(scaler_update(&s, false));
+    assert_true(s.scale == SCALER_FIRST / 2);
+    for (int step = 1; step < SCALER_CLEAN_STEPS; step++)
+        assert_true(scaler_update(&s, true));
+    assert_true(scaler_update(&s, false)); /* one short of doubling: counted anew */
+    assert_true(s.scale == SCALER_FIRST / 4);
+    for (int step = 0; step < SCALER_CLEAN_STEPS; step++)
+        assert_true(scaler_update(&s, true));
+    assert_true(s.scale == SCALER_FIRST / 2);
+}
+
+static void the_scale_has_a_least_and_a_largest_value(void **state)
+{
+    (void)state;
+    struct scaler s = scaler_begin(true);
+    while (s.scale > SCALER_LEAST)
+        assert_true(scaler_update(&s, false));
+    assert_false(scaler_update(&s, false));
+    for (int step = 0; step < 40 * SCALER_CLEAN_STEPS; step++)
+        assert_true(scaler_update(&s, true));
+    assert_true(s.scale == SCALER_MOST);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_scaling_an_overflow_is_never_forgiven),
+        cmocka_unit_test(the_scale_halves_at_an_overflow_and_doubles_after_clean_steps),
+        cmocka_unit_test(the_scale_has_a_least_and_a_largest_value),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,322 @@
+/*
+ * feed — see feed.h.
+ */
+#include "trainer/feed.h"
+
+#include "trainer/arena.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Where the arrays of a slot lie, bytes: what is made here first, so that one copy takes it. */
+struct slot_layout {
+    uint64_t targets, row_starts, by_token, made_bytes;
+    uint64_t tokens, images, bytes;
+};
+
+static struct slot_layout slot_layout(const struct feed *feed)
+{
+    const struct feed_options *o = &feed->options;
+    struct arena_layout l = {0};
+    struct slot_layout s = {0};
+    uint64_t rows = o->images ? o->items : o->items * o->block;
+    s.targets = arena_take(&l, rows, sizeof(int32_t));
+    s.row_starts = arena_take(&l, o->document_starts ? rows : 0, sizeof(int32_t));
+    s.by_token = arena_take(&l, feed->token_counts ? rows : 0, sizeof(int32_t));
+    s.made_bytes = l.bytes;
+    s.tokens = arena_take(&l, o->images ? 0 : o->items * (o->block + 1), sizeof(int32_t));
+    s.images = arena_take(&l, o->images ? o->items * o->side * o->side * 3 : 0, 1);
+    s.bytes = l.bytes;
+    return s;
+}
+
+static struct feed_arrays arrays_at(const struct feed *feed, void *memory)
+{
+    const struct slot_layout s = slot_layout(feed);
+    return (struct feed_arrays){
+        .images = feed->options.images ? arena_at(memory, s.images) : NULL,
+        .tokens = feed->options.images ? NULL : arena_at(memory, s.tokens),
+        .targets = arena_at(memory, s.targets),
+        .row_starts = feed->options.document_starts ? arena_at(memory, s.row_starts) : NULL,
+        .by_token = feed->token_counts ? arena_at(memory, s.by_token) : NULL,
+    };
+}
+
+static bool is_host(const struct feed *feed)
+{
+    return feed->ops->device->ops->is_host;
+}
+
+/* Pictures that are whole go from the loader's buffer to the device; only where that is the host they are ever padded here. */
+static uint64_t staging_bytes(const struct feed *feed)
+{
+    const struct slot_layout s = slot_layout(feed);
+    return is_host(feed) ? s.bytes : s.images;
+}
+
+static int init_slot(struct feed *feed, struct feed_slot *slot, struct err *err)
+{
+    struct device *device = feed->ops->device;
+    int status = device->ops->mem_alloc(device, MEM_PINNED, staging_bytes(feed), &slot->staging_memory, err);
+    if (status)
+        return status;
+    slot->staging = slot->device = arrays_at(feed, slot->staging_memory);
+    if (is_host(feed))
+        return 0;
+    status = device->ops->mem_alloc(device, MEM_DEVICE, slot_layout(feed).bytes, &slot->device_memory, err);
+    if (status)
+        return status;
+    slot->device = arrays_at(feed, slot->device_memory);
+    status = device->ops->event_open(device, &slot->copied, err);
+    return status ? status : device->ops->event_open(device, &slot->used, err);
+}
+
+int feed_init(struct feed *feed, const struct feed_options *options, struct ops *ops, struct err *err)
+{
+    *feed = (struct feed){.options = *options, .ops = ops};
+    if (!options->images && ops->table->embed_bwd_wants_order) {
+        feed->token_counts = calloc(options->vocabulary + 1, sizeof feed->token_counts[0]);
+        if (!feed->token_counts)
+            return err_set(err, -ENOMEM, "out of memory for the order of tokens");
+    }
+    int status = ops->device->ops->stream_open(ops->device, &feed->stream, err);
+    for (size_t i = 0; i < FEED_SLOTS && !status; i++)
+        status = init_slot(feed, &feed->slots[i], err);
+    if (status)
+        feed_deinit(feed);
+    return status;
+}
+
+void feed_deinit(struct feed *feed)
+{
+    if (!feed->ops)
+        return;
+    struct device *device = feed->ops->device;
+    feed_flush(feed, NULL);
+    if (feed->stream)
+        device->ops->stream_sync(device, feed->stream, NULL);
+    for (size_t i = 0; i < FEED_SLOTS; i++) {
+        struct feed_slot *slot = &feed->slots[i];
+        if (slot->copied)
+            device->ops->event_close(device, slot->copied);
+        if (slot->used)
+            device->ops->event_close(device, slot->used);
+        device->ops->mem_free(device, MEM_DEVICE, slot->device_memory, slot_layout(feed).bytes);
+        device->ops->mem_free(device, MEM_PINNED, slot->staging_memory, staging_bytes(feed));
+    }
+    if (feed->stream)
+        device->ops->stream_close(device, feed->stream);
+    free(feed->token_counts);
+    *feed = (struct feed){0};
+}
+
+static void give_back(struct feed_slot *slot)
+{
+    if (slot->batch && slot->loader)
+        loader_release(slot->loader, slot->batch);
+    slot->batch = NULL;
+}
+
+/* Until the slot's batch is copied and back at its loader. */
+static int retire(struct feed *feed, struct feed_slot *slot, struct err *err)
+{
+    struct device *device = feed->ops->device;
+    int status = slot->batch && slot->copied ? device->ops->event_wait(device, slot->copied, err) : 0;
+    give_back(slot);
+    return status;
+}
+
+int feed_flush(struct feed *feed, struct err *err)
+{
+    int status = 0;
+    for (uint64_t i = 0; i < FEED_SLOTS && feed->ops; i++) { /* the oldest first */
+        struct feed_slot *slot = &feed->slots[(feed->pushed_count + i) % FEED_SLOTS];
+        int one = retire(feed, slot, status ? NULL : err);
+        status = status ? status : one;
+    }
+    feed->is_open = false;
+    return status;
+}
+
+static const struct batch_field *field_named(const struct batch *batch, const char *name)
+{
+    for (uint32_t i = 0; i < batch->fields_count; i++)
+        if (strcmp(batch->fields[i].name, name) == 0)
+            return &batch->fields[i];
+    return NULL;
+}
+
+static int refuse(const struct batch_item *item, const char *what, const char *advice, struct err *err)
+{
+    err_set(err, -EBADMSG, "sample %.*s %s", (int)item->key_bytes, item->key, what);
+    err_advise(err, "%s", advice);
+    return -EBADMSG;
+}
+
+/* What of a batch's first array goes to the device: where it lies, and how many bytes. */
+struct source {
+    const void *data;
+    uint64_t bytes;
+};
+
+static int take_images(const struct feed *feed, struct feed_slot *slot, struct source *ret_source,
+                       uint64_t *ret_valid, struct err *err)
+{
+    const struct batch *batch = slot->batch;
+    const struct feed_options *o = &feed->options;
+    const struct batch_field *images = field_named(batch, "image"), *labels = field_named(batch, "label");
+    uint64_t image_bytes = o->side * o->side * 3;
+    for (uint64_t i = 0; i < o->items; i++) {
+        slot->staging.targets[i] = -1;
+        if (i >= batch->items_count)
+            continue;
+        int32_t label = ((const int32_t *)labels->data)[i];
+        if (label < 0)
+            return refuse(&batch->items[i], "has no label", "a ViT needs a cls member in each sample", err);
+        if ((uint64_t)label >= o->classes)
+            return refuse(&batch->items[i], "has a label beyond the model's classes", "raise model.classes",
+                          err);
+        slot->staging.targets[i] = label;
+    }
+    *ret_source = (struct source){images->data, batch->items_count * image_bytes};
+    if (batch->items_count < o->items && is_host(feed)) {
+        memcpy(slot->staging.images, images->data, ret_source->bytes);
+        memset(slot->staging.images + ret_source->bytes, 0, (o->items - batch->items_count) * image_bytes);
+        ret_source->data = slot->staging.images;
+    }
+    *ret_valid = batch->items_count;
+    return 0;
+}
+
+/* A token belongs to the document that the next document end at or behind it ends; its attention begins where that document does,
+ * or where the window does. */
+static void fill_row_starts(const struct feed *feed, int32_t *row_starts, const int32_t *tokens)
+{
+    const struct feed_options *o = &feed->options;
+    for (uint64_t i = 0; i < o->items; i++) {
+        int32_t start = 0;
+        for (uint64_t t = 0; t < o->block; t++) {
+            row_starts[i * o->block + t] = start;
+            if (tokens[i * (o->block + 1) + t] == o->document_end)
+                start = (int32_t)t + 1;
+        }
+    }
+}
+
+/* Counting sort: rows by token, those of one token by row. */
+static void fill_by_token(const struct feed *feed, int32_t *by_token, const int32_t *tokens)
+{
+    const struct feed_options *o = &feed->options;
+    uint32_t *next = feed->token_counts;
+    memset(next, 0, (o->vocabulary + 1) * sizeof next[0]);
+    for (uint64_t i = 0; i < o->items; i++)
+        for (uint64_t t = 0; t < o->block; t++)
+            next[tokens[i * (o->block + 1) + t] + 1]++;
+    for (uint64_t token = 0; token < o->vocabulary; token++)
+        next[token + 1] += next[token];
+    for (uint64_t i = 0; i < o->items; i++)
+        for (uint64_t t = 0; t < o->block; t++)
+            by_token[next[tokens[i * (o->block + 1) + t]]++] = (int32_t)(i * o->block + t);
+}
+
+static int take_tokens(const struct feed *feed, struct feed_slot *slot, struct source *ret_source,
+                       uint64_t *ret_valid, struct err *err)
+{
+    const struct batch *batch = slot->batch;
+    const struct feed_options *o = &feed->options;
+    const int32_t *tokens = field_named(batch, "tokens")->data;
+    uint64_t row = o->block + 1, row_bytes = row * sizeof tokens[0];
+    for (uint64_t i = 0; i < batch->items_count; i++)
+        for (uint64_t t = 0; t < row; t++)
+            if ((uint64_t)tokens[i * row + t] >= o->vocabulary)
+                return refuse(&batch->items[i], "has a token beyond the model's vocabulary",
+                              "raise model.vocabulary", err);
+    if (batch->items_count < o->items) {
+        memcpy(slot->staging.tokens, tokens, batch->items_count * row_bytes);
+        memset(slot->staging.tokens + batch->items_count * row, 0,
+               (o->items - batch->items_count) * row_bytes);
+        for (uint64_t i = 0; i < o->items; i++)
+            for (uint64_t t = 0; t < o->block; t++)
+                slot->staging.targets[i * o->block + t] =
+                    i < batch->items_count ? tokens[i * row + t + 1] : -1;
+        tokens = slot->staging.tokens;
+    }
+    if (slot->staging.row_starts)
+        fill_row_starts(feed, slot->staging.row_starts, tokens);
+    if (slot->staging.by_token)
+        fill_by_token(feed, slot->staging.by_token, tokens);
+    *ret_source = (struct source){tokens, o->items * row_bytes};
+    *ret_valid = batch->items_count * o->block;
+    return 0;
+}
+
+/* Queues the copies, and makes the ops wait for them. */
+static int send(struct feed *feed, struct feed_slot *slot, const struct source *source, struct err *err)
+{
+    struct device *device = feed->ops->device;
+    const struct device_ops *ops = device->ops;
+    void *target = feed->options.images ? (void *)slot->device.images : (void *)slot->device.tokens;
+    int status = ops->stream_wait_event(device, feed->stream, slot->used, err);
+    if (!status)
+        status = ops->copy(device, feed->stream, slot->device_memory, slot->staging_memory,
+                           slot_layout(feed).made_bytes, err);
+    if (!status)
+        status = ops->copy(device, feed->stream, target, source->data, source->bytes, err);
+    if (!status)
+        status = ops->event_record(device, slot->copied, feed->stream, err);
+    return status ? status : ops->stream_wait_event(device, feed->ops->stream, slot->copied, err);
+}
+
+int feed_push(struct feed *feed, struct loader *loader, const struct batch *batch,
+              struct model_input *ret_input, uint64_t *ret_valid, struct err *err)
+{
+    assert(!feed->is_open);
+    struct feed_slot *slot = &feed->slots[feed->pushed_count % FEED_SLOTS];
+    int retired = retire(feed, slot, err);
+    struct source source;
+    uint64_t valid = 0;
+    slot->loader = loader;
+    slot->batch = batch;
+    feed->pushed_count++;
+    feed->is_open = true;
+    int status = retired                ? retired
+                 : feed->options.images ? take_images(feed, slot, &source, &valid, err)
+                                        : take_tokens(feed, slot, &source, &valid, err);
+    if (!status && !is_host(feed))
+        status = send(feed, slot, &source, err);
+    if (status)
+        return status;
+    bool whole = batch->items_count == feed->options.items;
+    const struct feed_arrays *a = &slot->device;
+    const void *first = is_host(feed) ? source.data : feed->options.images ? (void *)a->images : a->tokens;
+    *ret_input = (struct model_input){
+        .images = feed->options.images ? first : NULL,
+        .labels = feed->options.images ? a->targets : NULL,
+        .tokens = feed->options.images ? NULL : first,
+        .targets = feed->options.images || whole ? NULL : a->targets,
+        .row_starts = a->row_starts,
+        .by_token = a->by_token,
+        .loss_scale = 1,
+    };
+    *ret_valid = valid;
+    return 0;
+}
+
+int feed_pop(struct feed *feed, struct err *err)
+{
+    assert(feed->is_open);
+    feed->is_open = false;
+    struct feed_slot *newest = &feed->slots[(feed->pushed_count - 1) % FEED_SLOTS];
+    if (is_host(feed)) {
+        give_back(newest);
+        return 0;
+    }
+    struct device *device = feed->ops->device;
+    int status = device->ops->event_record(device, newest->used, feed->ops->stream, err);
+    /* One batch at most stays here, so that a loader with two buffers goes on. */
+    for (uint64_t i = 0; i + 1 < FEED_SLOTS && !status; i++)
+        status = retire(feed, &feed->slots[(feed->pushed_count + i) % FEED_SLOTS], err);
+    return status;
+}

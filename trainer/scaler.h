@@ -1,0 +1,26 @@
+/*
+ * scaler — the factor on the loss that keeps gradients of a narrow type (fp16) away from zero and from infinity.
+ *
+ * Doubles after SCALER_CLEAN_STEPS steps without an overflow, halves at an overflow, whose step is skipped (Micikevicius et al., "Mixed
+ * precision training", ICLR 2018; PyTorch's GradScaler). Powers of two: what is multiplied and later divided is exact.
+ */
+#ifndef MILLRACE_TRAINER_SCALER_H
+#define MILLRACE_TRAINER_SCALER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SCALER_FIRST = 1 << 16, SCALER_LEAST = 1, SCALER_MOST = 1 << 24, SCALER_CLEAN_STEPS = 2000 };
+
+/* By value in every checkpoint. Not dynamic: scale stays 1, and no overflow is forgiven. */
+struct scaler {
+    bool is_dynamic;
+    double scale;
+    uint64_t clean_steps_count; /* since the scale changed */
+};
+
+struct scaler scaler_begin(bool is_dynamic);
+/* After a step: were its loss and gradients finite? False where they were not and the scale can't be lowered. */
+bool scaler_update(struct scaler *scaler, bool is_finite);
+
+#endif
