@@ -3,9 +3,12 @@
  */
 #include "shards/npy.h"
 
+#include "base/str.h"
+#include "shards/npy_header.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,12 +112,103 @@ static void a_damaged_header_is_refused(void **state)
     }
 }
 
+/* As npy_cases.py prints it. */
+static void add_line(struct str *out, const struct npy_header *header)
+{
+    str_add_format(out, "%d.%d %" PRIu64 " %d %d (", header->major, header->minor, header->element_bytes,
+                   header->is_structured, header->is_fortran);
+    for (uint32_t d = 0; d < header->rank; d++)
+        str_add_format(out, d ? ",%" PRIu64 : "%" PRIu64, header->shape[d]);
+    str_add_format(out, ") %u %" PRIu64 "\n", header->header_bytes, header->data_bytes);
+}
+
+static void headers_of_every_kind_are_read_as_numpy_does(void **state)
+{
+    (void)state;
+    enum { EXPECTED_BYTES_MAX = 1 << 16 };
+    const char *python = test_need_python("numpy");
+    char folder[TEST_PATH_BYTES_MAX], path[TEST_PATH_BYTES_MAX + 32];
+    char *expected = malloc(EXPECTED_BYTES_MAX);
+    test_make_folder(folder);
+    assert_int_equal(test_run_output(expected, EXPECTED_BYTES_MAX, "'%s' %s/tests/shards/npy_cases.py '%s'",
+                                     python, TEST_SOURCE_DIR, folder),
+                     0);
+    int number = 0;
+    for (char *line = strtok(expected, "\n"); line; line = strtok(NULL, "\n"), number++) {
+        struct npy_header header;
+        struct err err = {0};
+        struct str found = {0};
+        size_t bytes;
+        snprintf(path, sizeof path, "%s/%d.npy", folder, number);
+        uint8_t *file = test_read_file(path, &bytes);
+        int status = npy_read_header(file, bytes, path, &header, &err);
+        if (status == -EBADMSG && strcmp(line, "too long") == 0) {
+            assert_int_equal(err.offset, 8);
+        } else {
+            assert_ok(status, &err);
+            add_line(&found, &header);
+            found.data[found.bytes - 1] = '\0';
+            assert_string_equal(str_text(&found), line);
+        }
+        str_deinit(&found);
+        free(file);
+    }
+    assert_true(number > 100);
+    free(expected);
+    test_remove_folder(folder);
+}
+
+static void wrong_headers_are_named_by_their_offset(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *dict;
+        int status, place; /* in the dict */
+    } cases[] = {
+        {"{'shape': (2,), 'fortran_order': True, 'descr': '<f4'}", 0,
+         0}, /* any order of keys, no last comma */
+        {"{\"descr\":\"<f4\",\"fortran_order\":False,\"shape\":(10L,3L)}\n", 0, 0},
+        {"{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", -ENOTSUP, 11},
+        {"{'descr': [('a', '<f4'), ('b', 'O')], 'fortran_order': False, 'shape': (2,), }", -ENOTSUP, 32},
+        {"{'descr': 'f4x', 'fortran_order': False, 'shape': (2,), }", -EBADMSG, 11},
+        {"{'descr': '<q4', 'fortran_order': False, 'shape': (2,), }", -EBADMSG, 11},
+        {"{'descr': '<f0', 'fortran_order': False, 'shape': (2,), }", -EBADMSG, 11},
+        {"{'descr': [('a', '<f4'], 'fortran_order': False, 'shape': (2,), }", -EBADMSG, 22},
+        {"{'descr': '<f4', 'fortran_order': 0, 'shape': (2,), }", -EBADMSG, 34},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2), }", -EBADMSG, 52},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': [2], }", -EBADMSG, 50},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2 3), }", -EBADMSG, 53},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (-2,), }", -EBADMSG, 51},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775808,), }", -EBADMSG, 69},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904,), }", -EBADMSG, 75},
+        {"{'descr': '<f4', 'fortran_order': False}", -EBADMSG, 39},
+        {"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", -EBADMSG, 17},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), 'x': 1}", -EBADMSG, 56},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), } x", -EBADMSG, 58},
+        {"{'descr': '<f4, ", -EBADMSG, 10},
+        {"__import__('os')", -EBADMSG, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct npy_header header;
+        struct err err = {0};
+        uint8_t file[256] = NPY_MAGIC "\x01";
+        size_t dict_bytes = strlen(cases[i].dict);
+        file[8] = (uint8_t)dict_bytes;
+        memcpy(file + 10, cases[i].dict, dict_bytes);
+        int status = npy_read_header(file, 10 + dict_bytes, "x", &header, &err);
+        if (status != cases[i].status || (status && err.offset != 10 + cases[i].place))
+            fail_msg("%s: status %d, offset %lld", cases[i].dict, status, (long long)err.offset - 10);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numpy_reads_ours),
         cmocka_unit_test(we_read_numpys),
         cmocka_unit_test(a_damaged_header_is_refused),
+        cmocka_unit_test(headers_of_every_kind_are_read_as_numpy_does),
+        cmocka_unit_test(wrong_headers_are_named_by_their_offset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
