@@ -359,6 +359,64 @@ static void the_same_step_again_is_kept_or_replaced(void **state)
     assert_int_equal(fixture_list(io, folder, NULL), 1);
 }
 
+/* Saves the arrays as step 1; the inode of its folder then. */
+static void save_first_step(const struct arrays *saved, const char *numerics_id, const char *state_json,
+                            char inode[64])
+{
+    struct ckpt_saver_options options = {.folder = folder,
+                                         .io = io,
+                                         .groups_count = saved->groups_count,
+                                         .run_id = "test-run",
+                                         .numerics_id = numerics_id};
+    struct ckpt_saver *saver = NULL;
+    struct err err = {0};
+    assert_ok(ckpt_saver_open(&options, saved->tensors, saved->count, &saver, &err), &err);
+    assert_ok(ckpt_saver_save(saver, 1, state_json, &err), &err);
+    assert_ok(ckpt_saver_wait(saver, &err), &err);
+    ckpt_saver_close(saver);
+    assert_int_equal(test_run_output(inode, 64, "stat -c %%i '%s/step-00000001'", folder), 0);
+}
+
+static void the_same_bytes_with_another_meaning_replace_the_step(void **state)
+{
+    (void)state;
+    static const struct array_spec turned_spec = {"a.weight", DTYPE_F32, "1000x300", 0};
+    struct arrays one = arrays_make(specs, 1), turned = arrays_make(&turned_spec, 1);
+    char first[64], again[64], other[64];
+    save_first_step(&one, "here", "{\"position\":7}", first);
+    save_first_step(&one, "here", "{ \"position\": 7 }", again);
+    assert_string_equal(first, again); /* nothing differs */
+    save_first_step(&one, "here", "{\"position\":8}", other);
+    assert_string_not_equal(again, other);
+    save_first_step(&one, "there", "{\"position\":8}", again);
+    assert_string_not_equal(again, other);
+    save_first_step(&turned, "there", "{\"position\":8}", other);
+    assert_string_not_equal(again, other);
+    arrays_free(&one);
+    arrays_free(&turned);
+}
+
+static void a_failed_save_removes_none_of_the_steps_before_it(void **state)
+{
+    (void)state;
+    for (int operation = 1; operation <= 9; operation++) { /* the ninth is the last before the name appears */
+        struct fault_plan plan = {.fail_at = operation, .error = -EIO};
+        struct ckpt_saver *saver = open_with(fault_io_open(io, &plan), 1);
+        uint64_t newest = 0;
+        struct err err = {0};
+        arrays_fill(&arrays, 1);
+        fixture_save(saver, 1);
+        plan.armed = true;
+        arrays_fill(&arrays, 2);
+        assert_ok(ckpt_saver_save(saver, 2, FIXTURE_STATE, &err), &err);
+        assert_int_equal(ckpt_saver_wait(saver, &err), -EIO);
+        ckpt_saver_close(saver);
+        assert_int_equal(fixture_list(io, folder, &newest), 1);
+        assert_int_equal(newest, 1);
+    }
+    check_listed(1);
+}
+
 static void a_damaged_step_is_made_again_by_the_same_save(void **state)
 {
     (void)state;
@@ -491,6 +549,10 @@ static void missing_and_cut_files_are_not_listed(void **state)
     assert_int_equal(fixture_list(io, folder, NULL), 1);
     assert_int_equal(ckpt_reader_open(io, step, &reader, &err), -EBADMSG);
     assert_int_equal(ckpt_verify(io, step, take_bad, &named, &err), 1);
+    assert_int_equal(test_run("printf xx >>'%s'/rank-00000.safetensors", step), 0); /* now one too many */
+    assert_int_equal(fixture_list(io, folder, NULL), 1);
+    assert_int_equal(ckpt_reader_open(io, step, &reader, &err), -EBADMSG);
+    assert_int_equal(ckpt_verify(io, step, take_bad, &named, &err), 1);
     assert_int_equal(test_run("rm '%s'/rank-00000.safetensors", step), 0);
     assert_int_equal(fixture_list(io, folder, NULL), 1);
     assert_int_equal(ckpt_reader_open(io, step, &reader, &err), -ENOENT);
@@ -578,6 +640,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(retention_never_removes_the_one_just_saved, set_up, tear_down),
         cmocka_unit_test_setup_teardown(broken_steps_are_neither_counted_nor_removed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_same_step_again_is_kept_or_replaced, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_same_bytes_with_another_meaning_replace_the_step, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_failed_save_removes_none_of_the_steps_before_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_damaged_step_is_made_again_by_the_same_save, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_flipped_bit_anywhere_is_detected_and_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(damage_is_named_and_others_still_load, set_up, tear_down),

@@ -242,6 +242,24 @@ static void replacing_leaves_the_new_one_only(void **state)
     }
 }
 
+/* Renames in turn: the old one aside, the new one to its name, which fails, the old one back. */
+static void a_replacing_that_fails_in_the_middle_gives_the_old_one_back(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_set *set = begin_named("out", NULL);
+    assert_ok(put(set, "a", "old", &err), &err);
+    assert_ok(io->ops->set_publish(set, &err), &err);
+    set = begin(&(struct io_set_options){.path = in_folder("out"), .replace = true});
+    assert_ok(put(set, "b", "new", &err), &err);
+    syscalls_refuse_rename_flags();
+    syscalls_fail("rename", 2, -EIO);
+    assert_int_equal(io->ops->set_publish(set, &err), -EIO);
+    assert_int_equal(syscalls_failed_count(), 1);
+    assert_content("out/a", "old");
+    assert_entries("out\n");
+}
+
 static void files_replace_files_and_folders_folders_only(void **state)
 {
     (void)state;
@@ -531,6 +549,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(an_empty_folder_of_the_final_name_is_refused_too, set_up, tear_down),
         cmocka_unit_test_setup_teardown(replacing_leaves_the_new_one_only, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_replacing_that_fails_in_the_middle_gives_the_old_one_back, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(files_replace_files_and_folders_folders_only, set_up, tear_down),
         cmocka_unit_test_setup_teardown(publishing_works_where_renames_have_no_flags, set_up, tear_down),
         cmocka_unit_test_setup_teardown(names_within_a_set_are_its_own_and_taken_once, set_up, tear_down),

@@ -33,7 +33,7 @@ static struct {
     unsigned moves;
     pid_t readers[READERS_MAX];
     unsigned readers_count;
-    atomic_bool shorten, hold;
+    atomic_bool shorten, hold, refuse_rename_flags;
     atomic_uint held_count;
 } script = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
@@ -47,6 +47,7 @@ void syscalls_reset(void)
     pthread_mutex_unlock(&script.mutex);
     atomic_store(&script.shorten, false);
     atomic_store(&script.hold, false);
+    atomic_store(&script.refuse_rename_flags, false);
 }
 
 void syscalls_record(const char *folder)
@@ -82,6 +83,11 @@ void syscalls_fail(const char *name, unsigned nth, int code)
 unsigned syscalls_failed_count(void)
 {
     return script.failed_count;
+}
+
+void syscalls_refuse_rename_flags(void)
+{
+    atomic_store(&script.refuse_rename_flags, true);
 }
 
 void syscalls_shorten(void)
@@ -207,7 +213,13 @@ DECLARE(int, rename, const char *from, const char *to)
 
 DECLARE(int, renameat2, int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
 {
-    return pass("renameat2", true, from, to) ? -1 : REAL(renameat2, from_fd, from, to_fd, to, flags);
+    if (pass("renameat2", true, from, to))
+        return -1;
+    if (flags && atomic_load(&script.refuse_rename_flags)) {
+        errno = EINVAL;
+        return -1;
+    }
+    return REAL(renameat2, from_fd, from, to_fd, to, flags);
 }
 
 DECLARE(int, link, const char *from, const char *to)

@@ -24,6 +24,9 @@ void syscalls_kill_at(unsigned n);
 void syscalls_fail(const char *name, unsigned nth, int code);
 unsigned syscalls_failed_count(void);
 
+/* Renames with flags are refused with EINVAL, as by a file system that has none; syscalls_fail is free for another call. */
+void syscalls_refuse_rename_flags(void);
+
 /* pread and pwrite move a few bytes at once, or fail with EINTR and EAGAIN. */
 void syscalls_shorten(void);
 

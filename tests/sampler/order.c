@@ -162,6 +162,23 @@ static void epochs_seeds_and_lanes_change_the_order(void **state)
     assert_true(same_seed < 20);
 }
 
+/* A sampler keeps windows; what was asked before changes no answer. */
+static void answers_do_not_depend_on_the_questions_before(void **state)
+{
+    (void)state;
+    struct order_params params = make_params(1000, 8, 32, 4);
+    struct order orders[3];
+    struct sampler *sampler;
+    struct err err;
+    assert_ok(sampler_open(&params, &sampler, &err), &err);
+    for (uint32_t epoch = 0; epoch < 3; epoch++)
+        order_init(&orders[epoch], &params, epoch);
+    for (uint64_t p = 0; p < params.samples; p++)
+        for (uint32_t epoch = 0; epoch < 3; epoch++)
+            assert_int_equal(sampler_at(sampler, epoch, p).sample, order_sample(&orders[epoch], NULL, p));
+    sampler_close(sampler);
+}
+
 /* The positions beyond q * L are the last samples of lanes 0..r-1: nobody else's. */
 static void last_positions_belong_to_the_first_lanes(void **state)
 {
@@ -303,6 +320,7 @@ int main(void)
         cmocka_unit_test(each_sample_stands_once_and_has_its_position_back),
         cmocka_unit_test(oracle_written_from_the_docs_gives_the_same_order),
         cmocka_unit_test(epochs_seeds_and_lanes_change_the_order),
+        cmocka_unit_test(answers_do_not_depend_on_the_questions_before),
         cmocka_unit_test(last_positions_belong_to_the_first_lanes),
         cmocka_unit_test(defaults_are_as_documented),
         cmocka_unit_test(a_small_dataset_is_shuffled_too),
