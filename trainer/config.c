@@ -116,8 +116,9 @@ static void describe(const struct config_field *field, char *text, size_t bytes)
 
 struct reading {
     struct train_config *config;
+    int *lines; /* of each field, for config_check; NULL: nobody asks */
+    bool by_set;
     const char *name;
-    const char *const *seen_paths;
     struct err *err;
 };
 
@@ -149,8 +150,11 @@ static int read_leaf(void *context, const struct yaml_leaf *leaf)
             continue;
         bool has_shape = leaf->is_sequence == (field->kind == CONFIG_PAIR);
         void *target = (char *)reading->config + field->offset;
-        if (has_shape && read_value(field, leaf->values, leaf->values_count, target) == 0)
+        if (has_shape && read_value(field, leaf->values, leaf->values_count, target) == 0) {
+            if (reading->lines)
+                reading->lines[i] = reading->by_set ? CONFIG_BY_SET : leaf->line;
             return 0;
+        }
         char wanted[ERR_TEXT_BYTES_MAX];
         describe(field, wanted, sizeof wanted);
         err_set(reading->err, -EINVAL, "wrong value of %s at line %d", field->key, leaf->line);
@@ -176,7 +180,7 @@ void config_set_defaults(struct train_config *config)
     }
 }
 
-static int apply_set(struct train_config *config, const char *set, struct err *err)
+static int apply_set(struct train_config *config, int *lines, const char *set, struct err *err)
 {
     const char *equals = strchr(set, '=');
     if (!equals || equals == set) {
@@ -184,7 +188,7 @@ static int apply_set(struct train_config *config, const char *set, struct err *e
         err_found(err, "%.200s", set);
         return -EINVAL;
     }
-    struct reading reading = {.config = config, .name = "--set", .err = err};
+    struct reading reading = {.config = config, .lines = lines, .by_set = true, .name = "--set", .err = err};
     char key[YAML_PATH_BYTES_MAX];
     const char *value = equals + 1;
     snprintf(key, sizeof key, "%.*s", (int)(equals - set), set);
@@ -204,18 +208,24 @@ static int apply_set(struct train_config *config, const char *set, struct err *e
 int config_parse(const char *text, size_t bytes, const char *name, const char *const *sets, size_t sets_count,
                  struct train_config *ret_config, struct err *err)
 {
+    size_t count;
+    (void)config_fields(&count);
     struct train_config *config = malloc(sizeof *config);
-    if (!config)
-        return err_set(err, -ENOMEM, "out of memory for a configuration");
+    int *lines = calloc(count, sizeof *lines);
+    int status = config && lines ? 0 : err_set(err, -ENOMEM, "out of memory for a configuration");
+    if (status)
+        goto out;
     config_set_defaults(config);
-    struct reading reading = {.config = config, .name = name, .err = err};
-    int status = yaml_walk(text, bytes, name, read_leaf, &reading, err);
+    struct reading reading = {.config = config, .lines = lines, .name = name, .err = err};
+    status = yaml_walk(text, bytes, name, read_leaf, &reading, err);
     for (size_t i = 0; i < sets_count && !status; i++)
-        status = apply_set(config, sets[i], err);
+        status = apply_set(config, lines, sets[i], err);
     if (!status)
-        status = config_check(config, name, err);
+        status = config_check(config, lines, name, err);
     if (!status)
         *ret_config = *config;
+out:
+    free(lines);
     free(config);
     return status;
 }

@@ -139,8 +139,10 @@ int config_load(const char *path, const char *const *sets, size_t sets_count, st
 /* The same from text in memory; name serves messages. */
 int config_parse(const char *text, size_t bytes, const char *name, const char *const *sets, size_t sets_count,
                  struct train_config *ret_config, struct err *err);
-/* Contradictions between fields. */
-int config_check(const struct train_config *config, const char *name, struct err *err);
+/* Where a key of the table was given, beside the numbers of lines. */
+enum { CONFIG_BY_DEFAULT = 0, CONFIG_BY_SET = -1 };
+/* Contradictions between fields. lines: of each in config_fields' order. -EINVAL with name and lines. */
+int config_check(const struct train_config *config, const int *lines, const char *name, struct err *err);
 
 /* The effective configuration as YAML, every field. */
 void config_print(const struct train_config *config, struct str *out);

@@ -1,5 +1,5 @@
 /*
- * config_fields — the table of configuration keys, and what must agree between them. See config.h.
+ * config_fields — the table of configuration keys. See config.h.
  */
 #include "io/whole.h"
 #include "loader/loader.h"
@@ -8,9 +8,7 @@
 #include "trainer/schedule.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const char *const device_names[] = {"auto", "cpu", "cuda", NULL};
 static const char *const order_names[] = {"shuffle", "full", "sequential", NULL};
@@ -186,45 +184,6 @@ const struct config_field *config_fields(size_t *ret_count)
 {
     *ret_count = sizeof fields / sizeof fields[0];
     return fields;
-}
-
-static int contradiction(struct err *err, const char *name, const char *what, const char *advice)
-{
-    err_set(err, -EINVAL, "%s", what);
-    err_at(err, name, ERR_NO_OFFSET);
-    err_advise(err, "%s", advice);
-    return -EINVAL;
-}
-
-int config_check(const struct train_config *config, const char *name, struct err *err)
-{
-    if (!config->data.train[0])
-        return contradiction(err, name, "data.train is not given", "name the dataset.json to train on");
-    if (config->run.steps == 0 && config->run.epochs == 0)
-        return contradiction(err, name, "the run has no end", "give run.steps or run.epochs");
-    if (config->run.steps > 0 && config->run.epochs > 0)
-        return contradiction(err, name, "run.steps and run.epochs are both given", "give one of them");
-    if (config->batch.global % config->batch.micro != 0)
-        return contradiction(err, name, "batch.micro does not divide batch.global",
-                             "choose sizes of which one divides the other");
-    if (config->model.width % config->model.heads != 0)
-        return contradiction(err, name, "model.heads does not divide model.width",
-                             "choose a width that is a multiple of heads");
-    if (config->model.kv_heads > 0 && config->model.heads % config->model.kv_heads != 0)
-        return contradiction(err, name, "model.kv_heads does not divide model.heads",
-                             "choose a number of heads that is a multiple of kv_heads");
-    if (config->model.kv_heads > 0 && config->model.type != MODEL_LLAMA)
-        return contradiction(err, name, "model.kv_heads is a Llama's",
-                             "leave it out, or set model.type: llama");
-    if (config->model.type == MODEL_VIT && config->data.image.size % config->model.patch != 0)
-        return contradiction(err, name, "model.patch does not divide data.image.size",
-                             "choose an image size that is a multiple of the patch");
-    if (config->data.image.scale_min > config->data.image.scale_max)
-        return contradiction(err, name, "data.image.scale is not rising", "give the smaller part first");
-    if (config->optimizer.lr < config->schedule.min_lr && config->schedule.type != SCHEDULE_CONSTANT)
-        return contradiction(err, name, "schedule.min_lr is above optimizer.lr",
-                             "lower one or raise the other");
-    return 0;
 }
 
 int config_load(const char *path, const char *const *sets, size_t sets_count, struct train_config *ret_config,

@@ -106,8 +106,13 @@ static void contradictions_are_refused(void **state)
     (void)state;
     expect_refusal("run: {steps: 5}\n", NULL, "data.train is not given", NULL);
     expect_refusal("data: {train: x}\n", NULL, "no end", NULL);
-    expect_refusal(NEEDED, "run.epochs=2", "both given", NULL);
-    expect_refusal(NEEDED, "batch.micro=7", "does not divide", NULL);
+    expect_refusal(NEEDED, "run.epochs=2", "both given at line 2 and by --set: a.yaml", NULL);
+    expect_refusal(NEEDED, "batch.micro=7", "does not divide batch.global by --set: a.yaml", NULL);
+    expect_refusal(NEEDED "batch:\n  micro: 7\n", NULL, "batch.global at line 4: a.yaml", NULL);
+    expect_refusal(NEEDED "batch:\n  micro: 7\n  global: 16\n", NULL, "at lines 4 and 5: a.yaml", NULL);
+    expect_refusal(NEEDED "batch: {micro: 7, global: 16}\n", NULL, "at line 3: a.yaml", NULL);
+    expect_refusal(NEEDED "batch:\n  micro: 8\n", "batch.micro=7", "batch.global by --set: a.yaml", NULL);
+    expect_refusal(NEEDED "data.image:\n  scale: [1, 0.5]\n", NULL, "is not rising at line 4: a.yaml", NULL);
     expect_refusal(NEEDED, "model.heads=7", "does not divide", NULL);
     expect_refusal(NEEDED, "model.patch=15", "does not divide", NULL);
     expect_refusal(NEEDED, "schedule.min_lr=1", "above optimizer.lr", NULL);

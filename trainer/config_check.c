@@ -1,0 +1,101 @@
+/*
+ * config_check — what must agree between configuration keys. See config.h.
+ */
+#include "trainer/config.h"
+#include "trainer/model.h"
+#include "trainer/schedule.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+struct check {
+    const int *lines;
+    const char *name;
+    struct err *err;
+};
+
+/* Where the key was given: its line, CONFIG_BY_SET, or CONFIG_BY_DEFAULT. */
+static int line_of(const struct check *check, const char *key)
+{
+    size_t count;
+    const struct config_field *fields = config_fields(&count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(fields[i].key, key) == 0)
+            return check->lines[i];
+    return CONFIG_BY_DEFAULT;
+}
+
+/* " at lines 4 and 7", " at line 4 and by --set", "" where both have their defaults. */
+static void describe_places(int first, int second, char *text, size_t bytes)
+{
+    int upper = first > second ? first : second, lower = first > second ? second : first;
+    text[0] = '\0';
+    if (lower > 0 && lower != upper)
+        snprintf(text, bytes, " at lines %d and %d", lower, upper);
+    else if (upper > 0)
+        snprintf(text, bytes, " at line %d%s", upper, lower == CONFIG_BY_SET ? " and by --set" : "");
+    else if (lower == CONFIG_BY_SET)
+        snprintf(text, bytes, " by --set");
+}
+
+/* Between two keys, or within one. */
+static int contradiction(const struct check *check, const char *key, const char *other, const char *what,
+                         const char *advice)
+{
+    char places[64];
+    describe_places(line_of(check, key), line_of(check, other), places, sizeof places);
+    err_set(check->err, -EINVAL, "%s%s", what, places);
+    err_at(check->err, check->name, ERR_NO_OFFSET);
+    err_advise(check->err, "%s", advice);
+    return -EINVAL;
+}
+
+static int check_run(const struct train_config *config, const struct check *check)
+{
+    if (!config->data.train[0])
+        return contradiction(check, "data.train", "data.train", "data.train is not given",
+                             "name the dataset.json to train on");
+    if (config->run.steps == 0 && config->run.epochs == 0)
+        return contradiction(check, "run.steps", "run.epochs", "the run has no end",
+                             "give run.steps or run.epochs");
+    if (config->run.steps > 0 && config->run.epochs > 0)
+        return contradiction(check, "run.steps", "run.epochs", "run.steps and run.epochs are both given",
+                             "give one of them");
+    if (config->batch.global % config->batch.micro != 0)
+        return contradiction(check, "batch.micro", "batch.global", "batch.micro does not divide batch.global",
+                             "choose sizes of which one divides the other");
+    if (config->data.image.scale_min > config->data.image.scale_max)
+        return contradiction(check, "data.image.scale", "data.image.scale", "data.image.scale is not rising",
+                             "give the smaller part first");
+    if (config->optimizer.lr < config->schedule.min_lr && config->schedule.type != SCHEDULE_CONSTANT)
+        return contradiction(check, "schedule.min_lr", "optimizer.lr",
+                             "schedule.min_lr is above optimizer.lr", "lower one or raise the other");
+    return 0;
+}
+
+static int check_model(const struct train_config *config, const struct check *check)
+{
+    if (config->model.width % config->model.heads != 0)
+        return contradiction(check, "model.heads", "model.width", "model.heads does not divide model.width",
+                             "choose a width that is a multiple of heads");
+    if (config->model.kv_heads > 0 && config->model.heads % config->model.kv_heads != 0)
+        return contradiction(check, "model.kv_heads", "model.heads",
+                             "model.kv_heads does not divide model.heads",
+                             "choose a number of heads that is a multiple of kv_heads");
+    if (config->model.kv_heads > 0 && config->model.type != MODEL_LLAMA)
+        return contradiction(check, "model.kv_heads", "model.type", "model.kv_heads is a Llama's",
+                             "leave it out, or set model.type: llama");
+    if (config->model.type == MODEL_VIT && config->data.image.size % config->model.patch != 0)
+        return contradiction(check, "model.patch", "data.image.size",
+                             "model.patch does not divide data.image.size",
+                             "choose an image size that is a multiple of the patch");
+    return 0;
+}
+
+int config_check(const struct train_config *config, const int *lines, const char *name, struct err *err)
+{
+    const struct check check = {.lines = lines, .name = name, .err = err};
+    int status = check_run(config, &check);
+    return status ? status : check_model(config, &check);
+}
