@@ -20,8 +20,14 @@ struct metrics {
     struct str line; /* reused */
 };
 
-/* Bytes of the leading lines that are whole, ours, and of steps up to resume_step. */
-static uint64_t bytes_to_keep(const char *text, size_t bytes, uint64_t resume_step)
+static bool comes_again(const struct json_t *line, uint64_t step, struct metrics_resume resume)
+{
+    bool is_evaluation = json_get(line, "val_loss") != NULL;
+    return step > resume.step || (step == resume.step && is_evaluation && !resume.is_evaluated);
+}
+
+/* Bytes of the leading lines that are whole, ours, and of what lies behind the run. */
+static uint64_t bytes_to_keep(const char *text, size_t bytes, struct metrics_resume resume)
 {
     size_t kept = 0;
     while (kept < bytes) {
@@ -30,20 +36,20 @@ static uint64_t bytes_to_keep(const char *text, size_t bytes, uint64_t resume_st
         uint64_t step;
         if (!end || json_parse(text + kept, (size_t)(end - text) - kept, NULL, 0, &root, NULL))
             break;
-        int status = json_u64(json_get(root, "step"), &step);
+        bool stays = json_u64(json_get(root, "step"), &step) == 0 && !comes_again(root, step, resume);
         json_free(root);
-        if (status || step > resume_step)
+        if (!stays)
             break;
         kept = (size_t)(end - text) + 1;
     }
     return kept;
 }
 
-int metrics_open(struct io *io, const char *path, uint64_t resume_step, struct metrics **ret_metrics,
+int metrics_open(struct io *io, const char *path, struct metrics_resume resume, struct metrics **ret_metrics,
                  struct err *err)
 {
     uint64_t keep_bytes = 0;
-    if (resume_step > 0) {
+    if (resume.step > 0) {
         char *text = NULL;
         size_t bytes = 0;
         int status = io_read_file(io, path, METRICS_BYTES_MAX, &text, &bytes, err);
@@ -51,7 +57,7 @@ int metrics_open(struct io *io, const char *path, uint64_t resume_step, struct m
             return status;
         if (status)
             err_clear(err); /* the run was moved without its metrics: they begin here */
-        keep_bytes = status ? 0 : bytes_to_keep(text, bytes, resume_step);
+        keep_bytes = status ? 0 : bytes_to_keep(text, bytes, resume);
         free(text);
     }
     struct metrics *metrics = calloc(1, sizeof *metrics);

@@ -1,8 +1,8 @@
 /*
  * metrics — metrics.jsonl: one JSON object a line, by rising step, without forks.
  *
- * A run that resumes at step s first cuts the file after its last line of a step <= s: what a killed run had written beyond
- * its last checkpoint is written again, not twice.
+ * A run that resumes at step s first cuts the file after its last line of a step <= s (the evaluation after s excepted, where the
+ * checkpoint was written before it): what a killed run had written beyond its last checkpoint is written again, not twice.
  */
 #ifndef MILLRACE_TRAINER_METRICS_H
 #define MILLRACE_TRAINER_METRICS_H
@@ -13,8 +13,14 @@
 
 struct metrics;
 
-/* resume_step: lines of later steps, and a torn last one, are cut; 0 starts anew. Gives the metrics. */
-int metrics_open(struct io *io, const char *path, uint64_t resume_step, struct metrics **ret_metrics,
+/* What a run goes on from. */
+struct metrics_resume {
+    uint64_t step;     /* 0: the beginning */
+    bool is_evaluated; /* after that step; else the evaluation, if one is due, comes again */
+};
+
+/* Lines of what will come again, and a torn last one, are cut. Gives the metrics. */
+int metrics_open(struct io *io, const char *path, struct metrics_resume resume, struct metrics **ret_metrics,
                  struct err *err);
 void metrics_close(struct metrics *metrics); /* NULL is fine */
 /* A line for TRAINER_STEP and TRAINER_EVALUATED; nothing for other events. */
