@@ -55,6 +55,18 @@ a_stop_on_request_saves_and_says_75_and_the_same_command_goes_on() {
   same "$(sed -n 's/^step  *//p' out)" $((step + 2))
 }
 
+data_that_changed_under_a_run_is_refused() {
+  millrace convert dataset photos changing --quiet >/dev/null
+  local command=(millrace train train.yaml --set run.dir=runs/changing --set data.train=changing --set schedule.type=constant)
+  same "$(status_of "${command[@]}" --set run.steps=2)" 0
+  millrace convert dataset photos changing --seed 1 --force --quiet >/dev/null # as many samples, in another order
+  same "$(status_of "${command[@]}" --set run.steps=4)" 1
+  one_line <(grep '^millrace: ' errors)
+  contains "$(cat errors)" "the training data is not the saved one: runs/changing/ckpt/step-00000002"
+  millrace convert dataset photos changing --force --quiet >/dev/null
+  same "$(status_of "${command[@]}" --set run.steps=4)" 0
+}
+
 a_second_interrupt_ends_at_once_with_130() {
   need_python
   # it hands signals on at the next intercepted call, two of a kind as one; a step that computes makes no such call
@@ -195,6 +207,7 @@ a_checkpoint_is_inspected_by_its_manifest() {
 
 run_cases a_run_tells_its_steps_on_stderr_and_its_result_on_stdout a_finished_run_is_done_again_at_once \
   json_is_a_line_an_event a_stop_on_request_saves_and_says_75_and_the_same_command_goes_on \
+  data_that_changed_under_a_run_is_refused \
   a_second_interrupt_ends_at_once_with_130 checkpoints_are_listed_oldest_first_and_only_as_many_as_kept \
   damaged_steps_of_a_folder_are_all_named \
   a_hash_names_bits_not_places a_full_file_has_the_models_hash \
