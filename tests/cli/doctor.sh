@@ -136,6 +136,9 @@ mpirun_on_the_path_tells_its_version() {
   printf '#!/bin/sh\n' >bin/mpirun
   PATH=$PWD/bin:$PATH millrace doctor --json >out
   same "$(told software mpi version)" None
+  printf '#!/bin/sh\nexec sleep 300\n' >bin/mpirun # one that hangs holds nobody up for ever
+  PATH=$PWD/bin:$PATH timeout 100 "$MILLRACE" doctor --json >out
+  contains "$(told software mpi found)" "does not tell its version"
   rm bin/mpirun
   PATH=$PWD/bin millrace doctor --json >out
   contains "$(told software mpi found)" "no mpirun"
