@@ -159,6 +159,12 @@ static int check_kind(struct checking *v, enum path_kind kind, const char *path)
         err_set(v->err, -ENOTSUP, "metrics hold no checksums");
         err_at(v->err, path, ERR_NO_OFFSET);
         return err_advise(v->err, "verify the folder of the run's checkpoints");
+    case PATH_NPY:
+    case PATH_JPEG:
+        err_set(v->err, -ENOTSUP, "a lone file holds no checksums");
+        err_at(v->err, path, ERR_NO_OFFSET);
+        return err_advise(v->err,
+                          "`millrace inspect` reads its headers; make a dataset of it to have checksums");
     case PATH_KIND_COUNT:
         break;
     }

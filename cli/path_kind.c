@@ -8,22 +8,25 @@
 #include "ckpt/safetensors.h"
 #include "io/whole.h"
 #include "shards/index.h"
+#include "shards/npy_header.h"
 #include "shards/url_list.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define DATASET_NAME "dataset.json"
 #define STEP_PREFIX  "step-"
 #define METRICS_NAME "metrics.jsonl"
+#define JPEG_MAGIC   "\xff\xd8\xff"
 
 enum { HEAD_BYTES = 263, TAR_MAGIC_AT = 257 }; /* as far as a tar's magic, which old ones lack */
 
 const char *path_kind_name(enum path_kind kind)
 {
-    static const char *const names[PATH_KIND_COUNT] = {"dataset",     "datasets",    "shard", "checkpoint",
-                                                       "checkpoints", "safetensors", "run"};
+    static const char *const names[PATH_KIND_COUNT] = {
+        "dataset", "datasets", "shard", "checkpoint", "checkpoints", "safetensors", "run", "npy", "jpeg"};
     return names[kind];
 }
 
@@ -31,6 +34,12 @@ static bool has_name(const char *path, const char *name)
 {
     const char *slash = strrchr(path, '/');
     return strcmp(slash ? slash + 1 : path, name) == 0;
+}
+
+static bool ends_in(const char *path, const char *extension)
+{
+    const char *dot = strrchr(path, '.');
+    return dot && strcasecmp(dot, extension) == 0;
 }
 
 static bool is_there(struct io *io, const char *folder, const char *name)
@@ -122,20 +131,28 @@ static int kind_of_file(struct io *io, const char *path, uint64_t file_bytes, en
     int status = look_into(io, path, file_bytes, head, &trailer, err);
     if (status)
         return status;
-    const char *dot = strrchr(path, '.');
-    bool tar = dot && strcmp(dot, ".tar") == 0, tensors = dot && strcmp(dot, ".safetensors") == 0;
-    if (trailer || tar || memcmp(head + TAR_MAGIC_AT, "ustar", 5) == 0)
-        *ret_kind = PATH_SHARD; /* a .tar that is none: opening it says what is wrong */
-    else if (dot && strcmp(dot, ".jsonl") == 0)
+    /* a file that its name alone tells of: opening it says what is wrong */
+    if (trailer || ends_in(path, ".tar") || memcmp(head + TAR_MAGIC_AT, "ustar", 5) == 0)
+        *ret_kind = PATH_SHARD;
+    else if (ends_in(path, ".jsonl"))
         *ret_kind = PATH_RUN;
     else if (head[0] == '{')
         *ret_kind = PATH_DATASET;
-    else if (tensors || (head[8] == '{' && bytes_get_u64(head) < SAFETENSORS_HEADER_BYTES_MAX))
+    else if (ends_in(path, ".safetensors") ||
+             (head[8] == '{' && bytes_get_u64(head) < SAFETENSORS_HEADER_BYTES_MAX))
         *ret_kind = PATH_SAFETENSORS;
+    else if (memcmp(head, NPY_MAGIC, strlen(NPY_MAGIC)) == 0)
+        *ret_kind = PATH_NPY;
+    else if (memcmp(head, JPEG_MAGIC, strlen(JPEG_MAGIC)) == 0)
+        *ret_kind = PATH_JPEG;
+    else if (ends_in(path, ".npy"))
+        *ret_kind = PATH_NPY;
+    else if (ends_in(path, ".jpg") || ends_in(path, ".jpeg"))
+        *ret_kind = PATH_JPEG;
     else {
         err_set(err, -ENOTSUP, "no file that millrace knows");
         err_at(err, path, ERR_NO_OFFSET);
-        err_expected(err, "a shard, a " DATASET_NAME ", a " MANIFEST_NAME " or a safetensors file");
+        err_expected(err, "a shard, a " DATASET_NAME ", a " MANIFEST_NAME ", safetensors, .npy or JPEG");
         return -ENOTSUP;
     }
     return 0;

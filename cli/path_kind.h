@@ -15,6 +15,8 @@ enum path_kind {
     PATH_CHECKPOINTS, /* a folder of steps */
     PATH_SAFETENSORS,
     PATH_RUN, /* a run's metrics.jsonl, or the folder that holds it */
+    PATH_NPY,
+    PATH_JPEG,
     PATH_KIND_COUNT
 };
 

@@ -3,6 +3,8 @@
  */
 #include "io/whole.h"
 
+#include "base/bytes.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -59,12 +61,32 @@ int io_write_exact(struct io_queue *queue, struct io *io, struct io_file *file, 
     return result < 0 ? fail(err, (int)result, "could not write", path, offset) : 0;
 }
 
+/* The first bytes of an open file, and a NUL, into memory of malloc. */
+static int read_beginning(struct io *io, struct io_file *file, const char *path, size_t bytes,
+                          char **ret_data, struct err *err)
+{
+    struct io_queue *queue = NULL;
+    char *data = malloc(bytes + 1);
+    if (!data)
+        return err_set(err, -ENOMEM, "out of memory for a file of %zu bytes", bytes);
+    int status = io->ops->queue_open(io, 1, &queue, err);
+    if (!status)
+        status = io_read_exact(queue, io, file, path, 0, data, bytes, err);
+    if (queue)
+        io->ops->queue_close(queue);
+    if (status) {
+        free(data);
+        return status;
+    }
+    data[bytes] = '\0';
+    *ret_data = data;
+    return 0;
+}
+
 int io_read_file(struct io *io, const char *path, size_t bytes_max, char **ret_data, size_t *ret_bytes,
                  struct err *err)
 {
     struct io_file *file = NULL;
-    struct io_queue *queue = NULL;
-    char *data = NULL;
     int status = io->ops->file_open(io, path, &file, err);
     if (status)
         return status;
@@ -74,26 +96,27 @@ int io_read_file(struct io *io, const char *path, size_t bytes_max, char **ret_d
         err_at(err, path, ERR_NO_OFFSET);
         err_expected(err, "at most %zu bytes", bytes_max);
         err_found(err, "%llu", (unsigned long long)bytes);
-        goto out;
+    } else {
+        status = read_beginning(io, file, path, (size_t)bytes, ret_data, err);
     }
-    data = malloc((size_t)bytes + 1);
-    if (!data) {
-        status = err_set(err, -ENOMEM, "out of memory for a file of %llu bytes", (unsigned long long)bytes);
-        goto out;
-    }
-    status = io->ops->queue_open(io, 1, &queue, err);
     if (!status)
-        status = io_read_exact(queue, io, file, path, 0, data, (size_t)bytes, err);
+        *ret_bytes = (size_t)bytes;
+    io->ops->file_close(file);
+    return status;
+}
+
+int io_read_head(struct io *io, const char *path, size_t bytes_max, struct io_head *ret_head, struct err *err)
+{
+    struct io_file *file = NULL;
+    struct io_head head = {0};
+    int status = io->ops->file_open(io, path, &file, err);
     if (status)
-        goto out;
-    data[bytes] = '\0';
-    *ret_data = data;
-    *ret_bytes = (size_t)bytes;
-    data = NULL;
-out:
-    if (queue)
-        io->ops->queue_close(queue);
-    free(data);
+        return status;
+    head.file_bytes = io->ops->file_size(file);
+    head.bytes = (size_t)bytes_min(head.file_bytes, bytes_max);
+    status = read_beginning(io, file, path, head.bytes, &head.data, err);
+    if (!status)
+        *ret_head = head;
     io->ops->file_close(file);
     return status;
 }

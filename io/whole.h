@@ -19,6 +19,14 @@ int io_write_exact(struct io_queue *queue, struct io *io, struct io_file *file, 
  * bytes_max. */
 int io_read_file(struct io *io, const char *path, size_t bytes_max, char **ret_data, size_t *ret_bytes,
                  struct err *err);
+/* The beginning of a file that may be large: its first bytes, at most bytes_max, to be freed with free(). */
+struct io_head {
+    char *data;
+    size_t bytes;
+    uint64_t file_bytes; /* of the whole file */
+};
+int io_read_head(struct io *io, const char *path, size_t bytes_max, struct io_head *ret_head,
+                 struct err *err);
 /* A file that appears whole and durable under its name, or not at all. replace: an existing one gives way. */
 int io_write_file(struct io *io, const char *path, const void *data, size_t bytes, bool replace,
                   struct err *err);

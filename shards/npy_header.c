@@ -155,8 +155,10 @@ static int measure_type(struct parser *parser, const char *text, size_t bytes, u
         type.at++;
     char kind = type.at < type.end ? *type.at : '\0';
     if (kind == 'O') {
-        bad_at(parser, text, -ENOTSUP, "an array of numbers, times or text");
-        err_found(parser->err, "Python objects, stored as a pickle, which can run any program");
+        err_set(parser->err, -ENOTSUP, "an .npy file holds Python objects");
+        err_at(parser->err, parser->path, text - parser->start);
+        err_expected(parser->err, "numbers, times or text");
+        err_found(parser->err, "a pickle, which runs programs when it is loaded");
         err_advise(parser->err, "load it where you trust it, and save it with a dtype of numbers");
         return -ENOTSUP;
     }

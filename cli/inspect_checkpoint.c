@@ -1,0 +1,104 @@
+/*
+ * inspect_checkpoint — what `millrace inspect` says of a checkpoint, by its manifest, and of a safetensors file.
+ */
+#include "base/clock.h"
+#include "base/json_format.h"
+#include "ckpt/ckpt.h"
+#include "ckpt/manifest.h"
+#include "ckpt/safetensors.h"
+#include "cli/inspect.h"
+
+#include <string.h>
+
+static void write_tensor(struct json_writer *json, const char *name, enum dtype dtype, uint32_t rank,
+                         const uint64_t *shape, uint64_t bytes)
+{
+    json_begin_object(json, NULL);
+    json_write_string(json, "name", name);
+    json_write_string(json, "dtype", dtype_name(dtype));
+    json_begin_array(json, "shape");
+    for (uint32_t i = 0; i < rank; i++)
+        json_write_u64(json, NULL, shape[i]);
+    json_end_array(json);
+    json_write_u64(json, "size_bytes", bytes);
+    json_end_object(json);
+}
+
+static uint64_t elements_of(uint32_t rank, const uint64_t *shape)
+{
+    uint64_t elements = 1;
+    for (uint32_t i = 0; i < rank; i++)
+        elements *= shape[i];
+    return elements;
+}
+
+static void write_manifest(struct json_writer *json, const struct manifest *manifest)
+{
+    uint64_t parameters = 0, bytes = 0;
+    for (uint64_t i = 0; i < manifest->tensors_count; i++) {
+        const struct manifest_tensor *tensor = &manifest->tensors[i];
+        if (strncmp(tensor->name, CKPT_OPTIMIZER_PREFIX, strlen(CKPT_OPTIMIZER_PREFIX)) != 0)
+            parameters += elements_of(tensor->rank, tensor->shape);
+    }
+    for (uint64_t i = 0; i < manifest->files_count; i++)
+        bytes += manifest->files[i].size_bytes;
+    char time[CLOCK_ISO_BYTES];
+    json_write_u64(json, "step", manifest->step);
+    json_write_string(json, "written", clock_format_iso(manifest->wall_ns, time));
+    json_write_u64(json, "ranks_count", manifest->ranks);
+    json_write_string(json, "numerics_id", manifest->numerics_id);
+    json_write_u64(json, "files_count", manifest->files_count);
+    json_write_u64(json, "files_bytes", bytes);
+    json_write_u64(json, "parameters_count", parameters);
+    static const char *const parts[] = {"loader", "metrics"};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (json_get(manifest->state, parts[i]))
+            json_copy(json, parts[i], json_get(manifest->state, parts[i]));
+    json_write_u64(json, "tensors_count", manifest->tensors_count);
+    json_begin_array(json, "tensors");
+    for (uint64_t i = 0; i < manifest->tensors_count; i++) {
+        const struct manifest_tensor *tensor = &manifest->tensors[i];
+        write_tensor(json, tensor->name, tensor->dtype, tensor->rank, tensor->shape,
+                     elements_of(tensor->rank, tensor->shape) * dtype_bytes(tensor->dtype));
+    }
+    json_end_array(json);
+}
+
+int inspect_checkpoint(struct inspection *in, const char *path)
+{
+    char step_path[IO_PATH_BYTES_MAX];
+    uint64_t step;
+    struct ckpt_reader *reader = NULL;
+    int status = ckpt_find(in->io, path, step_path, &step, in->log, in->err);
+    if (!status)
+        status = ckpt_reader_open(in->io, step_path, &reader, in->err);
+    if (!status) {
+        json_write_string(in->json, "path", step_path);
+        write_manifest(in->json, ckpt_reader_manifest(reader));
+    }
+    ckpt_reader_close(reader);
+    return status;
+}
+
+int inspect_safetensors(struct inspection *in, const char *path)
+{
+    struct json_writer *json = in->json;
+    struct safetensors file;
+    int status = safetensors_read(in->io, path, &file, in->err);
+    if (status)
+        return status;
+    json_write_string(json, "path", path);
+    json_write_u64(json, "file_bytes", file.file_bytes);
+    json_write_u64(json, "data_offset", file.data_offset);
+    if (json_get(file.root, "__metadata__"))
+        json_copy(json, "metadata", json_get(file.root, "__metadata__"));
+    json_write_u64(json, "tensors_count", file.count);
+    json_begin_array(json, "tensors");
+    for (uint64_t i = 0; i < file.count; i++) {
+        const struct safetensors_entry *entry = &file.entries[i];
+        write_tensor(json, entry->name, entry->dtype, entry->rank, entry->shape, entry->size_bytes);
+    }
+    json_end_array(json);
+    safetensors_deinit(&file);
+    return 0;
+}

@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# `millrace inspect` of files that are no shard: .npy against NumPy, JPEG against Pillow, and what is wrong with others.
+. "$(dirname "$0")/lib.sh"
+
+"$RENDER_SHAPES" --count 2 --side 40 photos >/dev/null
+need_module() {
+  need_python
+  for candidate in "$python" /usr/bin/python3; do
+    "$candidate" -c "import $1" 2>/dev/null && { python=$candidate; return; }
+  done
+  skip "no $1 for Python here"
+}
+
+# save NAME EXPRESSION: NAME.npy holds a NumPy array
+save() { "$python" -c 'import sys, numpy as np; np.save(sys.argv[1], eval(sys.argv[2]), allow_pickle=True)' "$1.npy" "$2"; }
+
+arrays_are_told_as_numpy_wrote_them() {
+  need_module numpy
+  save c 'np.arange(12, dtype=">f4").reshape(3, 4)'
+  save fortran 'np.asfortranarray(np.zeros((2, 3)))'
+  save scalar 'np.int64(5)'
+  save fields 'np.zeros(7, [("x", "<f4"), ("y", "<i2", (2,))])'
+  mv scalar.npy scalar.dat # content tells, not the name
+  millrace inspect c.npy --json >report
+  same "$(json 'd["kind"], d["dtype"], d["shape"], d["order"], d["elements_count"], d["data_offset"], d["data_bytes"], d["file_bytes"]' report)" \
+    "('npy', '>f4', [3, 4], 'C', 12, 128, 48, 176)"
+  millrace inspect fortran.npy --json >report
+  same "$(json 'd["dtype"], d["shape"], d["order"]' report)" "('<f8', [2, 3], 'Fortran')"
+  millrace inspect scalar.dat --json >report
+  same "$(json 'd["dtype"], d["shape"], d["elements_count"]' report)" "('<i8', [], 1)"
+  millrace inspect fields.npy --json >report
+  same "$(json 'eval(d["dtype"]), d["element_bytes"], d["data_bytes"]' report)" "([('x', '<f4'), ('y', '<i2', (2,))], 8, 56)"
+  millrace inspect c.npy | grep -qx 'shape  *\[3, 4\]'
+}
+
+a_wrong_array_file_is_refused_in_one_line_with_the_offset() {
+  need_module numpy
+  save good 'np.arange(12, dtype="<f4")'
+  save objects 'np.array([{}, None], dtype=object)'
+  head -c 171 good.npy >short.npy
+  head -c 50 good.npy >head.npy
+  sed 's/False/Maybe/' good.npy >order.npy
+  echo hello >text.npy
+  local name place
+  while read -r name place; do
+    same "$(status_of millrace inspect "$name.npy")" 1 "status of $name.npy"
+    one_line errors
+    contains "$(cat errors)" "$name.npy at $place: "
+    same "$(cat out)" "" "stdout"
+  done <<<"short 128
+head 8
+order 44
+text 0
+objects 21"
+  same "$(status_of millrace inspect objects.npy)" 1
+  contains "$(cat errors)" pickle
+}
+
+photos_are_told_as_pillow_reads_them() {
+  [[ -d $data/jpeg-variety ]] || skip "no test data at $data/jpeg-variety (set MILLRACE_TEST_DATA)"
+  need_module PIL
+  local file
+  for file in "$data"/jpeg-variety/*; do
+    same "$(status_of millrace inspect "$file" --json)" 0 "status of $file ($(cat errors))"
+    cat out
+  done >reports
+  "$python" -W ignore - <<'PY'
+import json
+from PIL import Image
+for line in open("reports"):
+    d = json.loads(line)
+    with Image.open(d["path"]) as image:
+        size, bands, info = image.size, len(image.getbands()), image.info
+    assert d["kind"] == "jpeg" and d["decodable"], d
+    assert (d["width_pixels"], d["height_pixels"]) == size, (d, size)
+    assert d["components_count"] == bands == len(d["sampling_factors"]), (d, bands)
+    assert (d["process"] == "progressive") == bool(info.get("progressive")), d
+    assert (d["jfif"] is not None) == ("jfif" in info), d
+    assert d["adobe_transform"] == info.get("adobe_transform"), d
+    icc = info.get("icc_profile")
+    assert d["icc_bytes"] == len(icc) if icc else d["icc_chunks_missing_count"] > 0 or d["icc_bytes"] == 0, d
+PY
+  same "$(wc -l <reports)" "$(find "$data/jpeg-variety" -type f | wc -l)"
+}
+
+what_jpegtran_makes_is_told() {
+  command -v jpegtran >/dev/null && command -v djpeg >/dev/null && command -v cjpeg >/dev/null || skip "no jpegtran here"
+  need_python
+  local photo=photos/ring/0001.jpg sample
+  jpegtran -progressive -restart 3B $photo >progressive.jpg
+  millrace inspect progressive.jpg --json >report
+  same "$(json 'd["process"], d["restart_interval"], d["coding"]' report)" "('progressive', 3, 'Huffman')"
+  if jpegtran -arithmetic $photo >arithmetic.jpg 2>/dev/null; then
+    millrace inspect arithmetic.jpg --json >report
+    same "$(json 'd["coding"]' report)" arithmetic
+  fi
+  for sample in 1x1:4:4:4 2x1:4:2:2 2x2:4:2:0 1x2:4:4:0 4x1:4:1:1; do
+    djpeg $photo | cjpeg -sample "${sample%%:*}" >sampled.jpg
+    millrace inspect sampled.jpg --json >report
+    same "$(json 'd["subsampling"], d["sampling_factors"][0]' report)" "('${sample#*:}', '${sample%%:*}')"
+  done
+}
+
+headers_longer_than_the_first_read_are_followed() {
+  need_python
+  "$python" - photos/ring/0001.jpg <<'PY'
+import sys
+photo = open(sys.argv[1], "rb").read()
+note = b"\xff\xfe\xff\xff" + bytes(65533)
+open("long.jpg", "wb").write(photo[:2] + 12 * note + photo[2:])
+open("cut.jpg", "wb").write(photo[:2] + 12 * note)
+PY
+  millrace inspect photos/ring/0001.jpg --json >short
+  millrace inspect long.jpg --json >report
+  same "$(json 'd["header_bytes"]' report)" "$(json 'd["header_bytes"] + 12 * 65537' short)"
+  same "$(json 'd["width_pixels"], d["subsampling"]' report)" "$(json 'd["width_pixels"], d["subsampling"]' short)"
+  same "$(status_of millrace inspect cut.jpg)" 1
+  one_line errors
+  contains "$(cat errors)" "cut.jpg at $((2 + 12 * 65537)): "
+}
+
+a_photo_that_does_not_decode_is_described_all_the_same() {
+  [[ -d $data/jpeg-malformed ]] || skip "no test data at $data/jpeg-malformed (set MILLRACE_TEST_DATA)"
+  need_python
+  millrace inspect "$data"/jpeg-malformed/*lossless_sel3.jpg --json >report
+  same "$(json 'd["process"], d["precision_bits"], d["decodable"], "0xc3" in d["because"]' report)" "('lossless', 16, False, True)"
+  : >empty.jpg
+  same "$(status_of millrace inspect empty.jpg)" 1
+  contains "$(cat errors)" "empty.jpg at 0: "
+  # lone files have no checksums to verify
+  same "$(status_of millrace verify photos/ring/0001.jpg)" 1
+  one_line errors
+}
+
+run_cases arrays_are_told_as_numpy_wrote_them a_wrong_array_file_is_refused_in_one_line_with_the_offset \
+  photos_are_told_as_pillow_reads_them what_jpegtran_makes_is_told headers_longer_than_the_first_read_are_followed \
+  a_photo_that_does_not_decode_is_described_all_the_same
