@@ -560,6 +560,23 @@ static void missing_and_cut_files_are_not_listed(void **state)
     assert_int_equal(fixture_list(io, folder, NULL), 0);
 }
 
+static void a_file_that_changes_size_after_the_manifest_was_read_is_named(void **state)
+{
+    (void)state;
+    static const char *const changes[] = {"truncate -s -1", "truncate -s +1"};
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        char step[FIXTURE_PATH_BYTES];
+        struct ckpt_reader *reader;
+        struct err err = {0};
+        fixture_save_step(io, folder, &arrays, 1, step);
+        assert_ok(ckpt_reader_open(io, step, &reader, &err), &err);
+        assert_int_equal(test_run("%s '%s'/rank-00000.safetensors", changes[i], step), 0);
+        assert_int_equal(ckpt_reader_load(reader, arrays.tensors, arrays.count, NULL, &err), -EBADMSG);
+        assert_non_null(strstr(err.path, "rank-00000.safetensors"));
+        ckpt_reader_close(reader);
+    }
+}
+
 struct warnings {
     int count;
     char last[LOG_LINE_BYTES_MAX];
@@ -646,6 +663,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_damaged_step_is_made_again_by_the_same_save, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_flipped_bit_anywhere_is_detected_and_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(damage_is_named_and_others_still_load, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_file_that_changes_size_after_the_manifest_was_read_is_named, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(missing_and_cut_files_are_not_listed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_damaged_newest_step_is_passed_over_aloud, set_up, tear_down),
         cmocka_unit_test_setup_teardown(damaged_steps_alone_are_an_error_and_not_nothing, set_up, tear_down),
