@@ -25,6 +25,15 @@ __device__ inline float warp_max(float x)
     return x;
 }
 
+__device__ inline int warp_max(int x)
+{
+    for (int distance = WARP_THREADS / 2; distance > 0; distance /= 2) {
+        int other = __shfl_xor_sync(FULL_MASK, x, distance);
+        x = other > x ? other : x;
+    }
+    return x;
+}
+
 /* Of a block of blockDim.x threads, a multiple of 32; warps[WARPS_MAX] in shared memory, free again on return. All get the sum. */
 template <typename T> __device__ inline T block_sum(T x, T *warps)
 {

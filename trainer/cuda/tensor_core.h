@@ -61,6 +61,14 @@ template <bool transposed> __device__ inline void load_matrices(uint32_t r[4], c
                      : "memory");
 }
 
+/* 2^x with a relative error of at most 2^-22; 0 where that is below the smallest normal number, exactly 1 of 0. */
+__device__ inline float exp2_approximate(float x)
+{
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(power) : "f"(x));
+    return power;
+}
+
 /* c += a b, accumulated in float. T: __nv_bfloat16 or __half, the type of the elements. */
 template <typename T>
 __device__ inline void multiply_add(float c[4], const uint32_t a[4], const uint32_t b[2]);
