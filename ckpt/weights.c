@@ -199,12 +199,12 @@ int weights_read(const struct weights_tensor *tensor, const uint64_t *start, con
     const struct manifest_tensor *stored = tensor->tensor;
     uint64_t count = 0;
     if (stored->dtype != DTYPE_F32 && stored->dtype != DTYPE_F16 && stored->dtype != DTYPE_BF16) {
-        err_set(err, -EINVAL, "tensor \"%.100s\" is of a type that no model here computes with",
+        err_set(err, -ENOTSUP, "tensor \"%.100s\" is of a type that no model here computes with",
                 stored->name);
         err_at(err, tensor->reader->path, ERR_NO_OFFSET);
         err_expected(err, "F32, BF16 or F16");
         err_found(err, "%s", dtype_name(stored->dtype));
-        return -EINVAL;
+        return -ENOTSUP;
     }
     int status = box_shape_volume(extent, stored->rank, &count);
     if (status)

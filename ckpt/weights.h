@@ -29,7 +29,7 @@ int weights_open(struct io *io, const char *path, struct weights **ret_weights, 
                  struct err *err);
 void weights_close(struct weights *weights); /* NULL is fine */
 bool weights_find(const struct weights *weights, const char *name, struct weights_tensor *ret_tensor);
-/* A box of a tensor, row-major, as F32: stored as F32, F16 or BF16. -EINVAL for other dtypes. values: room for the box. */
+/* A box of a tensor, row-major, as F32: stored as F32, F16 or BF16. -ENOTSUP for other dtypes. values: room for the box. */
 int weights_read(const struct weights_tensor *tensor, const uint64_t *start, const uint64_t *extent,
                  float *values, struct err *err);
 

@@ -51,7 +51,7 @@ static int run(const struct invocation *invocation, struct err *err)
     int status = config_load(invocation->positional[0], (const char *const *)args->set.items, args->set.count,
                              &config, err);
     if (status)
-        return status == -EINVAL ? EXIT_USAGE : status;
+        return status;
     struct trainer_options options = {
         .config = &config,
         .log = invocation->log,

@@ -198,7 +198,7 @@ static int run(const struct invocation *invocation, struct err *err)
     int status = config_load(invocation->positional[0], (const char *const *)args->set.items, args->set.count,
                              &config, err);
     if (status)
-        return status == -EINVAL ? EXIT_USAGE : status;
+        return status;
     if (args->print_config)
         return print_config(&config, args->common.json, err);
     return run_training(invocation, &config, err);

@@ -53,9 +53,7 @@ static int run_verb(const struct verb *verb, void *args, const struct option_lis
         err_errno(&err, status, "`millrace %s` failed", verb->name);
     if (status < 0 || (status != EXIT_DONE && err.code))
         console_error(console, &err);
-    if (status < 0)
-        status = EXIT_FAILED;
-    return status;
+    return status == -EINVAL ? EXIT_USAGE : status < 0 ? EXIT_FAILED : status;
 }
 
 static int parse_and_run(const struct verb *verb, int argc, char **argv, struct console *console)

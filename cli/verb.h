@@ -48,7 +48,8 @@ struct verb {
     struct option_table options;
     const char *const *examples; /* NULL-terminated; commands that work as they stand */
     size_t args_bytes;
-    /* An exit status, or -errno (status EXIT_FAILED) with detail. EXIT_USAGE with detail: main prints it too. */
+    /* An exit status, or -errno with detail: -EINVAL, what was asked for can't be, is EXIT_USAGE, all others EXIT_FAILED.
+     * EXIT_USAGE with detail: main prints it too. */
     int (*run)(const struct invocation *invocation, struct err *err);
 };
 

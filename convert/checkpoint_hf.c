@@ -47,10 +47,10 @@ struct job {
 
 static int refuse(const struct job *job, const char *name, const char *what, struct err *err)
 {
-    err_set(err, -EINVAL, "tensor \"%.100s\" %s", name, what);
+    err_set(err, -ENOTSUP, "tensor \"%.100s\" %s", name, what);
     err_at(err, job->reader->path, ERR_NO_OFFSET);
     err_advise(err, "convert it with `--to full`");
-    return -EINVAL;
+    return -ENOTSUP;
 }
 
 static struct theirs *find_or_add(struct job *job, const struct hf_place *place)

@@ -15,12 +15,12 @@ int checkpoint_hf_family(const struct ckpt_reader *reader, enum hf_family *ret_f
     const struct json_t *config = json_get(ckpt_reader_state(reader), "config");
     if (json_text(json_get(config, "model.type"), &type) == 0 && hf_family_of(type, ret_family))
         return 0;
-    err_set(err, -EINVAL, "the checkpoint is of no model that transformers has");
+    err_set(err, -ENOTSUP, "the checkpoint is of no model that transformers has");
     err_at(err, reader->path, ERR_NO_OFFSET);
     err_expected(err, "model.type gpt2 or llama in its configuration");
     err_found(err, "%.64s", *type ? type : "no configuration");
     err_advise(err, "convert it with `--to full`");
-    return -EINVAL;
+    return -ENOTSUP;
 }
 
 enum kind {

@@ -68,10 +68,10 @@ static int open_tokenizer(struct io *io, struct source *source, struct err *err)
     if (!options->tokenizer || strcmp(options->tokenizer, "bytes") == 0)
         return 0;
     if (strcmp(options->tokenizer, "gpt2") != 0) {
-        err_set(err, -ENOTSUP, "unknown tokenizer");
+        err_set(err, -EINVAL, "unknown tokenizer");
         err_expected(err, "bytes or gpt2");
         err_found(err, "%s", options->tokenizer);
-        return -ENOTSUP;
+        return -EINVAL;
     }
     if (options->vocabulary)
         return bpe_open(io, options->vocabulary, &source->bpe, err);

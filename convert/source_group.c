@@ -99,11 +99,11 @@ static int check_extension(const struct source *source, uint64_t file, char seen
     source_file_extension(source, file, extension);
     if (strlen(name) - source->files[file].dot_at > SHARD_EXTENSION_BYTES_MAX - 1 ||
         (source->kind == SOURCE_CLASSES && strcmp(extension, "cls") == 0)) {
-        err_set(err, -EINVAL, "extension of a file can't be a field's name");
+        err_set(err, -EBADMSG, "extension of a file can't be a field's name");
         err_at(err, name, ERR_NO_OFFSET);
         err_expected(err, "less than %d bytes, and not \"cls\" below class folders",
                      SHARD_EXTENSION_BYTES_MAX - 1);
-        return -EINVAL;
+        return -EBADMSG;
     }
     for (uint32_t i = 0; i < *seen_count; i++)
         if (strcmp(seen[i], extension) == 0)

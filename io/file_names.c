@@ -101,7 +101,7 @@ int local_file_open(struct io *io, const char *path, struct io_file **ret_file, 
         goto out;
     }
     if (!S_ISREG(info.st_mode)) {
-        status = S_ISDIR(info.st_mode) ? -EISDIR : -EINVAL;
+        status = S_ISDIR(info.st_mode) ? -EISDIR : -ENXIO;
         err_set(err, status, "not a regular file");
         err_at(err, path, ERR_NO_OFFSET);
         goto out;

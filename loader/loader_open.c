@@ -74,10 +74,10 @@ static int open_order(struct loader *loader, struct err *err)
 {
     const struct loader_options *options = &loader->options;
     if (view_samples(loader->view) == 0) {
-        err_set(err, -EINVAL, "dataset has no samples");
+        err_set(err, -EBADMSG, "dataset has no samples");
         err_at(err, loader->dataset->path, ERR_NO_OFFSET);
         err_advise(err, "members of a tar are samples where they are named KEY.EXTENSION, as `0001.jpg`");
-        return -EINVAL;
+        return -EBADMSG;
     }
     loader->order = (struct order_params){.kind = options->order,
                                           .samples = view_samples(loader->view),

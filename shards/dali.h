@@ -12,7 +12,7 @@
 #include "base/str.h"
 #include "shards/shard.h"
 
-/* Appends the text. Extensions are as the index has them, in small letters. -EINVAL naming a member with a space in its
+/* Appends the text. Extensions are as the index has them, in small letters. -ENOTSUP naming a member with a space in its
  * name; -ENOMEM. */
 int dali_index_encode(const struct shard *shard, struct str *out, struct err *err);
 

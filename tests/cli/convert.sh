@@ -63,6 +63,16 @@ a_stopped_conversion_goes_on_with_the_same_command() {
   diff -r stopped whole
 }
 
+options_that_can_not_be_are_wrong_usage() {
+  echo "Hello world" >words.txt
+  same "$(status_of millrace convert dataset words.txt tokens --tokenizer llama)" 2
+  one_line errors
+  contains "$(cat errors)" "unknown tokenizer: expected bytes or gpt2, found llama"
+  same "$(status_of millrace convert dataset words.txt tokens --split a=0.5,b=0.6)" 2
+  same "$(status_of millrace convert dataset words.txt words.txt)" 2
+  [[ ! -e tokens ]]
+}
+
 gpt2_tokens_need_the_vocabulary_that_they_are_made_with() {
   [[ -d $data/bpe ]] || skip "no test data at $data/bpe (set MILLRACE_TEST_DATA)"
   echo "Hello world" >hello.txt
@@ -75,4 +85,4 @@ gpt2_tokens_need_the_vocabulary_that_they_are_made_with() {
 
 run_cases the_same_photos_give_the_same_bytes_whatever_the_threads splits_share_the_photos_without_overlap \
   json_tells_what_was_done a_broken_photo_stops_or_is_skipped_as_told a_stopped_conversion_goes_on_with_the_same_command \
-  gpt2_tokens_need_the_vocabulary_that_they_are_made_with
+  options_that_can_not_be_are_wrong_usage gpt2_tokens_need_the_vocabulary_that_they_are_made_with

@@ -172,10 +172,25 @@ an_evaluation_of_a_checkpoint_is_that_of_the_run_to_the_bit() {
   same "$(json 'd["loss"]' two)" "$(json 'd["loss"]' one)"
   millrace eval train.yaml --from runs/a/ckpt/step-00000008 --json --quiet >other
   [[ $(json 'd["loss"]' other) != "$(json 'd["loss"]' one)" ]]
-  same "$(status_of millrace eval train.yaml --from runs/a/ckpt --set model.layers=1)" 1
+  same "$(status_of millrace eval train.yaml --from runs/a/ckpt --set model.layers=1)" 2
   one_line errors
   contains "$(cat errors)" "set model.layers"
   same "$(status_of millrace eval train.yaml)" 2
+}
+
+a_configuration_that_can_not_be_is_wrong_usage_whenever_that_shows() {
+  local set
+  for set in batch.micro=7 batch.global=4096 model.heads=7 model.classes=2000000 data.memory=1MiB checkpoint.staging=1MiB \
+    data.image.field=png; do
+    same "$(status_of millrace train train.yaml --resume never --set run.dir=runs/no --set "$set")" 2 "status with $set"
+    one_line errors
+  done
+  same "$(status_of millrace train train.yaml --set run.steps=20 --set run.seed=8)" 2 "status of a resume under another seed"
+  contains "$(tail -1 errors)" "run.seed can't change"
+  same "$(status_of millrace eval train.yaml --from runs/a/ckpt --set data.val=)" 2 "status of an evaluation of nothing"
+  for set in data.train=nowhere model.init=nowhere; do
+    same "$(status_of millrace train train.yaml --resume never --set run.dir=runs/no --set "$set")" 1 "status with $set"
+  done
 }
 
 a_run_begins_with_the_weights_it_is_given() {
@@ -212,6 +227,7 @@ run_cases a_run_tells_its_steps_on_stderr_and_its_result_on_stdout a_finished_ru
   damaged_steps_of_a_folder_are_all_named \
   a_hash_names_bits_not_places a_full_file_has_the_models_hash \
   a_model_that_transformers_has_not_is_not_converted_for_it \
-  an_evaluation_of_a_checkpoint_is_that_of_the_run_to_the_bit a_run_begins_with_the_weights_it_is_given \
+  an_evaluation_of_a_checkpoint_is_that_of_the_run_to_the_bit \
+  a_configuration_that_can_not_be_is_wrong_usage_whenever_that_shows a_run_begins_with_the_weights_it_is_given \
   a_damaged_checkpoint_is_named \
   a_checkpoint_is_inspected_by_its_manifest
