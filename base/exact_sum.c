@@ -3,36 +3,22 @@
  */
 #include "base/exact_sum.h"
 
-#include "base/bytes.h"
+#include "base/exact_parts.h"
 
 #include <math.h>
 #include <stdbool.h>
 
-enum { DIGIT_BITS = 32, LOWEST_EXPONENT = 1074 };
+enum { DIGIT_BITS = EXACT_DIGIT_BITS, LOWEST_EXPONENT = 1074 };
 
 void exact_sum_add(struct exact_sum *sum, double term)
 {
-    uint64_t bits;
-    memcpy(&bits, &term, sizeof bits);
-    uint32_t exponent = (uint32_t)(bits >> 52) & 0x7ff;
-    uint64_t mantissa = bits & ((UINT64_C(1) << 52) - 1);
-    if (exponent == 0x7ff) {
+    struct exact_parts parts = exact_parts_of(term);
+    if (!parts.is_finite) {
         sum->limb[EXACT_SUM_NONFINITE]++;
         return;
     }
-    if (exponent > 0)
-        mantissa |= UINT64_C(1) << 52;
-    else
-        exponent = 1; /* subnormal: same scale as the smallest normal, no hidden bit */
-    /* the value is mantissa * 2^(exponent - 1075), hence its lowest bit lies at place exponent - 1 */
-    uint32_t place = exponent - 1;
-    uint32_t digit = place / DIGIT_BITS, shift = place % DIGIT_BITS;
-    int64_t sign = bits >> 63 ? -1 : 1;
-    uint64_t low = mantissa << shift;                     /* bits 0..63 */
-    uint64_t high = shift ? mantissa >> (64 - shift) : 0; /* bits 64..84 */
-    sum->limb[digit] += sign * (int64_t)(low & 0xffffffffu);
-    sum->limb[digit + 1] += sign * (int64_t)(low >> 32);
-    sum->limb[digit + 2] += sign * (int64_t)high;
+    for (int i = 0; i < EXACT_PARTS; i++)
+        sum->limb[parts.digit + (uint32_t)i] += parts.part[i];
 }
 
 void exact_sum_merge(struct exact_sum *sum, const struct exact_sum *other)

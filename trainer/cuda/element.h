@@ -42,22 +42,29 @@ template <> __device__ inline __half from_float<__half>(float x)
     return __float2half_rn(x);
 }
 
-/* As many elements as 16 bytes hold, moved by one instruction; memory is 16-byte aligned. */
-template <typename T> struct alignas(16) packed {
-    static constexpr int count = 16 / sizeof(T);
-    T element[count];
+/* N elements that are moved by one instruction: as many as 16 bytes hold, at an address that is a multiple of 16, or one. */
+template <typename T, int N = 16 / (int)sizeof(T)> struct alignas(N * sizeof(T)) packed {
+    static_assert(N == 1 || N * sizeof(T) == 16, "one load");
+    static constexpr int count = N;
+    T element[N];
 };
 
-template <typename T> __device__ inline packed<T> load_packed(const T *x)
+template <typename T, int N = 16 / (int)sizeof(T)> __device__ inline packed<T, N> load_packed(const T *x)
 {
-    packed<T> p;
-    *reinterpret_cast<int4 *>(&p) = *reinterpret_cast<const int4 *>(x);
+    packed<T, N> p;
+    if constexpr (N == 1)
+        p.element[0] = *x;
+    else
+        *reinterpret_cast<int4 *>(&p) = *reinterpret_cast<const int4 *>(x);
     return p;
 }
 
-template <typename T> __device__ inline void store_packed(T *x, const packed<T> &p)
+template <typename T, int N> __device__ inline void store_packed(T *x, const packed<T, N> &p)
 {
-    *reinterpret_cast<int4 *>(x) = *reinterpret_cast<const int4 *>(&p);
+    if constexpr (N == 1)
+        *x = p.element[0];
+    else
+        *reinterpret_cast<int4 *>(x) = *reinterpret_cast<const int4 *>(&p);
 }
 
 #endif

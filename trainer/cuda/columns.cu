@@ -1,0 +1,94 @@
+/*
+ * columns — see columns.h.
+ */
+#include "trainer/cuda/columns.h"
+
+#include "trainer/cuda/dispatch.h"
+#include "trainer/cuda/element.h"
+#include "trainer/cuda/launch.h"
+#include "trainer/cuda/reduce.h"
+
+enum { THREADS = 256, WARPS = THREADS / WARP_THREADS };
+
+struct columns_chunks columns_chunks_of(uint64_t rows)
+{
+    uint64_t most = (rows + COLUMNS_CHUNK_ROWS - 1) / COLUMNS_CHUNK_ROWS;
+    uint64_t count = most < (uint64_t)COLUMNS_CHUNKS_MAX ? most : (uint64_t)COLUMNS_CHUNKS_MAX;
+    struct columns_chunks chunks;
+    chunks.rows = (rows + count - 1) / count;
+    chunks.count = blocks_of(rows, chunks.rows);
+    return chunks;
+}
+
+uint64_t columns_bias_workspace(uint64_t rows, uint64_t cols)
+{
+    return columns_chunks_of(rows).count * cols;
+}
+
+/* A block: one chunk of rows of 32 * N columns. A lane has N of them, warps take rows in turn. */
+template <typename T, int N>
+__global__ void __launch_bounds__(THREADS)
+    column_sums(float *partials, const T *x, uint64_t rows, uint64_t cols, uint64_t chunk_rows)
+{
+    __shared__ float sums[WARPS][WARP_THREADS * N];
+    int lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS;
+    uint64_t col = ((uint64_t)blockIdx.x * WARP_THREADS + lane) * N;
+    uint64_t first = blockIdx.y * chunk_rows, end = first + chunk_rows < rows ? first + chunk_rows : rows;
+    float sum[N] = {};
+    for (uint64_t row = first + warp; row < end && col < cols; row += WARPS) {
+        packed<T, N> p = load_packed<T, N>(x + row * cols + col);
+        for (int i = 0; i < N; i++)
+            sum[i] += to_float(p.element[i]);
+    }
+    for (int i = 0; i < N; i++)
+        sums[warp][lane * N + i] = sum[i];
+    __syncthreads();
+    uint64_t column = (uint64_t)blockIdx.x * WARP_THREADS * N + threadIdx.x;
+    if (threadIdx.x < WARP_THREADS * N && column < cols) {
+        float total = 0;
+        for (int w = 0; w < WARPS; w++)
+            total += sums[w][threadIdx.x];
+        partials[blockIdx.y * cols + column] = total;
+    }
+}
+
+__global__ void __launch_bounds__(THREADS)
+    fold(float *out, const float *partials, uint32_t chunks, uint64_t stride, uint64_t cols, bool accumulate)
+{
+    uint64_t col = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (col >= cols)
+        return;
+    float sum = 0;
+    for (uint32_t chunk = 0; chunk < chunks; chunk++)
+        sum += partials[chunk * stride + col];
+    out[col] = accumulate ? out[col] + sum : sum;
+}
+
+cudaError_t columns_fold(float *out, const float *partials, uint32_t chunks, uint64_t stride, uint64_t cols,
+                         bool accumulate, cudaStream_t stream)
+{
+    return LAUNCH(fold, blocks_of(cols, THREADS), THREADS, 0, stream, out, partials, chunks, stride, cols,
+                  accumulate);
+}
+
+template <typename T, int N>
+static cudaError_t launch_sums(float *partials, const T *x, uint64_t rows, uint64_t cols, cudaStream_t stream)
+{
+    struct columns_chunks chunks = columns_chunks_of(rows);
+    dim3 grid(blocks_of(cols, (uint64_t)WARP_THREADS * N), chunks.count);
+    return LAUNCH((column_sums<T, N>), grid, THREADS, 0, stream, partials, x, rows, cols, chunks.rows);
+}
+
+cudaError_t columns_bias_bwd(enum dtype type, float *out, const void *d_out, uint64_t rows, uint64_t cols,
+                             bool accumulate, float *workspace, cudaStream_t stream)
+{
+    cudaError_t status = dispatch_type(type, [&](auto t) {
+        using T = decltype(t);
+        const T *x = (const T *)d_out;
+        return rows_are_packed<T>(cols) ? launch_sums<T, packed<T>::count>(workspace, x, rows, cols, stream)
+                                        : launch_sums<T, 1>(workspace, x, rows, cols, stream);
+    });
+    if (status != cudaSuccess)
+        return status;
+    return columns_fold(out, workspace, columns_chunks_of(rows).count, cols, cols, accumulate, stream);
+}
