@@ -14,13 +14,21 @@ set(MR_PUBLIC_HEADERS ${MR_PUBLIC_FACES}
 # What the folders need beside each other: foreign libraries, gathered here so that no list has to follow them.
 set(objects "")
 set(foreign "")
-foreach(folder IN LISTS MR_LIBRARY_FOLDERS)
+foreach(folder IN LISTS MR_LIBRARY_FOLDERS ITEMS device_cuda)
   list(APPEND objects $<TARGET_OBJECTS:mr_${folder}>)
   get_target_property(linked mr_${folder} LINK_LIBRARIES)
-  list(FILTER linked EXCLUDE REGEX "^mr_")
+  list(FILTER linked EXCLUDE REGEX "^mr_|MR_CUDA_ON_CPU|^CUDA::")
   list(APPEND foreign ${linked})
 endforeach()
 list(REMOVE_DUPLICATES foreign)
+
+# The CUDA runtime goes into the library, static, and none of its names come out: who links libmillrace needs no CUDA.
+set(cudart "")
+set(cudart_archive "")
+if(MR_CUDA_PROGRAM)
+  set(cudart CUDA::cudart_static)
+  set(cudart_archive ${CUDA_cudart_static_LIBRARY})
+endif()
 
 # For pkg-config: packages by name, the rest as flags.
 set(MR_PC_REQUIRES "")
@@ -49,13 +57,13 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${map})
 add_library(millrace_shared SHARED ${objects})
 set_target_properties(millrace_shared PROPERTIES OUTPUT_NAME millrace EXPORT_NAME millrace LINKER_LANGUAGE C
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${map})
-target_link_libraries(millrace_shared PRIVATE mr_flags ${foreign})
+target_link_libraries(millrace_shared PRIVATE mr_flags ${foreign} ${cudart})
 target_link_options(millrace_shared PRIVATE -Wl,--version-script=${map} -Wl,--as-needed)
 target_include_directories(millrace_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
 set(joined ${PROJECT_BINARY_DIR}/libmillrace.o)
 add_custom_command(OUTPUT ${joined}
-  COMMAND ${CMAKE_LINKER} -r -o ${joined} ${objects}
+  COMMAND ${CMAKE_LINKER} -r -o ${joined} ${objects} ${cudart_archive}
   COMMAND ${CMAKE_OBJCOPY} --keep-global-symbols=${PROJECT_BINARY_DIR}/libmillrace.names ${joined}
   DEPENDS ${objects} ${PROJECT_BINARY_DIR}/libmillrace.names COMMAND_EXPAND_LISTS VERBATIM
   COMMENT "Joining libmillrace.o")

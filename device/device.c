@@ -1,24 +1,51 @@
 /*
  * device — see device.h. Picks the backend by name.
  */
-#include "device/device.h"
+#include "device/device_cuda.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { ORDINAL_MAX = 1023 };
+
+/* "cuda", or "cuda:N". False where it is neither. */
+static bool parse_cuda(const char *name, int *ret_ordinal)
+{
+    static const char prefix[] = "cuda";
+    size_t length = sizeof prefix - 1;
+    if (strncmp(name, prefix, length) != 0)
+        return false;
+    if (name[length] == '\0') {
+        *ret_ordinal = 0;
+        return true;
+    }
+    char *end;
+    if (name[length] != ':' || name[length + 1] < '0' || name[length + 1] > '9')
+        return false;
+    unsigned long ordinal = strtoul(name + length + 1, &end, 10);
+    *ret_ordinal = ordinal < ORDINAL_MAX ? (int)ordinal : ORDINAL_MAX;
+    return *end == '\0';
+}
 
 int device_open(const char *name, struct device **ret_device, struct err *err)
 {
-    if (strcmp(name, "cpu") == 0 || strcmp(name, "auto") == 0)
+    int ordinal = 0;
+    if (strcmp(name, "auto") == 0) {
+        int status = device_cuda_open(0, ret_device, err);
+        if (status != -ENODEV)
+            return status;
+        err_clear(err);
+        return device_cpu_open(ret_device, err);
+    }
+    if (strcmp(name, "cpu") == 0)
         return device_cpu_open(ret_device, err);
     if (strcmp(name, "null") == 0)
         return device_null_open(ret_device, err);
-    if (strcmp(name, "cuda") == 0) {
-        err_set(err, -ENODEV, "this build has no CUDA");
-        err_advise(err, "use device cpu, or build where CMake finds a CUDA toolkit");
-        return -ENODEV;
-    }
+    if (parse_cuda(name, &ordinal))
+        return device_cuda_open(ordinal, ret_device, err);
     err_set(err, -ENODEV, "no such device: %.100s", name);
-    err_expected(err, "auto, cpu or null");
+    err_expected(err, "auto, cpu, cuda, cuda:N or null");
     return -ENODEV;
 }
 

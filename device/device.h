@@ -34,7 +34,10 @@ enum mem_kind {
     MEM_KIND_COUNT
 };
 
-enum { DEVICE_MEM_ALIGN_BYTES = 4096 };
+enum {
+    DEVICE_MEM_ALIGN_BYTES = 4096,       /* of the host's kinds */
+    DEVICE_MEM_ALIGN_DEVICE_BYTES = 256, /* of MEM_DEVICE, at least */
+};
 
 struct device_stream; /* copies and kernels in the order they were queued */
 struct device_event;  /* a point in a stream */
@@ -52,7 +55,8 @@ struct device_ops {
     /* Device memory is the host's own, and everything is done when a call returns: nothing needs copying there. */
     bool is_host;
 
-    /* bytes > 0; memory is zeroed, aligned to DEVICE_MEM_ALIGN_BYTES. `null` gives an address that must not be read. */
+    /* bytes > 0; memory is zeroed and aligned as above. `null` gives an address that must not be read; nor may the host read
+     * MEM_DEVICE of `cuda`. */
     int (*mem_alloc)(struct device *device, enum mem_kind kind, size_t bytes, void **ret_memory,
                      struct err *err);
     void (*mem_free)(struct device *device, enum mem_kind kind, void *memory,
@@ -85,13 +89,14 @@ struct device {
     const struct device_ops *ops;
 };
 
-/* name: "cpu", "null" or "auto" (the fastest there is). Gives the device. -ENODEV with what to do where it is absent. */
+/* name: "cpu", "null", "cuda" (the first GPU), "cuda:N" or "auto" (a GPU where there is one, else the CPU). Gives the device.
+ * -ENODEV with what to do where it is absent. */
 int device_open(const char *name, struct device **ret_device, struct err *err);
 void device_close(struct device *device); /* NULL is fine */
 /* Copies from host memory and waits until it is there. Not for what happens often. */
 int device_upload(struct device *device, void *target, const void *source, size_t bytes, struct err *err);
 
-/* The backends, one file each. */
+/* The backends, one file each; device_cuda.h has that of a GPU. */
 int device_cpu_open(struct device **ret_device, struct err *err);
 int device_null_open(struct device **ret_device, struct err *err);
 

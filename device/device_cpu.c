@@ -1,22 +1,15 @@
 /*
- * device_cpu — the CPU as a device: memory by mmap, and copies done when they are asked for.
- *
- * Pages come zeroed and page-aligned from the kernel and count against memory only once they are touched. Streams are always
- * idle and events always done, so one token serves as either.
+ * device_cpu — the CPU as a device: memory by pages, and copies done when they are asked for. Streams are always idle and events
+ * always done, so one token serves as either.
  */
 #include "device/device_count.h"
-
-#include "base/bytes.h"
+#include "device/device_pages.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
-
-enum { HUGE_PAGE_BYTES = 2 << 20 };
-#define BYTES_MAX (SIZE_MAX / 4) /* of an allocation: the rounding can't overflow */
 
 struct device_cpu {
     struct device base;
@@ -40,56 +33,11 @@ static int out_of_memory(enum mem_kind kind, size_t bytes, struct err *err)
     return -ENOMEM;
 }
 
-#ifdef MR_SANITIZED
-#define SANITIZED_BYTES_MAX                                                                                  \
-    ((size_t)1 << 36) /* their allocators end the program where more is asked for than they have */
-
-/* From the heap, where the sanitizers see overruns and leaks. */
-static void *pages_map(enum mem_kind kind, size_t bytes)
-{
-    (void)kind;
-    if (bytes > SANITIZED_BYTES_MAX)
-        return NULL;
-    void *memory;
-    return posix_memalign(&memory, DEVICE_MEM_ALIGN_BYTES, bytes) ? NULL : memset(memory, 0, bytes);
-}
-
-static void pages_unmap(void *memory, size_t bytes)
-{
-    (void)bytes;
-    free(memory);
-}
-#else
-static void *pages_map(enum mem_kind kind, size_t bytes)
-{
-    bytes = bytes_round_up(bytes, DEVICE_MEM_ALIGN_BYTES);
-    /* huge pages start at multiples of their size: take more and give back what lies around */
-    size_t spare = kind == MEM_HUGE && bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : 0;
-    char *all = mmap(NULL, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (all == MAP_FAILED)
-        return NULL;
-    if (spare == 0)
-        return all;
-    size_t before = bytes_round_up((uintptr_t)all, HUGE_PAGE_BYTES) - (uintptr_t)all;
-    if (before > 0)
-        munmap(all, before);
-    if (before < spare)
-        munmap(all + before + bytes, spare - before);
-    madvise(all + before, bytes, MADV_HUGEPAGE); /* a wish; where it is refused the pages are plain */
-    return all + before;
-}
-
-static void pages_unmap(void *memory, size_t bytes)
-{
-    munmap(memory, bytes_round_up(bytes, DEVICE_MEM_ALIGN_BYTES));
-}
-#endif
-
 static int cpu_mem_alloc(struct device *device, enum mem_kind kind, size_t bytes, void **ret_memory,
                          struct err *err)
 {
     assert(bytes > 0);
-    void *memory = bytes <= BYTES_MAX ? pages_map(kind, bytes) : NULL;
+    void *memory = pages_map(kind == MEM_HUGE, bytes);
     if (!memory)
         return out_of_memory(kind, bytes, err);
     device_count_add(&((struct device_cpu *)device)->count, kind, bytes);

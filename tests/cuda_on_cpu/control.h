@@ -15,8 +15,9 @@ extern "C" {
 /* Of the device's memory, whatever is allocated; 4 GiB at first. Not below what is allocated. */
 void shim_set_memory(size_t total_bytes);
 
-/* Every call that asks for a device fails so (cudaErrorNoDevice, cudaErrorInsufficientDriver); cudaSuccess: there is one. */
-void shim_set_device(cudaError_t status);
+/* The driver's version as CUDA writes it (12040), 0: none is installed; and how many devices it has. One of this build's version
+ * with one device at first. */
+void shim_set_driver(int version, int devices);
 
 /* The next kernel, copy or fill that runs fails so, and with it all that follows until the program ends or this is called again: the
  * device is lost, as after an illegal address. cudaSuccess mends it. */

@@ -14,7 +14,7 @@
 enum { VERSION = CUDART_VERSION };
 
 static _Thread_local cudaError_t last;
-static _Atomic cudaError_t device_status = cudaSuccess;
+static _Atomic int driver_version = VERSION, device_count = 1;
 
 cudaError_t status_set(cudaError_t status)
 {
@@ -23,9 +23,18 @@ cudaError_t status_set(cudaError_t status)
     return status;
 }
 
-void shim_set_device(cudaError_t status)
+void shim_set_driver(int version, int devices)
 {
-    device_status = status;
+    driver_version = version;
+    device_count = devices;
+}
+
+/* One code for a driver that is absent and for one of an older major version. */
+static cudaError_t driver_status(void)
+{
+    return driver_version / 1000 < VERSION / 1000 ? cudaErrorInsufficientDriver
+           : device_count == 0                    ? cudaErrorNoDevice
+                                                  : cudaSuccess;
 }
 
 cudaError_t CUDARTAPI cudaGetLastError(void)
@@ -82,13 +91,17 @@ const char *CUDARTAPI cudaGetErrorString(cudaError_t status)
 
 cudaError_t CUDARTAPI cudaGetDeviceCount(int *count)
 {
-    *count = device_status == cudaSuccess;
-    return status_set(device_status);
+    cudaError_t status = driver_status();
+    *count = status == cudaSuccess ? device_count : 0;
+    return status_set(status);
 }
 
 static cudaError_t device_check(int device)
 {
-    return device_status != cudaSuccess ? device_status : device == 0 ? cudaSuccess : cudaErrorInvalidDevice;
+    cudaError_t status = driver_status();
+    return status != cudaSuccess                  ? status
+           : device >= 0 && device < device_count ? cudaSuccess
+                                                  : cudaErrorInvalidDevice;
 }
 
 cudaError_t CUDARTAPI cudaSetDevice(int device)
@@ -99,7 +112,7 @@ cudaError_t CUDARTAPI cudaSetDevice(int device)
 cudaError_t CUDARTAPI cudaGetDevice(int *device)
 {
     *device = 0;
-    return status_set(device_status);
+    return status_set(driver_status());
 }
 
 cudaError_t CUDARTAPI cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
@@ -151,7 +164,7 @@ cudaError_t CUDARTAPI cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr att
 
 cudaError_t CUDARTAPI cudaDriverGetVersion(int *version)
 {
-    *version = VERSION;
+    *version = driver_version;
     return cudaSuccess;
 }
 
@@ -163,5 +176,6 @@ cudaError_t CUDARTAPI cudaRuntimeGetVersion(int *version)
 
 cudaError_t CUDARTAPI cudaDeviceSynchronize(void)
 {
-    return status_set(device_status != cudaSuccess ? device_status : queue_wait_all());
+    cudaError_t status = driver_status();
+    return status_set(status != cudaSuccess ? status : queue_wait_all());
 }

@@ -73,6 +73,20 @@ cudaError_t CUDARTAPI cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
     return cudaSuccess;
 }
 
+cudaError_t CUDARTAPI cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *memory)
+{
+    static const enum cudaMemoryType types[] = {[MEMORY_PAGEABLE] = cudaMemoryTypeUnregistered,
+                                                [MEMORY_PINNED] = cudaMemoryTypeHost,
+                                                [MEMORY_DEVICE] = cudaMemoryTypeDevice};
+    enum memory_kind kind = memory_kind_of(memory, 0, "a question about memory");
+    *attributes = (struct cudaPointerAttributes){
+        .type = types[kind],
+        .devicePointer = kind == MEMORY_PAGEABLE ? NULL : (void *)memory,
+        .hostPointer = kind == MEMORY_PINNED ? (void *)memory : NULL,
+    };
+    return cudaSuccess;
+}
+
 struct copy {
     char *target;
     const char *source;

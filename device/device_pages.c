@@ -1,0 +1,62 @@
+/*
+ * device_pages — see device_pages.h.
+ */
+#include "device/device_pages.h"
+
+#include "base/bytes.h"
+#include "device/device.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { HUGE_PAGE_BYTES = 2 << 20 };
+#define BYTES_MAX (SIZE_MAX / 4) /* of an allocation: the rounding can't overflow */
+
+#ifdef MR_SANITIZED
+#define SANITIZED_BYTES_MAX                                                                                  \
+    ((size_t)1 << 36) /* their allocators end the program where more is asked for than they have */
+
+/* From the heap, where the sanitizers see overruns and leaks. */
+void *pages_map(bool huge, size_t bytes)
+{
+    (void)huge;
+    if (bytes > SANITIZED_BYTES_MAX)
+        return NULL;
+    void *memory;
+    return posix_memalign(&memory, DEVICE_MEM_ALIGN_BYTES, bytes) ? NULL : memset(memory, 0, bytes);
+}
+
+void pages_unmap(void *memory, size_t bytes)
+{
+    (void)bytes;
+    free(memory);
+}
+#else
+void *pages_map(bool huge, size_t bytes)
+{
+    if (bytes > BYTES_MAX)
+        return NULL;
+    bytes = bytes_round_up(bytes, DEVICE_MEM_ALIGN_BYTES);
+    /* huge pages start at multiples of their size: take more and give back what lies around */
+    size_t spare = huge && bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : 0;
+    char *all = mmap(NULL, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (all == MAP_FAILED)
+        return NULL;
+    if (spare == 0)
+        return all;
+    size_t before = bytes_round_up((uintptr_t)all, HUGE_PAGE_BYTES) - (uintptr_t)all;
+    if (before > 0)
+        munmap(all, before);
+    if (before < spare)
+        munmap(all + before + bytes, spare - before);
+    madvise(all + before, bytes, MADV_HUGEPAGE); /* a wish; where it is refused the pages are plain */
+    return all + before;
+}
+
+void pages_unmap(void *memory, size_t bytes)
+{
+    munmap(memory, bytes_round_up(bytes, DEVICE_MEM_ALIGN_BYTES));
+}
+#endif

@@ -1,0 +1,22 @@
+/*
+ * contract — what holds for every backend of device.h, as cases that take its name.
+ */
+#ifndef MILLRACE_TESTS_DEVICE_CONTRACT_H
+#define MILLRACE_TESTS_DEVICE_CONTRACT_H
+
+#include "device/device.h"
+
+/* Both fail the running test where there is none. */
+struct device *contract_open(const char *name);
+void *contract_allocate(struct device *device, enum mem_kind kind, size_t bytes);
+
+void contract_memory_is_counted_by_kind_with_its_peak(const char *name);
+void contract_memory_is_aligned_and_apart(const char *name);
+void contract_too_much_memory_is_refused_not_counted(const char *name);
+void contract_threads_share_a_device(const char *name);
+
+/* Not of `null`, which holds nothing. */
+void contract_memory_is_zeroed_and_writable(const char *name);
+void contract_copies_are_there_after_their_event(const char *name);
+
+#endif

@@ -1,0 +1,166 @@
+/*
+ * cuda — the GPU as a device: the contract of all, and that work of several streams is ordered by their events.
+ */
+#include "device/device_cuda.h"
+#include "tests/cuda_on_cpu/order.h"
+#include "tests/device/contract.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* A case of the contract in every order of streams. */
+#define ON_CUDA(name)                                                                                        \
+    static void name(void **state)                                                                           \
+    {                                                                                                        \
+        (void)state;                                                                                         \
+        for (size_t order = 0; order < order_count(); order++) {                                             \
+            order_set(order);                                                                                \
+            contract_##name("cuda");                                                                         \
+        }                                                                                                    \
+    }
+
+ON_CUDA(memory_is_counted_by_kind_with_its_peak)
+ON_CUDA(memory_is_aligned_and_apart)
+ON_CUDA(memory_is_zeroed_and_writable)
+ON_CUDA(too_much_memory_is_refused_not_counted)
+ON_CUDA(copies_are_there_after_their_event)
+ON_CUDA(threads_share_a_device)
+
+static void it_tells_what_it_is(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct device_cuda_info described;
+    int count = 0;
+    assert_ok(device_cuda_count(&count, &err), &err);
+    assert_true(count > 0);
+    assert_ok(device_cuda_describe(0, &described, &err), &err);
+    assert_int_equal(device_cuda_describe(count, &described, &err), -ENODEV);
+    struct device *device = contract_open("cuda:0");
+    const struct device_cuda_info *info = device_cuda_info(device);
+    assert_string_equal(device->ops->name, "cuda");
+    assert_string_equal(info->name, described.name);
+    assert_int_equal(info->ordinal, 0);
+    assert_true(info->capability_major >= 8);
+    assert_true(info->driver_version >= 12000 && info->runtime_version >= 12000);
+    assert_true(info->shared_bytes_max >= 96 << 10);
+    struct device_mem_info memory;
+    device->ops->mem_info(device, &memory);
+    assert_true(memory.free_bytes > 0 && memory.free_bytes <= memory.total_bytes);
+    device_close(device);
+    device = NULL;
+    assert_int_equal(device_open("cuda:999999999999", &device, &err), -ENODEV);
+    assert_null(device);
+}
+
+enum { STREAMS = 3, STEPS = 40, BYTES = 4096 };
+
+/* Numbers wander through buffers of three streams, each step waiting for the step before it and for whoever read its target: what
+ * arrives is right only if every wait held. Two pinned buffers are reused as a loader does. */
+static void events_order_streams(void **state)
+{
+    (void)state;
+    for (size_t order = 0; order < order_count(); order++) {
+        order_set(order);
+        struct err err = {0};
+        struct device *device = contract_open("cuda");
+        struct device_stream *streams[STREAMS];
+        struct device_event *written[STREAMS], *read[STREAMS], *copied[2];
+        unsigned char *pinned[2], *buffers[STREAMS], *out = contract_allocate(device, MEM_PINNED, BYTES);
+        for (int i = 0; i < STREAMS; i++) {
+            assert_ok(device->ops->stream_open(device, &streams[i], &err), &err);
+            assert_ok(device->ops->event_open(device, &written[i], &err), &err);
+            assert_ok(device->ops->event_open(device, &read[i], &err), &err);
+            buffers[i] = contract_allocate(device, MEM_DEVICE, BYTES);
+        }
+        for (int i = 0; i < 2; i++) {
+            assert_ok(device->ops->event_open(device, &copied[i], &err), &err);
+            pinned[i] = contract_allocate(device, MEM_PINNED, BYTES);
+        }
+        for (int step = 0; step < STEPS; step++) {
+            unsigned char *source = pinned[step % 2];
+            /* the host writes this buffer again: its last copy, two steps ago, must be over */
+            assert_ok(device->ops->event_wait(device, copied[step % 2], &err), &err);
+            memset(source, step + 1, BYTES);
+            assert_ok(device->ops->stream_wait_event(device, streams[0], read[0], &err), &err);
+            assert_ok(device->ops->copy(device, streams[0], buffers[0], source, BYTES, &err), &err);
+            assert_ok(device->ops->event_record(device, copied[step % 2], streams[0], &err), &err);
+            assert_ok(device->ops->event_record(device, written[0], streams[0], &err), &err);
+            for (int i = 1; i < STREAMS; i++) {
+                assert_ok(device->ops->stream_wait_event(device, streams[i], written[i - 1], &err), &err);
+                assert_ok(device->ops->stream_wait_event(device, streams[i], read[i], &err), &err);
+                assert_ok(device->ops->copy(device, streams[i], buffers[i], buffers[i - 1], BYTES, &err),
+                          &err);
+                assert_ok(device->ops->event_record(device, read[i - 1], streams[i], &err), &err);
+                assert_ok(device->ops->event_record(device, written[i], streams[i], &err), &err);
+            }
+            if (step % 7 == 6) {
+                assert_ok(
+                    device->ops->copy(device, streams[STREAMS - 1], out, buffers[STREAMS - 1], BYTES, &err),
+                    &err);
+                assert_ok(device->ops->stream_sync(device, streams[STREAMS - 1], &err), &err);
+                for (int at = 0; at < BYTES; at++)
+                    assert_int_equal(out[at], step + 1);
+            }
+        }
+        for (int i = 0; i < STREAMS; i++) {
+            assert_ok(device->ops->stream_sync(device, streams[i], &err), &err);
+            device->ops->mem_free(device, MEM_DEVICE, buffers[i], BYTES);
+            device->ops->stream_close(device, streams[i]);
+            device->ops->event_close(device, written[i]);
+            device->ops->event_close(device, read[i]);
+        }
+        for (int i = 0; i < 2; i++) {
+            device->ops->mem_free(device, MEM_PINNED, pinned[i], BYTES);
+            device->ops->event_close(device, copied[i]);
+        }
+        device->ops->mem_free(device, MEM_PINNED, out, BYTES);
+        device_close(device);
+    }
+}
+
+/* A question does not wait; asked often enough, it is answered. */
+static void an_event_is_done_in_the_end(void **state)
+{
+    (void)state;
+    for (size_t order = 0; order < order_count(); order++) {
+        order_set(order);
+        struct err err = {0};
+        struct device *device = contract_open("cuda");
+        struct device_stream *stream;
+        struct device_event *event;
+        bool done = false;
+        assert_ok(device->ops->stream_open(device, &stream, &err), &err);
+        assert_ok(device->ops->event_open(device, &event, &err), &err);
+        assert_ok(device->ops->event_done(device, event, &done, &err), &err);
+        assert_true(done); /* nothing was recorded */
+        char *memory = contract_allocate(device, MEM_DEVICE, BYTES);
+        for (int i = 0; i < STEPS; i++)
+            assert_ok(device->ops->fill(device, stream, memory, i, BYTES, &err), &err);
+        assert_ok(device->ops->event_record(device, event, stream, &err), &err);
+        do
+            assert_ok(device->ops->event_done(device, event, &done, &err), &err);
+        while (!done);
+        device->ops->mem_free(device, MEM_DEVICE, memory, BYTES);
+        device->ops->event_close(device, event);
+        device->ops->stream_close(device, stream);
+        device_close(device);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_is_counted_by_kind_with_its_peak),
+        cmocka_unit_test(memory_is_aligned_and_apart),
+        cmocka_unit_test(memory_is_zeroed_and_writable),
+        cmocka_unit_test(too_much_memory_is_refused_not_counted),
+        cmocka_unit_test(copies_are_there_after_their_event),
+        cmocka_unit_test(threads_share_a_device),
+        cmocka_unit_test(it_tells_what_it_is),
+        cmocka_unit_test(events_order_streams),
+        cmocka_unit_test(an_event_is_done_in_the_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

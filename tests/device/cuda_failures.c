@@ -1,0 +1,148 @@
+/*
+ * cuda_failures — what a user is told when driver, device or memory are missing or fail. On the CPU only, where the device can be made to.
+ */
+#include "device/device_cuda.h"
+#include "tests/cuda_on_cpu/control.h"
+#include "tests/cuda_on_cpu/order.h"
+#include "tests/device/contract.h"
+#include "tests/support/test.h"
+
+#include <cuda_runtime_api.h>
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void opening_fails(const char *line)
+{
+    char text[ERR_LINE_BYTES_MAX];
+    struct err err = {0};
+    struct device *device = NULL;
+    assert_int_equal(device_open("cuda", &device, &err), -ENODEV);
+    assert_null(device);
+    assert_string_equal(err_format(&err, text, sizeof text), line);
+    device = contract_open("auto");
+    assert_string_equal(device->ops->name, "cpu");
+    device_close(device);
+    shim_set_driver(CUDART_VERSION, 1);
+    device = contract_open("auto");
+    assert_string_equal(device->ops->name, "cuda");
+    device_close(device);
+}
+
+static void no_driver_is_one_clear_line(void **state)
+{
+    (void)state;
+    shim_set_driver(0, 0);
+    opening_fails("no NVIDIA driver on this machine; use device cpu, or install the driver; nvidia-smi tells "
+                  "whether it "
+                  "works");
+}
+
+static void an_old_driver_is_told_with_both_versions(void **state)
+{
+    (void)state;
+    char line[ERR_LINE_BYTES_MAX];
+    shim_set_driver(11080, 1);
+    snprintf(line, sizeof line,
+             "the NVIDIA driver is too old: expected one for CUDA %d.%d or newer, found one for CUDA 11.8; "
+             "use device "
+             "cpu, or update the driver",
+             CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+    opening_fails(line);
+}
+
+static void no_device_names_what_hides_them(void **state)
+{
+    (void)state;
+    shim_set_driver(CUDART_VERSION, 0);
+    opening_fails(
+        "no GPU that CUDA can use; use device cpu; nvidia-smi and CUDA_VISIBLE_DEVICES tell which GPUs there "
+        "are");
+}
+
+static void too_little_memory_is_told_in_bytes(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct device_mem_info info;
+    void *memory = NULL;
+    shim_set_memory(64 << 20);
+    struct device *device = contract_open("cuda");
+    void *first = contract_allocate(device, MEM_DEVICE, 16 << 20);
+    assert_int_equal(device->ops->mem_alloc(device, MEM_DEVICE, 60 << 20, &memory, &err), -ENOMEM);
+    assert_null(memory);
+    assert_non_null(strstr(err.what, "62914560 bytes"));
+    assert_non_null(strstr(err.found, "48.0 MiB free of 64.0 MiB"));
+    assert_string_not_equal(err.advice, "");
+    device->ops->mem_info(device, &info);
+    assert_int_equal(info.used_bytes[MEM_DEVICE], 16 << 20);
+    assert_int_equal(info.free_bytes, 48 << 20);
+    device->ops->mem_free(device, MEM_DEVICE, first, 16 << 20);
+    device_close(device);
+    shim_set_memory((size_t)4 << 30);
+}
+
+static void a_lost_device_is_an_error_of_every_call_after(void **state)
+{
+    (void)state;
+    for (size_t order = 0; order < order_count(); order++) {
+        order_set(order);
+        struct err err = {0};
+        struct device *device = contract_open("cuda");
+        struct device_stream *stream;
+        struct device_event *event;
+        assert_ok(device->ops->stream_open(device, &stream, &err), &err);
+        assert_ok(device->ops->event_open(device, &event, &err), &err);
+        char *memory = contract_allocate(device, MEM_DEVICE, 100);
+        shim_set_failure(cudaErrorIllegalAddress);
+        int status = device->ops->fill(device, stream, memory, 1, 100, &err);
+        if (!status)
+            status = device->ops->event_record(device, event, stream, &err);
+        if (!status)
+            status = device->ops->event_wait(device, event, &err);
+        assert_int_equal(status, -EIO);
+        assert_non_null(strstr(err.what, "an illegal memory access was encountered"));
+        assert_string_not_equal(err.advice, "");
+        assert_int_equal(device->ops->stream_sync(device, stream, &err), -EIO);
+        shim_set_failure(cudaSuccess);
+        device->ops->mem_free(device, MEM_DEVICE, memory, 100);
+        device->ops->event_close(device, event);
+        device->ops->stream_close(device, stream);
+        device_close(device);
+    }
+}
+
+static void the_host_cannot_touch_device_memory(void **state)
+{
+    (void)state;
+    order_set(0);
+    struct device *device = contract_open("cuda");
+    volatile char *memory = contract_allocate(device, MEM_DEVICE, 100);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        signal(SIGBUS, SIG_DFL);
+        _exit(memory[50]);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && (WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGBUS));
+    device->ops->mem_free(device, MEM_DEVICE, (void *)(uintptr_t)memory, 100);
+    device_close(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_driver_is_one_clear_line),
+        cmocka_unit_test(an_old_driver_is_told_with_both_versions),
+        cmocka_unit_test(no_device_names_what_hides_them),
+        cmocka_unit_test(too_little_memory_is_told_in_bytes),
+        cmocka_unit_test(a_lost_device_is_an_error_of_every_call_after),
+        cmocka_unit_test(the_host_cannot_touch_device_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
