@@ -4,7 +4,12 @@
 
 mkdir scripts "a folder" && touch train.yaml
 for shell in bash zsh fish; do millrace completion $shell >scripts/$shell || exit 1; done
-need() { need_python; command -v "$1" >/dev/null || skip "$1 is not installed"; }
+need() {
+  need_python
+  command -v "$1" >/dev/null || skip "$1 is not installed"
+  # bash and zsh complete at a terminal alone; fish tells what it would offer
+  [[ $1 == fish ]] || "$python" -c 'import pty; pty.openpty()' 2>/dev/null || skip "no terminal can be had"
+}
 # tab SHELL LINE: what stands on the command line after TAB.
 tab() { printf '%s\n' "$2" | "$python" "$here/press_tab.py" "$1" "$scratch/scripts/$1" | cut -f 2; }
 
