@@ -10,19 +10,19 @@
 
 enum { THREADS = 256, WARPS = THREADS / WARP_THREADS };
 
-struct columns_chunks columns_chunks_of(uint64_t rows)
+struct cuda_columns_chunks cuda_columns_chunks_of(uint64_t rows)
 {
     uint64_t most = (rows + COLUMNS_CHUNK_ROWS - 1) / COLUMNS_CHUNK_ROWS;
     uint64_t count = most < (uint64_t)COLUMNS_CHUNKS_MAX ? most : (uint64_t)COLUMNS_CHUNKS_MAX;
-    struct columns_chunks chunks;
+    struct cuda_columns_chunks chunks;
     chunks.rows = (rows + count - 1) / count;
     chunks.count = blocks_of(rows, chunks.rows);
     return chunks;
 }
 
-uint64_t columns_bias_workspace(uint64_t rows, uint64_t cols)
+uint64_t cuda_bias_bwd_workspace(uint64_t rows, uint64_t cols)
 {
-    return columns_chunks_of(rows).count * cols;
+    return cuda_columns_chunks_of(rows).count * cols;
 }
 
 /* A block: one chunk of rows of 32 * N columns. A lane has N of them, warps take rows in turn. */
@@ -64,8 +64,8 @@ __global__ void __launch_bounds__(THREADS)
     out[col] = accumulate ? out[col] + sum : sum;
 }
 
-cudaError_t columns_fold(float *out, const float *partials, uint32_t chunks, uint64_t stride, uint64_t cols,
-                         bool accumulate, cudaStream_t stream)
+cudaError_t cuda_columns_fold(float *out, const float *partials, uint32_t chunks, uint64_t stride,
+                              uint64_t cols, bool accumulate, cudaStream_t stream)
 {
     return LAUNCH(fold, blocks_of(cols, THREADS), THREADS, 0, stream, out, partials, chunks, stride, cols,
                   accumulate);
@@ -74,13 +74,13 @@ cudaError_t columns_fold(float *out, const float *partials, uint32_t chunks, uin
 template <typename T, int N>
 static cudaError_t launch_sums(float *partials, const T *x, uint64_t rows, uint64_t cols, cudaStream_t stream)
 {
-    struct columns_chunks chunks = columns_chunks_of(rows);
+    struct cuda_columns_chunks chunks = cuda_columns_chunks_of(rows);
     dim3 grid(blocks_of(cols, (uint64_t)WARP_THREADS * N), chunks.count);
     return LAUNCH((column_sums<T, N>), grid, THREADS, 0, stream, partials, x, rows, cols, chunks.rows);
 }
 
-cudaError_t columns_bias_bwd(enum dtype type, float *out, const void *d_out, uint64_t rows, uint64_t cols,
-                             bool accumulate, float *workspace, cudaStream_t stream)
+cudaError_t cuda_bias_bwd(enum dtype type, float *out, const void *d_out, uint64_t rows, uint64_t cols,
+                          bool accumulate, float *workspace, cudaStream_t stream)
 {
     cudaError_t status = dispatch_type(type, [&](auto t) {
         using T = decltype(t);
@@ -90,5 +90,6 @@ cudaError_t columns_bias_bwd(enum dtype type, float *out, const void *d_out, uin
     });
     if (status != cudaSuccess)
         return status;
-    return columns_fold(out, workspace, columns_chunks_of(rows).count, cols, cols, accumulate, stream);
+    return cuda_columns_fold(out, workspace, cuda_columns_chunks_of(rows).count, cols, cols, accumulate,
+                             stream);
 }

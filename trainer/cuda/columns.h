@@ -22,21 +22,21 @@ enum {
     COLUMNS_CHUNK_ROWS = 16, /* at least, but where there are fewer rows */
 };
 
-struct columns_chunks {
+struct cuda_columns_chunks {
     uint32_t count;
     uint64_t rows; /* of each but the last */
 };
-struct columns_chunks columns_chunks_of(uint64_t rows);
+struct cuda_columns_chunks cuda_columns_chunks_of(uint64_t rows);
 
 /* Floats of workspace for the calls below. */
-uint64_t columns_bias_workspace(uint64_t rows, uint64_t cols);
+uint64_t cuda_bias_bwd_workspace(uint64_t rows, uint64_t cols);
 
 /* out[cols] = column sums of d_out[rows, cols] of that type (+ out). */
-cudaError_t columns_bias_bwd(enum dtype type, float *out, const void *d_out, uint64_t rows, uint64_t cols,
-                             bool accumulate, float *workspace, cudaStream_t stream);
+cudaError_t cuda_bias_bwd(enum dtype type, float *out, const void *d_out, uint64_t rows, uint64_t cols,
+                          bool accumulate, float *workspace, cudaStream_t stream);
 /* out[col] = sum over chunks of partials[chunk * stride + col] (+ out[col]). */
-cudaError_t columns_fold(float *out, const float *partials, uint32_t chunks, uint64_t stride, uint64_t cols,
-                         bool accumulate, cudaStream_t stream);
+cudaError_t cuda_columns_fold(float *out, const float *partials, uint32_t chunks, uint64_t stride,
+                              uint64_t cols, bool accumulate, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

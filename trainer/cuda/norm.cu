@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 template <typename T, int N, bool LAYER>
-static cudaError_t launch_fwd(const struct norm_shape *s, const struct norm_fwd_arrays *a,
+static cudaError_t launch_fwd(const struct norm_shape *s, const struct cuda_norm_fwd_arrays *a,
                               cudaStream_t stream)
 {
     return LAUNCH((norm_rows<T, N, LAYER>), blocks_of(s->rows, WARPS), THREADS, 0, stream, (T *)a->out,
@@ -65,8 +65,8 @@ static cudaError_t launch_fwd(const struct norm_shape *s, const struct norm_fwd_
                   s->cols, (float)s->epsilon);
 }
 
-cudaError_t norm_fwd(enum dtype type, const struct norm_shape *shape, const struct norm_fwd_arrays *arrays,
-                     cudaStream_t stream)
+cudaError_t cuda_norm_fwd(enum dtype type, const struct norm_shape *shape,
+                          const struct cuda_norm_fwd_arrays *arrays, cudaStream_t stream)
 {
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
@@ -157,16 +157,16 @@ __global__ void __launch_bounds__(THREADS) norm_bwd_rows(struct norm_bwd_kernel_
     }
 }
 
-uint64_t norm_bwd_workspace(const struct norm_shape *shape)
+uint64_t cuda_norm_bwd_workspace(const struct norm_shape *shape)
 {
-    return columns_chunks_of(shape->rows).count * 2 * shape->cols;
+    return cuda_columns_chunks_of(shape->rows).count * 2 * shape->cols;
 }
 
 template <typename T, int N, int PACKS>
-static cudaError_t launch_bwd(const struct norm_shape *s, const struct norm_bwd_arrays *a,
+static cudaError_t launch_bwd(const struct norm_shape *s, const struct cuda_norm_bwd_arrays *a,
                               cudaStream_t stream)
 {
-    struct columns_chunks chunks = columns_chunks_of(s->rows);
+    struct cuda_columns_chunks chunks = cuda_columns_chunks_of(s->rows);
     const struct norm_bwd_kernel_arrays<T> arrays = {
         (T *)a->d_x, a->workspace, (const T *)a->d_out, (const T *)a->x,
             (const T *)a->weight, a->mean, a->rstd
@@ -178,7 +178,7 @@ static cudaError_t launch_bwd(const struct norm_shape *s, const struct norm_bwd_
 
 /* One panel where registers allow: 64 sums a lane at most of each kind. */
 template <typename T>
-static cudaError_t launch_bwd_panels(const struct norm_shape *s, const struct norm_bwd_arrays *a,
+static cudaError_t launch_bwd_panels(const struct norm_shape *s, const struct cuda_norm_bwd_arrays *a,
                                      cudaStream_t stream)
 {
     constexpr int width = packed<T>::count;
@@ -201,18 +201,18 @@ static cudaError_t launch_bwd_panels(const struct norm_shape *s, const struct no
     }
 }
 
-cudaError_t norm_bwd(enum dtype type, const struct norm_shape *shape, const struct norm_bwd_arrays *arrays,
-                     bool accumulate, cudaStream_t stream)
+cudaError_t cuda_norm_bwd(enum dtype type, const struct norm_shape *shape,
+                          const struct cuda_norm_bwd_arrays *arrays, bool accumulate, cudaStream_t stream)
 {
     cudaError_t status =
         dispatch_type(type, [&](auto t) { return launch_bwd_panels<decltype(t)>(shape, arrays, stream); });
-    uint32_t chunks = columns_chunks_of(shape->rows).count;
+    uint32_t chunks = cuda_columns_chunks_of(shape->rows).count;
     uint64_t cols = shape->cols;
     if (status == cudaSuccess)
-        status =
-            columns_fold(arrays->d_weight, arrays->workspace, chunks, 2 * cols, cols, accumulate, stream);
+        status = cuda_columns_fold(arrays->d_weight, arrays->workspace, chunks, 2 * cols, cols, accumulate,
+                                   stream);
     if (status == cudaSuccess && shape->kind == NORM_LAYER)
-        status = columns_fold(arrays->d_bias, arrays->workspace + cols, chunks, 2 * cols, cols, accumulate,
-                              stream);
+        status = cuda_columns_fold(arrays->d_bias, arrays->workspace + cols, chunks, 2 * cols, cols,
+                                   accumulate, stream);
     return status;
 }

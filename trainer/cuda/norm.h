@@ -19,24 +19,24 @@ extern "C" {
 
 struct norm_shape;
 
-struct norm_fwd_arrays {
+struct cuda_norm_fwd_arrays {
     void *out;
     float *mean, *rstd; /* mean: of LayerNorm alone */
     const void *x, *weight, *bias;
 };
-cudaError_t norm_fwd(enum dtype type, const struct norm_shape *shape, const struct norm_fwd_arrays *arrays,
-                     cudaStream_t stream);
+cudaError_t cuda_norm_fwd(enum dtype type, const struct norm_shape *shape,
+                          const struct cuda_norm_fwd_arrays *arrays, cudaStream_t stream);
 
-struct norm_bwd_arrays {
+struct cuda_norm_bwd_arrays {
     void *d_x;                /* added to */
     float *d_weight, *d_bias; /* d_bias: of LayerNorm alone */
     const void *d_out, *x, *weight;
     const float *mean, *rstd;
-    float *workspace; /* norm_bwd_workspace floats */
+    float *workspace; /* cuda_norm_bwd_workspace floats */
 };
-uint64_t norm_bwd_workspace(const struct norm_shape *shape);
-cudaError_t norm_bwd(enum dtype type, const struct norm_shape *shape, const struct norm_bwd_arrays *arrays,
-                     bool accumulate, cudaStream_t stream);
+uint64_t cuda_norm_bwd_workspace(const struct norm_shape *shape);
+cudaError_t cuda_norm_bwd(enum dtype type, const struct norm_shape *shape,
+                          const struct cuda_norm_bwd_arrays *arrays, bool accumulate, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

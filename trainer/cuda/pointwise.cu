@@ -87,25 +87,24 @@ static cudaError_t map_type(enum dtype type, void *out, const void *a, const voi
     });
 }
 
-cudaError_t pointwise_gelu_fwd(enum dtype type, void *out, const void *x, uint64_t count, cudaStream_t stream)
+cudaError_t cuda_gelu_fwd(enum dtype type, void *out, const void *x, uint64_t count, cudaStream_t stream)
 {
     return map_type(type, out, x, x, count, gelu(), stream);
 }
 
-cudaError_t pointwise_gelu_bwd(enum dtype type, void *d_x, const void *d_out, const void *x, uint64_t count,
-                               cudaStream_t stream)
+cudaError_t cuda_gelu_bwd(enum dtype type, void *d_x, const void *d_out, const void *x, uint64_t count,
+                          cudaStream_t stream)
 {
     return map_type(type, d_x, d_out, x, count, gelu_slope(), stream);
 }
 
-cudaError_t pointwise_add(enum dtype type, void *out, const void *a, const void *b, uint64_t count,
-                          cudaStream_t stream)
+cudaError_t cuda_add(enum dtype type, void *out, const void *a, const void *b, uint64_t count,
+                     cudaStream_t stream)
 {
     return map_type(type, out, a, b, count, sum(), stream);
 }
 
-cudaError_t pointwise_from_f32(enum dtype type, void *out, const float *x, uint64_t count,
-                               cudaStream_t stream)
+cudaError_t cuda_from_f32(enum dtype type, void *out, const float *x, uint64_t count, cudaStream_t stream)
 {
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
@@ -148,8 +147,8 @@ __global__ void __launch_bounds__(THREADS)
     store_packed(d_gate_up + at + cols, d_u);
 }
 
-cudaError_t pointwise_swiglu_fwd(enum dtype type, void *out, const void *gate_up, uint64_t rows,
-                                 uint64_t cols, cudaStream_t stream)
+cudaError_t cuda_swiglu_fwd(enum dtype type, void *out, const void *gate_up, uint64_t rows, uint64_t cols,
+                            cudaStream_t stream)
 {
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
@@ -162,8 +161,8 @@ cudaError_t pointwise_swiglu_fwd(enum dtype type, void *out, const void *gate_up
     });
 }
 
-cudaError_t pointwise_swiglu_bwd(enum dtype type, void *d_gate_up, const void *d_out, const void *gate_up,
-                                 uint64_t rows, uint64_t cols, cudaStream_t stream)
+cudaError_t cuda_swiglu_bwd(enum dtype type, void *d_gate_up, const void *d_out, const void *gate_up,
+                            uint64_t rows, uint64_t cols, cudaStream_t stream)
 {
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);

@@ -16,19 +16,17 @@
 extern "C" {
 #endif
 
-cudaError_t pointwise_gelu_fwd(enum dtype type, void *out, const void *x, uint64_t count,
-                               cudaStream_t stream);
-cudaError_t pointwise_gelu_bwd(enum dtype type, void *d_x, const void *d_out, const void *x, uint64_t count,
-                               cudaStream_t stream);
-cudaError_t pointwise_swiglu_fwd(enum dtype type, void *out, const void *gate_up, uint64_t rows,
-                                 uint64_t cols, cudaStream_t stream);
-cudaError_t pointwise_swiglu_bwd(enum dtype type, void *d_gate_up, const void *d_out, const void *gate_up,
-                                 uint64_t rows, uint64_t cols, cudaStream_t stream);
-/* out may be a or b. */
-cudaError_t pointwise_add(enum dtype type, void *out, const void *a, const void *b, uint64_t count,
+cudaError_t cuda_gelu_fwd(enum dtype type, void *out, const void *x, uint64_t count, cudaStream_t stream);
+cudaError_t cuda_gelu_bwd(enum dtype type, void *d_x, const void *d_out, const void *x, uint64_t count,
                           cudaStream_t stream);
-cudaError_t pointwise_from_f32(enum dtype type, void *out, const float *x, uint64_t count,
-                               cudaStream_t stream);
+cudaError_t cuda_swiglu_fwd(enum dtype type, void *out, const void *gate_up, uint64_t rows, uint64_t cols,
+                            cudaStream_t stream);
+cudaError_t cuda_swiglu_bwd(enum dtype type, void *d_gate_up, const void *d_out, const void *gate_up,
+                            uint64_t rows, uint64_t cols, cudaStream_t stream);
+/* out may be a or b. */
+cudaError_t cuda_add(enum dtype type, void *out, const void *a, const void *b, uint64_t count,
+                     cudaStream_t stream);
+cudaError_t cuda_from_f32(enum dtype type, void *out, const float *x, uint64_t count, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -75,8 +75,8 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-cudaError_t update_adamw(const struct update_adamw *u, const struct adamw_scalars *scalars,
-                         cudaStream_t stream)
+cudaError_t cuda_adamw(const struct cuda_adamw_arrays *u, const struct adamw_scalars *scalars,
+                       cudaStream_t stream)
 {
     const struct adamw_factors factors = {(float)scalars->lr,          (float)scalars->beta1,
                                           (float)scalars->beta2,       (float)(1 - scalars->beta1),
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(THREADS)
         sums[row] = sum;
 }
 
-cudaError_t update_row_sumsq(double *sums, const float *x, uint64_t rows, uint64_t cols, cudaStream_t stream)
+cudaError_t cuda_row_sumsq(double *sums, const float *x, uint64_t rows, uint64_t cols, cudaStream_t stream)
 {
     if (cols < WARP_THREADS)
         return LAUNCH(row_sumsq_narrow, blocks_of(rows, THREADS), THREADS, 0, stream, sums, x, rows, cols);
@@ -160,7 +160,7 @@ static uint32_t sum_blocks(uint64_t count)
     return blocks < (uint32_t)SUM_BLOCKS_MAX ? blocks : (uint32_t)SUM_BLOCKS_MAX;
 }
 
-cudaError_t update_exact_add(int64_t *words, const double *terms, uint64_t count, cudaStream_t stream)
+cudaError_t cuda_exact_add(int64_t *words, const double *terms, uint64_t count, cudaStream_t stream)
 {
     return LAUNCH(exact_add, sum_blocks(count), THREADS, 0, stream, words, terms, count);
 }
@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(THREADS) count_add(int64_t *word, const uint8_
         add_integer(word, sum);
 }
 
-cudaError_t update_count_add(int64_t *word, const uint8_t *flags, uint64_t count, cudaStream_t stream)
+cudaError_t cuda_count_add(int64_t *word, const uint8_t *flags, uint64_t count, cudaStream_t stream)
 {
     return LAUNCH(count_add, sum_blocks(count), THREADS, 0, stream, word, flags, count);
 }

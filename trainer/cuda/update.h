@@ -17,7 +17,7 @@ extern "C" {
 struct adamw_scalars;
 
 /* Arrays are 16-byte aligned. compute: of that type; NULL where there is none. */
-struct update_adamw {
+struct cuda_adamw_arrays {
     float *params, *moment1, *moment2;
     const float *gradients;
     const uint8_t *decays;
@@ -25,13 +25,13 @@ struct update_adamw {
     enum dtype compute_type;
     uint64_t count;
 };
-cudaError_t update_adamw(const struct update_adamw *update, const struct adamw_scalars *scalars,
-                         cudaStream_t stream);
+cudaError_t cuda_adamw(const struct cuda_adamw_arrays *update, const struct adamw_scalars *scalars,
+                       cudaStream_t stream);
 
-cudaError_t update_row_sumsq(double *sums, const float *x, uint64_t rows, uint64_t cols, cudaStream_t stream);
+cudaError_t cuda_row_sumsq(double *sums, const float *x, uint64_t rows, uint64_t cols, cudaStream_t stream);
 /* words: of a struct exact_sum. Adding integers commutes, so the bits depend on the terms alone. */
-cudaError_t update_exact_add(int64_t *words, const double *terms, uint64_t count, cudaStream_t stream);
-cudaError_t update_count_add(int64_t *word, const uint8_t *flags, uint64_t count, cudaStream_t stream);
+cudaError_t cuda_exact_add(int64_t *words, const double *terms, uint64_t count, cudaStream_t stream);
+cudaError_t cuda_count_add(int64_t *word, const uint8_t *flags, uint64_t count, cudaStream_t stream);
 
 #ifdef __cplusplus
 }
