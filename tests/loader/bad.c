@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SAMPLES = 200, BAD = 77 };
+enum { SAMPLES = 200, BAD = 77, BAD_BESIDE = 83 /* in the same micro-batch of the sequential order */ };
 
 static void make(struct fixture *fixture, struct fixture_options options)
 {
@@ -86,6 +86,26 @@ static void flipped_bit_stops_the_run_and_is_named(void **state)
         assert_string_equal(err.path, path);
         assert_int_equal(err.offset, field.data_offset);
         assert_non_null(strstr(err.advice, "millrace verify"));
+    }
+    fixture_remove(&fixture);
+}
+
+/* Of two in one micro-batch, whichever worker was quicker. */
+static void the_first_bad_sample_of_a_batch_is_the_one_that_is_named(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    make(&fixture, fixture_options_default(SAMPLES));
+    flip_in_field(&fixture, BAD, "jpg", 200);
+    flip_in_field(&fixture, BAD_BESIDE, "jpg", 200);
+    for (unsigned workers = 1; workers <= 3; workers++) {
+        struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+        struct err err;
+        options.order = ORDER_SEQUENTIAL;
+        options.bad_policy = LOADER_BAD_STOP;
+        options.workers = workers;
+        assert_int_equal(run_to_error(&options, &err), -EBADMSG);
+        assert_non_null(strstr(err.what, "\"k000077\""));
     }
     fixture_remove(&fixture);
 }
@@ -312,6 +332,29 @@ static void too_many_bad_samples_end_the_run(void **state)
     fixture_remove(&fixture);
 }
 
+static void as_many_bad_samples_as_the_limit_do_not_end_the_run(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    make(&fixture, fixture_options_default(SAMPLES));
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    struct delivered delivered;
+    struct loader_stats stats;
+    struct err err;
+    flip_in_field(&fixture, BAD, "jpg", 200);
+    options.bad_fraction_max = 0; /* one always may be */
+    deliver_all(&options, &delivered, &stats, NULL);
+    assert_int_equal(stats.bad_samples_count, 1);
+    delivered_free(&delivered);
+    flip_in_field(&fixture, BAD_BESIDE, "jpg", 200);
+    assert_int_equal(run_to_error(&options, &err), -EBADMSG);
+    options.bad_fraction_max = 2.0 / SAMPLES;
+    deliver_all(&options, &delivered, &stats, NULL);
+    assert_int_equal(stats.bad_samples_count, 2);
+    delivered_free(&delivered);
+    fixture_remove(&fixture);
+}
+
 static void few_bad_samples_at_the_beginning_do_not_end_the_run(void **state)
 {
     (void)state;
@@ -531,6 +574,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flipped_bit_stops_the_run_and_is_named),
+        cmocka_unit_test(the_first_bad_sample_of_a_batch_is_the_one_that_is_named),
         cmocka_unit_test(batches_before_the_bad_one_still_come),
         cmocka_unit_test(bad_sample_is_substituted_the_same_way_every_time),
         cmocka_unit_test(substitutes_bytes_stay_until_release),
@@ -538,6 +582,7 @@ int main(void)
         cmocka_unit_test(missing_field_empty_member_and_bad_label_are_bad_samples),
         cmocka_unit_test(empty_members_are_delivered_as_bytes),
         cmocka_unit_test(too_many_bad_samples_end_the_run),
+        cmocka_unit_test(as_many_bad_samples_as_the_limit_do_not_end_the_run),
         cmocka_unit_test(few_bad_samples_at_the_beginning_do_not_end_the_run),
         cmocka_unit_test(dataset_without_any_good_sample_ends_the_run),
         cmocka_unit_test(without_verifying_bits_are_delivered_as_they_are),
