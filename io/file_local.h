@@ -52,6 +52,8 @@ int temporary_path(const char *parent, const char *name, const char *owner_id, u
 int temporary_remove(const char *path, struct err *err);
 /* Renames path to a temporary name beside it, which aside (IO_PATH_BYTES_MAX) takes. */
 int temporary_put_aside(const char *path, char *aside, struct err *err);
+/* The same until something else has path's name: a sweep that finds nothing under it renames this back. -ENAMETOOLONG. */
+int temporary_stand_by(const char *path, char *aside, struct err *err);
 
 /* file_set.c */
 int local_set_begin(struct io *io, const struct io_set_options *options, struct io_set **ret_set,

@@ -329,15 +329,16 @@ static int rename_new(const struct io_set *set)
     return is_unsupported(status) ? rename_without_flag(set) : status;
 }
 
-/* For file systems without RENAME_EXCHANGE: for a moment there is nothing under the final name. */
+/* For file systems without RENAME_EXCHANGE: for a moment there is nothing under the final name. Who dies then leaves the old one
+ * where a sweep finds it and gives it back. */
 static int swap_folders_slowly(const struct io_set *set, char *old, struct err *err)
 {
-    int status = temporary_put_aside(set->final, old, err);
+    int status = temporary_stand_by(set->final, old, err);
     if (status)
         return status;
     status = rename_new(set);
     if (status) {
-        rename(old, set->final); /* back; where this fails too, the old one stays under its temporary name */
+        rename(old, set->final); /* back; where this fails too, the next sweep does it */
         return local_fail(err, status, set->final, "could not publish the output");
     }
     return 0;
@@ -384,6 +385,18 @@ static int check_publishable(const struct io_set *set, struct err *err)
     return -EINVAL;
 }
 
+/* What is left of it is a temporary: the next sweep takes it. A half of what stood by must never be given back, hence the other
+ * name first. */
+static void discard_old(const struct io_set *set, const char *old)
+{
+    char aside[IO_PATH_BYTES_MAX];
+    bool stood_by = strcmp(old, set->place) != 0;
+    if (!stood_by)
+        temporary_remove(old, NULL);
+    else if (temporary_put_aside(old, aside, NULL) == 0)
+        temporary_remove(aside, NULL);
+}
+
 int local_set_publish(struct io_set *set, struct err *err)
 {
     char old[IO_PATH_BYTES_MAX];
@@ -398,7 +411,7 @@ int local_set_publish(struct io_set *set, struct err *err)
     }
     status = local_sync_folder(set->parent, err);
     if (!status && *old)
-        temporary_remove(old, NULL); /* what is left is a temporary: the next sweep takes it */
+        discard_old(set, old);
     free_set(set);
     return status;
 }

@@ -2,6 +2,7 @@
  * file_temporary — names of what is not yet, or no longer, anybody's; removal of trees; the sweep. See file_local.h.
  *
  *     .tmp-<name>-<owner>-<attempt>-<nonce>      the owner has no "-", so that it is found from the end
+ *     .tmp-<name>-+replaced-0-<nonce>            what stood under name until its replacement does; nobody's owner has a "+"
  */
 #include "io/file_local.h"
 #include "io/whole.h"
@@ -20,6 +21,7 @@
 
 enum {
     OWNER_ENCODED_BYTES_MAX = 3 * FILE_OWNER_BYTES_MAX + 1,
+    NONCE_DIGITS = 16,
     TAIL_BYTES_MAX = OWNER_ENCODED_BYTES_MAX + 1 + 20 + 1 + 16 + 1, /* -owner-attempt-nonce */
 };
 
@@ -41,13 +43,12 @@ static int encode_owner(const char *owner_id, char text[OWNER_ENCODED_BYTES_MAX]
     return 0;
 }
 
-int temporary_path(const char *parent, const char *name, const char *owner_id, uint64_t attempt, char *path,
+static const char stand_by_owner[] = "+replaced";
+
+static int compose(const char *parent, const char *name, const char *owner, uint64_t attempt, char *path,
                    struct err *err)
 {
-    char owner[OWNER_ENCODED_BYTES_MAX], tail[TAIL_BYTES_MAX], full[NAME_MAX + 1];
-    int status = encode_owner(owner_id, owner, err);
-    if (status)
-        return status;
+    char tail[TAIL_BYTES_MAX], full[NAME_MAX + 1];
     uint64_t nonce;
     if (getentropy(&nonce, sizeof nonce))
         return err_errno(err, -errno, "no random number for a temporary name");
@@ -59,8 +60,16 @@ int temporary_path(const char *parent, const char *name, const char *owner_id, u
     return io_join_path(parent, full, path, err);
 }
 
-/* Whether name, which has the prefix, is of that owner (encoded). */
-static bool is_of_owner(const char *name, const char *owner)
+int temporary_path(const char *parent, const char *name, const char *owner_id, uint64_t attempt, char *path,
+                   struct err *err)
+{
+    char owner[OWNER_ENCODED_BYTES_MAX];
+    int status = encode_owner(owner_id, owner, err);
+    return status ? status : compose(parent, name, owner, attempt, path, err);
+}
+
+/* Whether name, which has the prefix, is of that owner (encoded); then *ret_stem_end is where <name> ends in it. */
+static bool is_of_owner(const char *name, const char *owner, size_t *ret_stem_end)
 {
     const char *end = name + strlen(name);
     for (int dashes = 0; dashes < 2; dashes++) { /* over nonce and attempt */
@@ -71,6 +80,7 @@ static bool is_of_owner(const char *name, const char *owner)
         } while (*end != '-');
     }
     size_t bytes = strlen(owner);
+    *ret_stem_end = (size_t)(end - name) - bytes - 1;
     return (size_t)(end - name) > bytes + strlen(IO_TEMPORARY_PREFIX) && end[-(ptrdiff_t)bytes - 1] == '-' &&
            memcmp(end - bytes, owner, bytes) == 0;
 }
@@ -133,6 +143,21 @@ int temporary_put_aside(const char *path, char *aside, struct err *err)
     return rename(path, aside) ? local_fail(err, -errno, path, "could not put aside") : 0;
 }
 
+int temporary_stand_by(const char *path, char *aside, struct err *err)
+{
+    char parent[IO_PATH_BYTES_MAX];
+    io_parent_path(path, parent);
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t around =
+        strlen(IO_TEMPORARY_PREFIX) + strlen("-") + strlen(stand_by_owner) + strlen("-0-") + NONCE_DIGITS;
+    if (strlen(name) > NAME_MAX - around) /* cut, it would not tell where it belongs */
+        return local_fail(err, -ENAMETOOLONG, path, "no temporary name fits");
+    int status = compose(parent, name, stand_by_owner, 0, aside, err);
+    if (status)
+        return status;
+    return rename(path, aside) ? local_fail(err, -errno, path, "could not put aside") : 0;
+}
+
 struct sweep {
     const char *folder;
     const char *owner; /* encoded; NULL: nobody is spared */
@@ -140,15 +165,41 @@ struct sweep {
     struct err *err; /* of the first failure */
 };
 
+/* What its replacement never came for gets its name back; 1 where something has the name. */
+static int restore(const struct sweep *sweep, const char *path, const char *stem, size_t stem_bytes,
+                   struct err *err)
+{
+    char name[NAME_MAX + 1], final[IO_PATH_BYTES_MAX];
+    struct stat info;
+    snprintf(name, sizeof name, "%.*s", (int)stem_bytes, stem);
+    int status = io_join_path(sweep->folder, name, final, err);
+    if (status)
+        return status;
+    if (lstat(final, &info) == 0)
+        return 1;
+    if (errno != ENOENT ||
+        rename(path, final)) /* a folder: the kernel replaces no other that has something in it */
+        return local_fail(err, -errno, final, "could not restore what was to be replaced");
+    return local_sync_folder(sweep->folder, err);
+}
+
 static int sweep_entry(void *context, const struct io_entry *entry)
 {
     struct sweep *sweep = context;
-    if (strncmp(entry->name, IO_TEMPORARY_PREFIX, strlen(IO_TEMPORARY_PREFIX)) != 0 ||
-        (sweep->owner && is_of_owner(entry->name, sweep->owner)))
+    const size_t prefix_bytes = strlen(IO_TEMPORARY_PREFIX);
+    size_t stem_end;
+    if (strncmp(entry->name, IO_TEMPORARY_PREFIX, prefix_bytes) != 0 ||
+        (sweep->owner && is_of_owner(entry->name, sweep->owner, &stem_end)))
         return 0;
     struct err *err = sweep->status ? NULL : sweep->err;
     char path[IO_PATH_BYTES_MAX], aside[IO_PATH_BYTES_MAX];
-    int status = io_join_path(sweep->folder, entry->name, path, err);
+    int status = io_join_path(sweep->folder, entry->name, path, err), taken = 1;
+    if (!status && is_of_owner(entry->name, stand_by_owner, &stem_end)) {
+        taken = restore(sweep, path, entry->name + prefix_bytes, stem_end - prefix_bytes, err);
+        status = taken < 0 ? taken : 0;
+    }
+    if (!status && !taken)
+        return 0;
     /* Renamed first, so that a writer who still lives can't add to it or publish it meanwhile. */
     if (!status)
         status = temporary_put_aside(path, aside, err);
