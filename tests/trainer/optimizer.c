@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 7, COLS = 13, UPDATES = 5, ELEMENTS = 2 * PARAMS_ALIGN };
+enum { ROWS = 7, COLS = 13, UPDATES = 5, ELEMENTS = 3 * PARAMS_ALIGN };
 
 struct fixture {
     struct device *device;
@@ -30,7 +30,10 @@ static int set_up(void **state)
     uint64_t index;
     assert_ok(params_begin_group(&f->params, "g", &err), &err);
     struct param_spec weight = {.name = "w", .rows = ROWS, .cols = COLS, .decay = true};
+    struct param_spec bias = {.name = "b", .rows = 1, .cols = COLS, .decay = false};
     assert_ok(params_add(&f->params, &weight, &index, &err), &err);
+    assert_ok(params_add(&f->params, &bias, &index, &err), &err);
+    assert_true(f->params.elements <= ELEMENTS);
     struct optimizer_options options = {
         .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1, .clip_norm = 1};
     assert_ok(optimizer_init(&f->optimizer, &options, f->ops, &f->params, &err), &err);
@@ -90,6 +93,21 @@ static void five_updates_equal_those_of_torch(void **state)
     }
 }
 
+static void only_what_decays_shrinks_without_a_gradient(void **state)
+{
+    struct fixture *f = *state;
+    double weights[ELEMENTS], gradients[ELEMENTS] = {0};
+    for (int i = 0; i < ELEMENTS; i++)
+        weights[i] = 2;
+    optimizer_begin_update(&f->optimizer);
+    optimizer_update_group(&f->optimizer, 0, weights, NULL, gradients, 0.5, 1);
+    const double *w = weights + f->params.list[0].offset, *b = weights + f->params.list[1].offset;
+    for (int i = 0; i < ROWS * COLS; i++)
+        assert_true(fabs(w[i] - 2 * (1 - 0.5 * 0.1)) < 1e-15);
+    for (int i = 0; i < COLS; i++)
+        assert_true(b[i] == 2);
+}
+
 static void the_norm_is_exact_however_rows_are_spread(void **state)
 {
     struct fixture *f = *state;
@@ -127,6 +145,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(five_updates_equal_those_of_torch, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(only_what_decays_shrinks_without_a_gradient, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_norm_is_exact_however_rows_are_spread, set_up, tear_down),
         cmocka_unit_test_setup_teardown(gradients_are_clipped_to_the_norm_and_never_raised, set_up,
                                         tear_down),
