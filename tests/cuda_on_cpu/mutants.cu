@@ -46,8 +46,8 @@ template <enum mutation M> __global__ void sum_kernel(float *out, const float *x
         mine += 0 * __shfl_xor_sync(lane < 16 ? 0x0000ffffu : FULL_MASK, mine, 1);
     if (M == MUTATION_HALF_WARP && lane < 16)
         mine += 0 * __shfl_xor_sync(FULL_MASK, mine, 1);
-    if (M == MUTATION_LUCKY_ORDER)
-        lanes[0] = 0;
+    if (M == MUTATION_SAME_VALUE)
+        lanes[0] = x[blockIdx.x * REVERSE_THREADS];
     float sum = block_sum(mine, warps);
     if (threadIdx.x == 0)
         out[blockIdx.x] = sum;
@@ -56,9 +56,8 @@ template <enum mutation M> __global__ void sum_kernel(float *out, const float *x
 enum { PIECE = 16, STAGES = 2 };
 
 /* One warp. Pieces of A are 16 x 16, of B 16 x 8; a row of A is two chunks of 16 bytes, a row of B one. */
-template <enum mutation M>
-__device__ void copy_piece(__nv_bfloat16 *a_piece, __nv_bfloat16 *b_piece, const __nv_bfloat16 *a,
-                           const __nv_bfloat16 *b, int first)
+__device__ inline void copy_piece(__nv_bfloat16 *a_piece, __nv_bfloat16 *b_piece, const __nv_bfloat16 *a,
+                                  const __nv_bfloat16 *b, int first)
 {
     int lane = threadIdx.x;
     copy_async_16(a_piece + lane * 8, a + lane / 2 * PRODUCT_DEPTH + first + lane % 2 * 8, true);
@@ -73,11 +72,11 @@ __global__ void product_kernel(float *out, const __nv_bfloat16 *a, const __nv_bf
     __shared__ __align__(16) __nv_bfloat16 a_piece[STAGES][PIECE * PIECE], b_piece[STAGES][PIECE * 16];
     int lane = threadIdx.x;
     float c[4] = {0, 0, 0, 0};
-    copy_piece<M>(a_piece[0], b_piece[0], a, b, 0);
+    copy_piece(a_piece[0], b_piece[0], a, b, 0);
     for (int piece = 0; piece < PRODUCT_DEPTH / PIECE; piece++) {
         bool more = piece + 1 < PRODUCT_DEPTH / PIECE;
         if (more)
-            copy_piece<M>(a_piece[(piece + 1) % 2], b_piece[(piece + 1) % 2], a, b, (piece + 1) * PIECE);
+            copy_piece(a_piece[(piece + 1) % 2], b_piece[(piece + 1) % 2], a, b, (piece + 1) * PIECE);
         else
             copy_async_commit();
         if (M == MUTATION_NO_COPY_WAIT)
@@ -101,6 +100,8 @@ __global__ void product_kernel(float *out, const __nv_bfloat16 *a, const __nv_bf
     }
     if (M == MUTATION_NO_COPY_WAIT)
         copy_async_wait<0>();
+    if (M == MUTATION_UNAWAITED_COPY)
+        copy_piece(a_piece[0], b_piece[0], a, b, 0);
     for (int r = 0; r < 4; r++)
         out[(lane / 4 + r / 2 * 8) * PRODUCT_COLUMNS + lane % 4 * 2 + r % 2] = c[r];
 }
@@ -159,8 +160,8 @@ cudaError_t mutants_sum(enum mutation mutation, float *out, const float *x, int 
         return call(sum_kernel<MUTATION_HALF_WARP>);
     case MUTATION_NO_SYNCWARP:
         return call(sum_kernel<MUTATION_NO_SYNCWARP>);
-    case MUTATION_LUCKY_ORDER:
-        return call(sum_kernel<MUTATION_LUCKY_ORDER>);
+    case MUTATION_SAME_VALUE:
+        return call(sum_kernel<MUTATION_SAME_VALUE>);
     default:
         return call(sum_kernel<MUTATION_NONE>);
     }
@@ -178,6 +179,8 @@ cudaError_t mutants_product(enum mutation mutation, float *out, const uint16_t *
         return call(product_kernel<MUTATION_NO_COPY_WAIT>);
     case MUTATION_NO_COPY_BARRIER:
         return call(product_kernel<MUTATION_NO_COPY_BARRIER>);
+    case MUTATION_UNAWAITED_COPY:
+        return call(product_kernel<MUTATION_UNAWAITED_COPY>);
     case MUTATION_SWAPPED_FRAGMENT:
         return call(product_kernel<MUTATION_SWAPPED_FRAGMENT>);
     case MUTATION_WRONG_ROW:

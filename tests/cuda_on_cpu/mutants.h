@@ -27,14 +27,14 @@ enum mutation {
     MUTATION_BAD_MASK,
     MUTATION_HALF_WARP, /* only some lanes of a full mask come */
     MUTATION_NO_SYNCWARP,
-    MUTATION_LUCKY_ORDER, /* a race whose values are right on the CPU: for ThreadSanitizer */
+    MUTATION_SAME_VALUE, /* a race of writers of the same value: for ThreadSanitizer */
     /* of mutants_product */
     MUTATION_NO_COPY_WAIT,
     MUTATION_NO_COPY_BARRIER,
+    MUTATION_UNAWAITED_COPY,
     MUTATION_SWAPPED_FRAGMENT,
     MUTATION_WRONG_ROW,
     MUTATION_NOT_TRANSPOSED,
-    MUTATION_COUNT
 };
 
 enum { REVERSE_THREADS = 128, PRODUCT_ROWS = 16, PRODUCT_COLUMNS = 8, PRODUCT_DEPTH = 64 };

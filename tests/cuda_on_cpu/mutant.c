@@ -1,0 +1,263 @@
+/*
+ * mutant — runs one thing that GPUs are asked to do, right or wrong in one way, in every order; mutations.c looks whether it is caught.
+ *
+ *     cuda_mutant NAME       0: nothing was noticed; 1: wrong values; else whatever caught it
+ */
+#include "tests/cuda_on_cpu/mutants.h"
+#include "tests/cuda_on_cpu/order.h"
+
+#include <cuda_runtime_api.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCKS = 5, COUNT = BLOCKS * REVERSE_THREADS };
+
+static void ok(cudaError_t status)
+{
+    if (status != cudaSuccess) {
+        printf("cuda: %s\n", cudaGetErrorString(status));
+        exit(3);
+    }
+}
+
+static void expect(float found, double expected, const char *where)
+{
+    if (!(fabs(found - expected) <= 1e-4)) {
+        printf("wrong values: %s: %g, not %g\n", where, (double)found, expected);
+        exit(1);
+    }
+}
+
+static void *device_memory(const void *initial, size_t bytes)
+{
+    void *memory;
+    ok(cudaMalloc(&memory, bytes));
+    if (initial)
+        ok(cudaMemcpy(memory, initial, bytes, cudaMemcpyHostToDevice));
+    return memory;
+}
+
+static void fill(float x[COUNT])
+{
+    for (int i = 0; i < COUNT; i++)
+        x[i] = (float)(i * 37 % 101 + 1);
+}
+
+static void run_reverse(int mutation)
+{
+    float x[COUNT], out[COUNT];
+    fill(x);
+    float *d_x = device_memory(x, sizeof x), *d_out = device_memory(NULL, sizeof out);
+    ok(mutants_reverse((enum mutation)mutation, d_out, d_x, BLOCKS, 3, NULL));
+    ok(cudaMemcpy(out, d_out, sizeof out, cudaMemcpyDeviceToHost));
+    for (int i = 0; i < COUNT; i++)
+        expect(out[i],
+               x[i / REVERSE_THREADS * REVERSE_THREADS + REVERSE_THREADS - 1 - i % REVERSE_THREADS] + 1.0,
+               "reverse");
+    ok(cudaFree(d_x));
+    ok(cudaFree(d_out));
+}
+
+static void run_sum(int mutation)
+{
+    float x[COUNT], out[BLOCKS];
+    fill(x);
+    float *d_x = device_memory(x, sizeof x), *d_out = device_memory(NULL, sizeof out);
+    ok(mutants_sum((enum mutation)mutation, d_out, d_x, BLOCKS, NULL));
+    ok(cudaMemcpy(out, d_out, sizeof out, cudaMemcpyDeviceToHost));
+    for (int b = 0; b < BLOCKS; b++) {
+        double sum = 0;
+        for (int i = 0; i < REVERSE_THREADS; i++)
+            sum += x[b * REVERSE_THREADS + i];
+        expect(out[b], sum, "sum");
+    }
+    ok(cudaFree(d_x));
+    ok(cudaFree(d_out));
+}
+
+static uint16_t bf16_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)(bits >> 16);
+}
+
+static void run_product(int mutation)
+{
+    enum { ROWS = PRODUCT_ROWS, COLUMNS = PRODUCT_COLUMNS, DEPTH = PRODUCT_DEPTH };
+    static float a[ROWS * DEPTH], b[DEPTH * COLUMNS], out[ROWS * COLUMNS];
+    static uint16_t a16[ROWS * DEPTH], b16[DEPTH * COLUMNS];
+    for (int i = 0; i < ROWS * DEPTH; i++) { /* of 7 bits: bf16 holds them */
+        a[i] = (float)(i * 29 % 127 - 63) / 64;
+        a16[i] = bf16_of(a[i]);
+    }
+    for (int i = 0; i < DEPTH * COLUMNS; i++) {
+        b[i] = (float)(i * 53 % 113 - 56) / 64;
+        b16[i] = bf16_of(b[i]);
+    }
+    uint16_t *d_a = device_memory(a16, sizeof a16), *d_b = device_memory(b16, sizeof b16);
+    float *d_out = device_memory(NULL, sizeof out);
+    ok(mutants_product((enum mutation)mutation, d_out, d_a, d_b, NULL));
+    ok(cudaMemcpy(out, d_out, sizeof out, cudaMemcpyDeviceToHost));
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        double sum = 0;
+        for (int k = 0; k < DEPTH; k++)
+            sum += (double)a[i / COLUMNS * DEPTH + k] * b[k * COLUMNS + i % COLUMNS];
+        expect(out[i], sum, "product");
+    }
+    ok(cudaFree(d_a));
+    ok(cudaFree(d_b));
+    ok(cudaFree(d_out));
+}
+
+enum stream_mutation {
+    STREAMS_RIGHT,
+    STREAMS_NO_WAIT,       /* the second stream reads what the first has not written */
+    STREAMS_NO_READ_WAIT,  /* the first stream writes again what the second has not read */
+    STREAMS_LATE_RECORD,   /* the event is recorded before the work that it stands for */
+    STREAMS_REUSED_BUFFER, /* the host writes into the pinned buffer while it is to be copied */
+    STREAMS_NO_SYNC,       /* the host reads the pinned result before it is there */
+};
+
+/* x goes to the device on one stream, is doubled on another, comes back; three times with the same buffers on the way. */
+static void run_streams(int mutation)
+{
+    enum { N = 64, ROUNDS = 3 };
+    cudaStream_t in, work;
+    cudaEvent_t copied, used, done;
+    float *pinned, *result, *d_x, *d_y;
+    ok(cudaStreamCreateWithFlags(&in, cudaStreamNonBlocking));
+    ok(cudaStreamCreateWithFlags(&work, cudaStreamNonBlocking));
+    ok(cudaEventCreateWithFlags(&copied, cudaEventDisableTiming));
+    ok(cudaEventCreateWithFlags(&used, cudaEventDisableTiming));
+    ok(cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
+    ok(cudaHostAlloc((void **)&pinned, N * sizeof *pinned, 0));
+    ok(cudaHostAlloc((void **)&result, ROUNDS * N * sizeof *result, 0));
+    d_x = device_memory(NULL, N * sizeof *d_x);
+    d_y = device_memory(NULL, N * sizeof *d_y);
+    for (int round = 0; round < ROUNDS; round++) {
+        if (mutation != STREAMS_REUSED_BUFFER)
+            ok(cudaEventSynchronize(copied));
+        for (int i = 0; i < N; i++)
+            pinned[i] = (float)(round * N + i);
+        if (mutation != STREAMS_NO_READ_WAIT)
+            ok(cudaStreamWaitEvent(in, used, 0));
+        if (mutation == STREAMS_LATE_RECORD)
+            ok(cudaEventRecord(copied, in));
+        ok(cudaMemcpyAsync(d_x, pinned, N * sizeof *d_x, cudaMemcpyHostToDevice, in));
+        if (mutation != STREAMS_LATE_RECORD)
+            ok(cudaEventRecord(copied, in));
+        if (mutation != STREAMS_NO_WAIT)
+            ok(cudaStreamWaitEvent(work, copied, 0));
+        ok(cudaMemcpyAsync(d_y, d_x, N * sizeof *d_y, cudaMemcpyDeviceToDevice, work));
+        ok(cudaEventRecord(used, work));
+        ok(mutants_step(d_y, 1, N, work));
+        ok(cudaMemcpyAsync(result + round * N, d_y, N * sizeof *d_y, cudaMemcpyDeviceToHost, work));
+    }
+    ok(cudaEventRecord(done, work));
+    if (mutation != STREAMS_NO_SYNC)
+        ok(cudaEventSynchronize(done));
+    for (int i = 0; i < ROUNDS * N; i++)
+        expect(result[i], i * 2.0 + 1, "streams");
+    ok(cudaDeviceSynchronize());
+    ok(cudaFree(d_x));
+    ok(cudaFree(d_y));
+    ok(cudaFreeHost(pinned));
+    ok(cudaFreeHost(result));
+    ok(cudaEventDestroy(copied));
+    ok(cudaEventDestroy(used));
+    ok(cudaEventDestroy(done));
+    ok(cudaStreamDestroy(in));
+    ok(cudaStreamDestroy(work));
+}
+
+enum host_mutation {
+    HOST_RIGHT,
+    HOST_TOUCHES_DEVICE,
+    HOST_POINTER_ARGUMENT,
+    HOST_FREED_ARGUMENT,
+    HOST_COPY_TOO_LONG,
+    HOST_ODD_BLOCK
+};
+
+static void run_host(int mutation)
+{
+    static float plain[32];
+    float *d_x = device_memory(plain, sizeof plain), *freed = device_memory(plain, sizeof plain);
+    ok(cudaFree(freed));
+    switch (mutation) {
+    case HOST_TOUCHES_DEVICE:
+        d_x[3] = 1;
+        break;
+    case HOST_POINTER_ARGUMENT:
+        ok(mutants_step(plain, 1, 32, NULL));
+        break;
+    case HOST_FREED_ARGUMENT:
+        ok(mutants_step(freed, 1, 32, NULL));
+        break;
+    case HOST_COPY_TOO_LONG:
+        ok(cudaMemset(d_x, 0, sizeof plain + 1));
+        break;
+    case HOST_ODD_BLOCK:
+        ok(mutants_nothing(33, 0, false, NULL));
+        break;
+    default:
+        ok(mutants_step(d_x, 1, 32, NULL));
+        break;
+    }
+    ok(cudaFree(d_x));
+}
+
+static const struct {
+    const char *name;
+    void (*run)(int mutation);
+    int mutation;
+} mutants[] = {
+    {"reverse", run_reverse, MUTATION_NONE},
+    {"no-barrier", run_reverse, MUTATION_NO_BARRIER},
+    {"no-second-barrier", run_reverse, MUTATION_NO_SECOND_BARRIER},
+    {"early-return", run_reverse, MUTATION_EARLY_RETURN},
+    {"two-barriers", run_reverse, MUTATION_TWO_BARRIERS},
+    {"shared-overrun", run_reverse, MUTATION_SHARED_OVERRUN},
+    {"global-overrun", run_reverse, MUTATION_GLOBAL_OVERRUN},
+    {"sum", run_sum, MUTATION_NONE},
+    {"bad-mask", run_sum, MUTATION_BAD_MASK},
+    {"half-warp", run_sum, MUTATION_HALF_WARP},
+    {"no-syncwarp", run_sum, MUTATION_NO_SYNCWARP},
+    {"same-value", run_sum, MUTATION_SAME_VALUE},
+    {"product", run_product, MUTATION_NONE},
+    {"no-copy-wait", run_product, MUTATION_NO_COPY_WAIT},
+    {"no-copy-barrier", run_product, MUTATION_NO_COPY_BARRIER},
+    {"unawaited-copy", run_product, MUTATION_UNAWAITED_COPY},
+    {"swapped-fragment", run_product, MUTATION_SWAPPED_FRAGMENT},
+    {"wrong-row", run_product, MUTATION_WRONG_ROW},
+    {"not-transposed", run_product, MUTATION_NOT_TRANSPOSED},
+    {"streams", run_streams, STREAMS_RIGHT},
+    {"no-stream-wait", run_streams, STREAMS_NO_WAIT},
+    {"no-read-wait", run_streams, STREAMS_NO_READ_WAIT},
+    {"early-record", run_streams, STREAMS_LATE_RECORD},
+    {"reused-buffer", run_streams, STREAMS_REUSED_BUFFER},
+    {"no-sync", run_streams, STREAMS_NO_SYNC},
+    {"host", run_host, HOST_RIGHT},
+    {"host-touches-device", run_host, HOST_TOUCHES_DEVICE},
+    {"host-pointer-argument", run_host, HOST_POINTER_ARGUMENT},
+    {"freed-argument", run_host, HOST_FREED_ARGUMENT},
+    {"copy-too-long", run_host, HOST_COPY_TOO_LONG},
+    {"odd-block", run_host, HOST_ODD_BLOCK},
+};
+
+int main(int count, char **arguments)
+{
+    for (size_t i = 0; count == 2 && i < sizeof mutants / sizeof mutants[0]; i++)
+        if (strcmp(arguments[1], mutants[i].name) == 0) {
+            for (size_t order = 0; order < order_count(); order++) {
+                order_set(order);
+                mutants[i].run(mutants[i].mutation);
+            }
+            return 0;
+        }
+    fprintf(stderr, "cuda_mutant: no such mutant\n");
+    return 2;
+}
