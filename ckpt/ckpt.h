@@ -153,6 +153,12 @@ const struct manifest *ckpt_reader_manifest(const struct ckpt_reader *reader);
 int ckpt_reader_load(struct ckpt_reader *reader, const struct ckpt_tensor *wanted, uint64_t wanted_count,
                      struct device *device, struct err *err);
 
+/* Who is told how far a long read is; NULL, or progress NULL: nobody. */
+struct ckpt_watch {
+    void (*progress)(void *context, uint64_t bytes_done, uint64_t bytes);
+    void *context;
+};
+
 /* xxh3-128 over tensors sorted by name: for each name length u32, name, dtype name length u32, dtype name, rank u32, dimensions
  * u64, bytes. loader: over the entries of state.loader sorted by key: key length u32, key, compact JSON (keys sorted at every
  * depth) length u32, JSON. A section without tensors is absent. Nothing of
@@ -165,12 +171,12 @@ struct ckpt_hashes {
     struct hash128 hash[CKPT_SECTION_COUNT];
 };
 int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes, const struct log *log,
-              struct err *err);
+              const struct ckpt_watch *watch, struct err *err);
 
 /* Every block of every file of a checkpoint against the manifest, headers against the chunks. bad is called with what differs (tensor,
  * offset); returns how many, or -errno where it could not be read at all. */
 int ckpt_verify(struct io *io, const char *step_path, void (*bad)(void *context, const struct err *detail),
-                void *context, struct err *err);
+                void *context, const struct ckpt_watch *watch, struct err *err);
 
 #ifdef __cplusplus
 }

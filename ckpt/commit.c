@@ -135,7 +135,7 @@ static bool is_saved_already(struct commit *commit, const char *state_json)
         return false;
     bool same = is_same_step(&found, &commit->roster->manifest, state_json, &commit->roster->tensors_text);
     manifest_deinit(&found);
-    return same && ckpt_verify(commit->io, commit->path, say_damage, commit, NULL) == 0;
+    return same && ckpt_verify(commit->io, commit->path, say_damage, commit, NULL, NULL) == 0;
 }
 
 static int write_manifest(struct commit *commit, const char *state_json, struct err *err)

@@ -52,9 +52,18 @@ static uint64_t update_head(struct hash_stream *stream, const struct manifest_te
     return bytes;
 }
 
+static void tell(struct hash_watch *watch, size_t bytes)
+{
+    if (!watch || !watch->watch || !watch->watch->progress)
+        return;
+    watch->done_bytes += bytes;
+    watch->watch->progress(watch->watch->context, watch->done_bytes, watch->bytes);
+}
+
 /* Heads and bytes of the tensors, whose bytes come as one stream. */
 static int hash_stream_tensors(struct hash_stream *stream, struct ckpt_reader *reader,
-                               const struct manifest_tensor *const *tensors, uint64_t count, struct err *err)
+                               const struct manifest_tensor *const *tensors, uint64_t count,
+                               struct hash_watch *watch, struct err *err)
 {
     struct flat flat = {0};
     char *buffer = malloc(HASH_BUFFER_BYTES);
@@ -70,6 +79,7 @@ static int hash_stream_tensors(struct hash_stream *stream, struct ckpt_reader *r
                 status = flat_read(&flat, buffer, HASH_BUFFER_BYTES, &filled, err);
                 if (status)
                     break;
+                tell(watch, filled);
             }
             size_t part = bytes_min(left, filled - at);
             hash_stream_update(stream, buffer + at, part);
@@ -83,7 +93,8 @@ static int hash_stream_tensors(struct hash_stream *stream, struct ckpt_reader *r
 }
 
 int hash_tensors(struct ckpt_reader *reader, bool (*selected)(const void *context, const char *name),
-                 const void *context, uint64_t *ret_count, struct hash128 *ret_hash, struct err *err)
+                 const void *context, struct hash_watch *watch, uint64_t *ret_count, struct hash128 *ret_hash,
+                 struct err *err)
 {
     const struct manifest *manifest = &reader->manifest;
     struct hash_stream *stream = hash_stream_open();
@@ -95,7 +106,7 @@ int hash_tensors(struct ckpt_reader *reader, bool (*selected)(const void *contex
         if (selected(context, manifest->tensors[i].name))
             tensors[count++] = &manifest->tensors[i];
     if (!status)
-        status = hash_stream_tensors(stream, reader, tensors, count, err);
+        status = hash_stream_tensors(stream, reader, tensors, count, watch, err);
     if (!status) {
         *ret_hash = hash_stream_128(stream);
         *ret_count = count;
@@ -133,17 +144,29 @@ static int hash_loader(struct json_t *loader, struct hash128 *ret_hash, struct e
     return status;
 }
 
+static uint64_t bytes_of_all(const struct manifest *manifest)
+{
+    uint64_t sum = 0, bytes;
+    for (uint64_t i = 0; i < manifest->tensors_count; i++) {
+        const struct manifest_tensor *tensor = &manifest->tensors[i];
+        if (box_shape_bytes(tensor->shape, tensor->rank, tensor->dtype, &bytes) == 0)
+            sum += bytes;
+    }
+    return sum;
+}
+
 int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes, const struct log *log,
-              struct err *err)
+              const struct ckpt_watch *watch, struct err *err)
 {
     struct ckpt_reader *reader;
     struct ckpt_hashes hashes = {0};
     int status = reader_open_any(io, path, &reader, log, err);
     if (status)
         return status;
+    struct hash_watch watched = {.watch = watch, .bytes = bytes_of_all(&reader->manifest)};
     for (enum ckpt_section section = CKPT_MODEL; section <= CKPT_OPTIMIZER && !status; section++) {
         uint64_t count = 0;
-        status = hash_tensors(reader, is_of_section, &section, &count, &hashes.hash[section], err);
+        status = hash_tensors(reader, is_of_section, &section, &watched, &count, &hashes.hash[section], err);
         hashes.present[section] = count > 0;
     }
     struct json_t *loader = reader->manifest.state ? json_get(reader->manifest.state, "loader") : NULL;

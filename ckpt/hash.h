@@ -5,13 +5,22 @@
 #define MILLRACE_CKPT_HASH_H
 
 #include "base/hash.h"
+#include "ckpt/ckpt.h"
 #include "ckpt/reader.h"
 
 #include <stdbool.h>
 
-/* The hash over the reader's tensors that `selected` names, as ckpt_hash defines it for a section. Blocks; constant memory. */
+/* One look at several hashes, which read so many bytes of tensors together. Owner thread. */
+struct hash_watch {
+    const struct ckpt_watch *watch;
+    uint64_t done_bytes, bytes;
+};
+
+/* The hash over the reader's tensors that `selected` names, as ckpt_hash defines it for a section. watch: NULL, nobody is told.
+ * Blocks; constant memory. */
 int hash_tensors(struct ckpt_reader *reader, bool (*selected)(const void *context, const char *name),
-                 const void *context, uint64_t *ret_count, struct hash128 *ret_hash, struct err *err);
+                 const void *context, struct hash_watch *watch, uint64_t *ret_count, struct hash128 *ret_hash,
+                 struct err *err);
 bool hash_is_optimizer(const char *name);
 
 #endif

@@ -26,6 +26,8 @@ struct check {
     int bad_count;
     void (*bad)(void *context, const struct err *detail);
     void *context;
+    const struct ckpt_watch *watch;
+    uint64_t done_bytes, bytes; /* of the files that are there */
 };
 
 static void tell(struct check *check, const struct err *detail)
@@ -75,6 +77,9 @@ static const char *tensor_in(const struct check *check, uint32_t file, uint64_t 
 static int take_block(void *context, const struct block_got *got)
 {
     struct check *check = context;
+    check->done_bytes += got->bytes;
+    if (check->watch && check->watch->progress)
+        check->watch->progress(check->watch->context, check->done_bytes, check->bytes);
     if (got->status == 0)
         return 0;
     struct err detail = *got->detail;
@@ -139,11 +144,12 @@ static void check_header(struct check *check, uint32_t file)
 }
 
 int ckpt_verify(struct io *io, const char *step_path, void (*bad)(void *context, const struct err *detail),
-                void *context, struct err *err)
+                void *context, const struct ckpt_watch *watch, struct err *err)
 {
     struct manifest manifest;
     struct blocks *blocks = NULL;
-    struct check check = {.io = io, .path = step_path, .manifest = &manifest, .bad = bad, .context = context};
+    struct check check = {
+        .io = io, .path = step_path, .manifest = &manifest, .bad = bad, .context = context, .watch = watch};
     struct blocks_visitor visitor = {next_block, take_block, &check};
     uint64_t bytes;
     int status = folder_read_manifest(io, step_path, &manifest, &bytes, err);
@@ -157,6 +163,8 @@ int ckpt_verify(struct io *io, const char *step_path, void (*bad)(void *context,
         check.skipped[i] = folder_check_file(io, step_path, &manifest.files[i], &detail) != 0;
         if (check.skipped[i])
             tell(&check, &detail);
+        else
+            check.bytes += manifest.files[i].size_bytes;
     }
     struct blocks_options options = {.io = io, .path = step_path, .manifest = &manifest};
     if (!status)

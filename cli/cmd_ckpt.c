@@ -105,14 +105,22 @@ static int print_hashes(const struct ckpt_hashes *hashes, bool as_json, struct e
     return 0;
 }
 
+static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
+{
+    progress_update(context, bytes_done, bytes);
+}
+
 static int run_hash(const struct invocation *invocation, struct err *err)
 {
     const char *path = invocation->positional[0];
     struct ckpt_hashes hashes;
+    struct ckpt_watch watch = {show_progress, invocation->console};
     struct io *io = NULL;
     int status = io_open(path, NULL, &io, err);
+    progress_begin(invocation->console, "hashing", PROGRESS_BYTES);
     if (!status)
-        status = ckpt_hash(io, path, &hashes, invocation->log, err);
+        status = ckpt_hash(io, path, &hashes, invocation->log, &watch, err);
+    progress_end(invocation->console);
     if (!status)
         status = print_hashes(&hashes, invocation->common->json, err);
     io_close(io);

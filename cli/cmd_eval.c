@@ -26,6 +26,10 @@ static void show(void *context, const struct trainer_report *report)
 {
     if (report->event == TRAINER_STARTED)
         console_line(context, "%s", report->text);
+    else if (report->event == TRAINER_EVALUATING && report->done == 0)
+        progress_begin(context, "evaluating", PROGRESS_SAMPLES);
+    if (report->event == TRAINER_EVALUATING)
+        progress_update(context, report->done, report->all);
 }
 
 static int print_result(const struct eval_args *args, const struct train_config *config,
@@ -63,6 +67,7 @@ static int run(const struct invocation *invocation, struct err *err)
         return status;
     options.stop = signals_install();
     status = trainer_evaluate(&options, args->from, &evaluation, err);
+    progress_end(invocation->console);
     if (!status)
         status = print_result(args, &config, &evaluation, err);
     io_close(options.io);

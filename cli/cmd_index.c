@@ -149,9 +149,12 @@ static int run(const struct invocation *invocation, struct err *err)
     }
     output_begin(&output);
     json_begin_array(&output.json, "shards");
-    progress_begin(invocation->console, "indexing", PROGRESS_BYTES);
-    for (size_t i = 0; i < list.count && !status; i++)
+    for (size_t i = 0; i < list.count && !status; i++) {
+        char label[CONSOLE_LABEL_BYTES_MAX];
+        snprintf(label, sizeof label, "indexing shard %zu of %zu", i + 1, list.count);
+        progress_begin(invocation->console, label, PROGRESS_BYTES);
         status = index_shard(&in, list.urls[i]);
+    }
     progress_end(invocation->console);
     json_end_array(&output.json);
     json_write_u64(&output.json, "shards_count", list.count);

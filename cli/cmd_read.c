@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 struct read_args {
     struct common_args common;
@@ -175,7 +176,9 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
     uint64_t total = samples_expected(args, batching, loader_shape(loader).samples);
     const struct batch *batch;
     int status;
-    progress_begin(invocation->console, "reading", PROGRESS_ITEMS);
+    bool prints_here = args->print != READ_PRINT_NONE && isatty(STDOUT_FILENO);
+    if (!prints_here) /* lines that run over the same terminal show that it goes on, and a bar would stand in them */
+        progress_begin(invocation->console, "reading", PROGRESS_SAMPLES);
     while ((status = loader_next(loader, &batch, err)) == LOADER_BATCH) {
         status = read_sink_take(sink, batch, err);
         loader_release(loader, batch);

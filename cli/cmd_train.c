@@ -31,6 +31,7 @@ static const struct option rows[] = {
 struct reporter {
     struct console *console;
     bool as_json;
+    bool has_bar; /* of the steps */
 };
 
 static void format_remaining(double seconds, char text[32])
@@ -77,7 +78,31 @@ static void print_text_event(struct console *console, const struct trainer_repor
     case TRAINER_SAVE_FAILED:
         log_line(&console->log, LOG_ERROR, "%s", report->text);
         break;
+    case TRAINER_STEPPED:
+    case TRAINER_EVALUATING:
+        break;
     }
+}
+
+static bool is_progress(const struct trainer_report *report)
+{
+    return report->event == TRAINER_STEPPED || report->event == TRAINER_EVALUATING;
+}
+
+/* An evaluation has a bar of its own; that of the steps then begins anew, so that its rate is of steps alone. */
+static void show_progress(struct reporter *reporter, const struct trainer_report *report)
+{
+    if (report->event == TRAINER_EVALUATING) {
+        if (report->done == 0)
+            progress_begin(reporter->console, "evaluating", PROGRESS_SAMPLES);
+        reporter->has_bar = false;
+        progress_update(reporter->console, report->done, report->all);
+        return;
+    }
+    if (!reporter->has_bar)
+        progress_begin(reporter->console, "training", PROGRESS_STEPS);
+    reporter->has_bar = true;
+    progress_update(reporter->console, report->step, report->steps);
 }
 
 static void print_json_event(const struct trainer_report *report)
@@ -113,10 +138,16 @@ static void print_json_event(const struct trainer_report *report)
 
 static void show(void *context, const struct trainer_report *report)
 {
-    const struct reporter *reporter = context;
+    struct reporter *reporter = context;
+    if (is_progress(report)) {
+        show_progress(reporter, report);
+        return;
+    }
     print_text_event(reporter->console, report);
-    if (reporter->as_json)
+    if (reporter->as_json) {
+        progress_give_way(reporter->console);
         print_json_event(report);
+    }
 }
 
 static int print_result(const struct trainer_result *result, bool as_json, struct err *err)
@@ -179,6 +210,7 @@ static int run_training(const struct invocation *invocation, const struct train_
     options.stop = signals_install();
     signals_outlive_pipes();
     status = trainer_run(&options, &result, err);
+    progress_end(invocation->console);
     if (!status)
         status = print_result(&result, args->common.json, err);
     if (!status && result.end == TRAINER_STOPPED) {

@@ -36,10 +36,12 @@ static void show_bad(void *context, const struct err *detail)
     struct checking *v = context;
     char line[ERR_LINE_BYTES_MAX];
     err_format(detail, line, sizeof line);
-    if (v->invocation->common->json)
+    if (v->invocation->common->json) {
         json_write_string(&v->output->json, NULL, line);
-    else
+    } else {
+        progress_give_way(v->invocation->console);
         printf("bad: %s\n", line);
+    }
 }
 
 static void show_problem(void *context, const struct verify_problem *problem)
@@ -74,6 +76,12 @@ static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
     progress_update(v->invocation->console, bytes_done, bytes);
 }
 
+/* For each thing that counts its own bytes. */
+static void begin_progress(struct checking *v)
+{
+    progress_begin(v->invocation->console, "verifying", PROGRESS_BYTES);
+}
+
 static struct verify_options options_of(struct checking *v)
 {
     return (struct verify_options){.problem = show_problem,
@@ -93,6 +101,7 @@ static int check_dataset(void *context, const char *path)
     if (status)
         return status;
     v->dataset = dataset;
+    begin_progress(v);
     status = verify_dataset(v->io, dataset, &options, &v->totals, v->err);
     v->dataset = NULL;
     dataset_close(dataset);
@@ -102,12 +111,15 @@ static int check_dataset(void *context, const char *path)
 static int check_shard(struct checking *v, const char *path)
 {
     struct verify_options options = options_of(v);
+    begin_progress(v);
     return verify_shard(v->io, path, NULL, &options, &v->totals, v->err);
 }
 
 static int check_checkpoint(struct checking *v, const char *path)
 {
-    int bad = ckpt_verify(v->io, path, show_bad, v, v->err);
+    struct ckpt_watch watch = {show_progress, v};
+    begin_progress(v);
+    int bad = ckpt_verify(v->io, path, show_bad, v, &watch, v->err);
     v->checkpoints_count++;
     if (bad < 0)
         return bad;
@@ -209,7 +221,6 @@ static int check(struct checking *v, enum path_kind kind, const char *path)
     json_write_string(&v->output->json, "path", path);
     if (as_json)
         json_begin_array(&v->output->json, "bad");
-    progress_begin(v->invocation->console, "verifying", PROGRESS_BYTES);
     int status = check_kind(v, kind, path);
     progress_end(v->invocation->console);
     if (as_json)

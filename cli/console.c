@@ -4,6 +4,7 @@
 #include "cli/console.h"
 
 #include "base/clock.h"
+#include "cli/signals.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,9 +27,24 @@ unsigned console_columns(int descriptor)
 /* lock is held */
 static void wipe_bar(struct console *console)
 {
-    if (console->drawn)
-        fputs("\r\033[K", stderr);
+    if (!console->drawn)
+        return;
+    fputs("\r\033[K", stderr);
+    signals_set_last_words(NULL);
     console->drawn = false;
+}
+
+/* lock is held */
+static void draw_bar(struct console *console)
+{
+    char text[CONSOLE_BAR_BYTES_MAX];
+    unsigned columns = console->terminal ? console_columns(STDERR_FILENO) - 1 : CONSOLE_BAR_BYTES_MAX;
+    progress_format(&console->progress, columns, text);
+    fprintf(stderr, console->terminal ? "\r%s\033[K" : "%s\n", text);
+    fflush(stderr);
+    if (console->terminal)
+        signals_set_last_words("\n"); /* the shell's prompt is not to stand behind the bar */
+    console->drawn = console->terminal;
 }
 
 static void write_log(void *context, enum log_level level, const char *line)
@@ -50,7 +66,7 @@ void console_init(struct console *console)
     *console = (struct console){0};
     pthread_mutex_init(&console->lock, NULL);
     const char *no_color = getenv("NO_COLOR"), *kind = getenv("TERM");
-    bool dumb = kind && strcmp(kind, "dumb") == 0;
+    bool dumb = !kind || !*kind || strcmp(kind, "dumb") == 0;
     console->terminal = isatty(STDERR_FILENO) && !dumb;
     console->color = console->terminal && !(no_color && *no_color);
     console->log = (struct log){.write = write_log, .context = console, .least = LOG_INFO};
@@ -91,6 +107,8 @@ void console_line(struct console *console, const char *format, ...)
     wipe_bar(console);
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
+    if (!console->terminal)
+        console->shown_ns = clock_now_ns(); /* a sign of life */
     pthread_mutex_unlock(&console->lock);
     va_end(arguments);
 }
@@ -99,9 +117,12 @@ void progress_begin(struct console *console, const char *label, enum progress_un
 {
     pthread_mutex_lock(&console->lock);
     snprintf(console->label, sizeof console->label, "%s", label);
-    console->unit = unit;
+    console->progress = (struct progress){.label = console->label, .unit = unit};
+    console->updated = false;
+    console->began_ns = clock_now_ns();
+    if (!console->active) /* one that takes another's place is shown when that would have been */
+        console->shown_ns = console->began_ns;
     console->active = true;
-    console->began_ns = console->shown_ns = clock_now_ns();
     pthread_mutex_unlock(&console->lock);
 }
 
@@ -111,17 +132,16 @@ void progress_update(struct console *console, uint64_t done, uint64_t total)
         return;
     uint64_t now = clock_now_ns();
     pthread_mutex_lock(&console->lock);
+    struct progress *progress = &console->progress;
+    if (!console->updated)
+        progress->first = done;
+    console->updated = true;
+    progress->done = done;
+    progress->total = total;
+    progress->elapsed_ns = now - console->began_ns;
     uint64_t pause = console->terminal ? REDRAW_NS : LINE_EVERY_NS;
     if (console->active && now - console->shown_ns >= pause) {
-        char text[CONSOLE_BAR_BYTES_MAX];
-        unsigned columns = console->terminal ? console_columns(STDERR_FILENO) - 1 : CONSOLE_BAR_BYTES_MAX;
-        progress_format(console->label, console->unit, done, total, now - console->began_ns, columns, text);
-        if (console->terminal)
-            fprintf(stderr, "\r%s\033[K", text);
-        else
-            fprintf(stderr, "%s\n", text);
-        fflush(stderr);
-        console->drawn = console->terminal;
+        draw_bar(console);
         console->shown_ns = now;
     }
     pthread_mutex_unlock(&console->lock);
@@ -132,5 +152,12 @@ void progress_end(struct console *console)
     pthread_mutex_lock(&console->lock);
     wipe_bar(console);
     console->active = false;
+    pthread_mutex_unlock(&console->lock);
+}
+
+void progress_give_way(struct console *console)
+{
+    pthread_mutex_lock(&console->lock);
+    wipe_bar(console);
     pthread_mutex_unlock(&console->lock);
 }

@@ -2,7 +2,7 @@
  * console — stderr: log lines, errors, and one progress bar that the lines do not tear.
  *
  * On a terminal the bar is one line, drawn again at most ten times a second in the width that the terminal has at that moment;
- * elsewhere a line every ten seconds; with --quiet nothing. NO_COLOR is honoured.
+ * elsewhere a line where ten seconds passed without another; with --quiet nothing. NO_COLOR is honoured.
  *
  * Threads: all calls may come from any thread.
  */
@@ -19,7 +19,15 @@
 
 enum { CONSOLE_BAR_BYTES_MAX = 512, CONSOLE_LABEL_BYTES_MAX = 64, CONSOLE_COLUMNS_DEFAULT = 80 };
 
-enum progress_unit { PROGRESS_ITEMS, PROGRESS_BYTES };
+enum progress_unit { PROGRESS_ITEMS, PROGRESS_SAMPLES, PROGRESS_STEPS, PROGRESS_BYTES };
+
+/* How far some work is. first: what was done when it began, as of a run that goes on; the rate is that of what came after. */
+struct progress {
+    const char *label; /* what is done: "converting" */
+    enum progress_unit unit;
+    uint64_t first, done, total; /* total 0: unknown */
+    uint64_t elapsed_ns;         /* since it began */
+};
 
 /* Guarded by lock, but for quiet, terminal and color, which are immutable after init. */
 struct console {
@@ -27,9 +35,9 @@ struct console {
     bool quiet, terminal, color;
     struct log log; /* writes here */
     /* the bar */
-    bool active, drawn;
+    bool active, drawn, updated;
     char label[CONSOLE_LABEL_BYTES_MAX];
-    enum progress_unit unit;
+    struct progress progress;
     uint64_t began_ns, shown_ns;
 };
 
@@ -43,15 +51,19 @@ void console_error(struct console *console, const struct err *err);
 /* A line as it is, unless quiet. */
 void console_line(struct console *console, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* One at a time. label says what is done: "converting". total 0: unknown. */
+/* One at a time; another one may begin in its place. label: "converting". What the first update tells of as done was done before. */
 void progress_begin(struct console *console, const char *label, enum progress_unit unit);
+/* total 0: unknown. */
 void progress_update(struct console *console, uint64_t done, uint64_t total);
 void progress_end(struct console *console);
+/* Takes the bar off its line before something is printed on stdout, which may be the same terminal; the next update draws it
+ * again. */
+void progress_give_way(struct console *console);
 
 /* Columns of the terminal on that descriptor, CONSOLE_COLUMNS_DEFAULT where it is none. */
 unsigned console_columns(int descriptor);
-/* The bar's text without its line end, at most columns wide; pure. elapsed_ns: since it began. Returns text. */
-const char *progress_format(const char *label, enum progress_unit unit, uint64_t done, uint64_t total,
-                            uint64_t elapsed_ns, unsigned columns, char text[CONSOLE_BAR_BYTES_MAX]);
+/* The bar's text without its line end, at most columns wide; pure. Returns text. */
+const char *progress_format(const struct progress *progress, unsigned columns,
+                            char text[CONSOLE_BAR_BYTES_MAX]);
 
 #endif

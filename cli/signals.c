@@ -7,17 +7,29 @@
 
 #include <assert.h>
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
 static atomic_int stop_signal; /* a handler has no other way to tell anybody */
 static atomic_int interrupts;
-static_assert(ATOMIC_INT_LOCK_FREE == 2, "a handler may touch lock-free atomics only");
+static _Atomic(const char *) last_words;
+static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_POINTER_LOCK_FREE == 2,
+              "a handler may touch lock-free atomics only");
 
 static void on_signal(int signal)
 {
-    if (signal == SIGINT && atomic_fetch_add(&interrupts, 1) > 0)
+    if (signal == SIGINT && atomic_fetch_add(&interrupts, 1) > 0) {
+        const char *words = atomic_load(&last_words);
+        ssize_t written = words ? write(STDERR_FILENO, words, strlen(words)) : 0;
+        (void)written; /* where it can't be heard it is not missed */
         _exit(EXIT_INTERRUPTED);
+    }
     atomic_store(&stop_signal, signal);
+}
+
+void signals_set_last_words(const char *text)
+{
+    atomic_store(&last_words, text);
 }
 
 atomic_int *signals_install(void)

@@ -144,6 +144,12 @@ static size_t pad(char *buffer, size_t bytes)
     return padded;
 }
 
+/* Verifying reads the source and what was made of it once more. */
+static uint64_t bytes_to_do(const struct job *job)
+{
+    return job->file_bytes * (job->options->verify ? 3 : 1);
+}
+
 static int write_all(struct job *job, struct err *err)
 {
     uint64_t at = job->header.bytes;
@@ -158,7 +164,7 @@ static int write_all(struct job *job, struct err *err)
             status = submit(job, buffer, at, job->buffers[buffer], pad(job->buffers[buffer], bytes), err);
         at += bytes;
         if (!status && job->options->progress)
-            job->options->progress(job->options->progress_context, at, job->file_bytes);
+            job->options->progress(job->options->progress_context, at, bytes_to_do(job));
     }
     for (int i = 0; i < BUFFERS_COUNT; i++) {
         int awaited = await(job, i, status ? NULL : err);
@@ -184,9 +190,11 @@ static int compare(struct job *job, struct err *err)
     int status = reader_open_any(job->io, job->io->ops->set_place(job->set), &target, job->options->log, err);
     if (status)
         return status;
-    status = hash_tensors(job->reader, only_selects, wanted(job), &expected_count, &expected, err);
+    struct ckpt_watch watch = {job->options->progress, job->options->progress_context};
+    struct hash_watch watched = {&watch, job->file_bytes, bytes_to_do(job)};
+    status = hash_tensors(job->reader, only_selects, wanted(job), &watched, &expected_count, &expected, err);
     if (!status)
-        status = hash_tensors(target, is_any, NULL, &found_count, &found, err);
+        status = hash_tensors(target, is_any, NULL, &watched, &found_count, &found, err);
     ckpt_reader_close(target);
     if (status || (expected_count == found_count && expected.high == found.high && expected.low == found.low))
         return status;

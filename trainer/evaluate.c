@@ -24,17 +24,35 @@ static int evaluate_batch(struct run *run, struct loader *loader, const struct b
     return feed_pop(&run->feed, err);
 }
 
+/* done: samples of this rank; the others are about as far. */
+static void report_done(const struct run *run, uint64_t done, uint64_t all)
+{
+    if (!run->options->report)
+        return;
+    uint64_t of_all_ranks = done * run->batching.ranks;
+    struct trainer_report report = {.event = TRAINER_EVALUATING,
+                                    .step = run->step,
+                                    .steps = run->steps,
+                                    .done = of_all_ranks < all ? of_all_ranks : all,
+                                    .all = all};
+    run->options->report(run->options->report_context, &report);
+}
+
 /* Every batch of the loader, until a stop is asked for. */
 static int evaluate_all(struct run *run, struct loader *loader, struct run_words *ret_words, struct err *err)
 {
     struct run_words mine = {0};
     const struct batch *batch;
+    uint64_t done = 0, all = loader_shape(loader).samples;
     int status = run_begin_words(run, err);
+    report_done(run, done, all);
     while (!status && !mine.stop) {
         status = loader_next(loader, &batch, err);
         if (status != LOADER_BATCH)
             break;
+        done += batch->items_count;
         status = evaluate_batch(run, loader, batch, &mine, err);
+        report_done(run, done, all);
         mine.stop = run->options->stop && atomic_load(run->options->stop) != 0;
     }
     int flushed = feed_flush(&run->feed, status ? NULL : err);

@@ -185,6 +185,8 @@ static int advance(struct loop *loop, struct err *err)
         return status;
     log_line(run->options->log, LOG_DEBUG, "step %" PRIu64 " done; micro-batches ahead: %" PRIu64, run->step,
              loader_stats(run->loader).ahead_count);
+    struct trainer_report stepped = {.event = TRAINER_STEPPED, .step = run->step, .steps = run->steps};
+    report(run, &stepped);
     if (line_is_due(run))
         report_steps(loop);
     if (evaluation_is_due(run) && !run->stop_requested)

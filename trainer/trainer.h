@@ -26,6 +26,8 @@ enum trainer_event {
     TRAINER_EVALUATED,
     TRAINER_SAVED,       /* a checkpoint became durable */
     TRAINER_SAVE_FAILED, /* text says why; the run goes on */
+    TRAINER_STEPPED,     /* step of steps, after each */
+    TRAINER_EVALUATING,  /* done of all, after each micro-batch of an evaluation */
 };
 
 /* Fields not of the event are 0. Sums are over the whole global batch. */
@@ -33,6 +35,7 @@ struct trainer_report {
     enum trainer_event event;
     const char *text;     /* lives during the call */
     uint64_t step, steps; /* finished, of all */
+    uint64_t done, all;   /* TRAINER_EVALUATING: samples, or windows of text, of all ranks */
     uint32_t epoch;
     double loss;     /* mean over valid items since the last report, nats; of validation where evaluated */
     double accuracy; /* top-1 where evaluated, 0..1 */

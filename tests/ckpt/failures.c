@@ -430,9 +430,9 @@ static void a_damaged_step_is_made_again_by_the_same_save(void **state)
     data[bytes / 2] ^= 1; /* the manifest is as it was */
     test_write_file(file, data, bytes);
     free(data);
-    assert_true(ckpt_verify(io, path, NULL, NULL, &err) > 0);
+    assert_true(ckpt_verify(io, path, NULL, NULL, NULL, &err) > 0);
     fixture_save_step(io, folder, &arrays, 1, path);
-    assert_int_equal(ckpt_verify(io, path, NULL, NULL, &err), 0);
+    assert_int_equal(ckpt_verify(io, path, NULL, NULL, NULL, &err), 0);
     assert_true(fixture_step_equals(io, path, &arrays));
     assert_int_equal(temporaries_count(), 0);
 }
@@ -479,7 +479,7 @@ static void one_flipped_bit_anywhere_is_detected_and_named(void **state)
         assert_int_equal(err.offset, 0);
         ckpt_reader_close(reader);
         if (i % 7 == 0) {
-            assert_true(ckpt_verify(io, step, take_bad, &named, &err) >= 1);
+            assert_true(ckpt_verify(io, step, take_bad, &named, NULL, &err) >= 1);
             assert_non_null(strstr(named.what, "tensor \""));
         }
         fseek(out, (long)i, SEEK_SET);
@@ -487,7 +487,7 @@ static void one_flipped_bit_anywhere_is_detected_and_named(void **state)
     }
     fclose(out);
     free(data);
-    assert_int_equal(ckpt_verify(io, step, NULL, NULL, NULL), 0);
+    assert_int_equal(ckpt_verify(io, step, NULL, NULL, NULL, NULL), 0);
     snprintf(file, sizeof file, "%s/manifest.json", step);
     data = test_read_file(file, &bytes);
     for (size_t i = 0; i < bytes * 8; i += test_is_sanitized() ? 5 : 1, flips++) {
@@ -529,10 +529,10 @@ static void damage_is_named_and_others_still_load(void **state)
     assert_int_equal(err.offset, 3 << 20);
     assert_ok(ckpt_reader_load(reader, &arrays.tensors[0], 1, NULL, &err), &err);
     ckpt_reader_close(reader);
-    assert_int_equal(ckpt_verify(io, step, take_bad, &named, &err), 1);
+    assert_int_equal(ckpt_verify(io, step, take_bad, &named, NULL, &err), 1);
     assert_non_null(strstr(named.what, "\"b.weight\""));
     assert_int_equal(named.offset, 3 << 20);
-    assert_int_equal(ckpt_hash(io, step, &(struct ckpt_hashes){0}, NULL, &err), -EBADMSG);
+    assert_int_equal(ckpt_hash(io, step, &(struct ckpt_hashes){0}, NULL, NULL, &err), -EBADMSG);
 }
 
 static void missing_and_cut_files_are_not_listed(void **state)
@@ -548,11 +548,11 @@ static void missing_and_cut_files_are_not_listed(void **state)
     assert_int_equal(test_run("truncate -s -1 '%s'/rank-00000.safetensors", step), 0);
     assert_int_equal(fixture_list(io, folder, NULL), 1);
     assert_int_equal(ckpt_reader_open(io, step, &reader, &err), -EBADMSG);
-    assert_int_equal(ckpt_verify(io, step, take_bad, &named, &err), 1);
+    assert_int_equal(ckpt_verify(io, step, take_bad, &named, NULL, &err), 1);
     assert_int_equal(test_run("printf xx >>'%s'/rank-00000.safetensors", step), 0); /* now one too many */
     assert_int_equal(fixture_list(io, folder, NULL), 1);
     assert_int_equal(ckpt_reader_open(io, step, &reader, &err), -EBADMSG);
-    assert_int_equal(ckpt_verify(io, step, take_bad, &named, &err), 1);
+    assert_int_equal(ckpt_verify(io, step, take_bad, &named, NULL, &err), 1);
     assert_int_equal(test_run("rm '%s'/rank-00000.safetensors", step), 0);
     assert_int_equal(fixture_list(io, folder, NULL), 1);
     assert_int_equal(ckpt_reader_open(io, step, &reader, &err), -ENOENT);

@@ -165,17 +165,53 @@ static void hash_is_of_names_shapes_and_bytes_only(void **state)
         arrays.tensors[arrays.count - 1 - i] = t;
     }
     fixture_save_step(io, folder, &arrays, 2, b);
-    assert_ok(ckpt_hash(io, a, &x, NULL, &err), &err);
-    assert_ok(ckpt_hash(io, b, &y, NULL, &err), &err);
+    assert_ok(ckpt_hash(io, a, &x, NULL, NULL, &err), &err);
+    assert_ok(ckpt_hash(io, b, &y, NULL, NULL, &err), &err);
     assert_true(x.present[CKPT_MODEL] && x.present[CKPT_OPTIMIZER] && x.present[CKPT_LOADER]);
     assert_memory_equal(x.hash, y.hash, sizeof x.hash);
     for (uint64_t i = 0; i < arrays.count; i++)
         if (strcmp(arrays.tensors[i].name, "optimizer.step") == 0)
             ((char *)arrays.tensors[i].data)[0] ^= 1;
     fixture_save_step(io, folder, &arrays, 3, b);
-    assert_ok(ckpt_hash(io, folder, &y, NULL, &err), &err); /* the newest in the folder */
+    assert_ok(ckpt_hash(io, folder, &y, NULL, NULL, &err), &err); /* the newest in the folder */
     assert_memory_equal(&x.hash[CKPT_MODEL], &y.hash[CKPT_MODEL], sizeof x.hash[0]);
     assert_memory_not_equal(&x.hash[CKPT_OPTIMIZER], &y.hash[CKPT_OPTIMIZER], sizeof x.hash[0]);
+    arrays_free(&arrays);
+}
+
+/* What a watch was told. */
+struct watched {
+    uint64_t calls_count, done_bytes, bytes;
+    bool falls_or_changes;
+};
+
+static void take_progress(void *context, uint64_t bytes_done, uint64_t bytes)
+{
+    struct watched *watched = context;
+    watched->falls_or_changes |=
+        bytes_done < watched->done_bytes || (watched->calls_count > 0 && bytes != watched->bytes);
+    watched->done_bytes = bytes_done;
+    watched->bytes = bytes;
+    watched->calls_count++;
+}
+
+static void hashing_and_verifying_tell_how_far_they_are(void **state)
+{
+    (void)state;
+    struct arrays arrays = arrays_odd();
+    char path[FIXTURE_PATH_BYTES];
+    struct ckpt_hashes hashes;
+    struct err err = {0};
+    struct watched hashing = {0}, verifying = {0};
+    fixture_save_step(io, folder, &arrays, 1, path);
+    struct ckpt_watch watch = {take_progress, &hashing};
+    assert_ok(ckpt_hash(io, path, &hashes, NULL, &watch, &err), &err);
+    watch.context = &verifying;
+    assert_int_equal(ckpt_verify(io, path, NULL, NULL, &watch, &err), 0);
+    assert_true(hashing.calls_count > 0 && hashing.bytes > 0 && !hashing.falls_or_changes);
+    assert_int_equal(hashing.done_bytes, hashing.bytes);
+    assert_true(verifying.calls_count > 0 && verifying.bytes > hashing.bytes && !verifying.falls_or_changes);
+    assert_int_equal(verifying.done_bytes, verifying.bytes);
     arrays_free(&arrays);
 }
 
@@ -189,8 +225,8 @@ static void hash_of_the_rank_file_equals_the_steps(void **state)
     arrays_fill(&arrays, 9);
     fixture_save_step(io, folder, &arrays, 1, path);
     snprintf(file, sizeof file, "%s/rank-00000.safetensors", path);
-    assert_ok(ckpt_hash(io, path, &x, NULL, &err), &err);
-    assert_ok(ckpt_hash(io, file, &y, NULL, &err), &err);
+    assert_ok(ckpt_hash(io, path, &x, NULL, NULL, &err), &err);
+    assert_ok(ckpt_hash(io, file, &y, NULL, NULL, &err), &err);
     assert_false(y.present[CKPT_LOADER]);
     assert_memory_equal(&x.hash[CKPT_MODEL], &y.hash[CKPT_MODEL], 2 * sizeof x.hash[0]);
     arrays_free(&arrays);
@@ -206,7 +242,7 @@ static void hash_is_what_the_documents_say(void **state)
     struct err err = {0};
     arrays_fill(&arrays, 11);
     fixture_save_step(io, folder, &arrays, 1, path);
-    assert_ok(ckpt_hash(io, path, &hashes, NULL, &err), &err);
+    assert_ok(ckpt_hash(io, path, &hashes, NULL, NULL, &err), &err);
     assert_int_equal(test_run_output(text, sizeof text, "'%s' %s/tests/ckpt/hash_step.py '%s'", python,
                                      TEST_SOURCE_DIR, path),
                      0);
@@ -345,6 +381,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(many_small_tensors_are_saved_and_loaded_in_few_operations,
                                         scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(hash_is_of_names_shapes_and_bytes_only, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(hashing_and_verifying_tell_how_far_they_are, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(hash_of_the_rank_file_equals_the_steps, scratch_set_up,
                                         scratch_tear_down),

@@ -88,25 +88,41 @@ static void a_bar_never_outgrows_its_terminal(void **state)
 {
     (void)state;
     char text[CONSOLE_BAR_BYTES_MAX];
-    for (unsigned columns = 1; columns < 300; columns++)
-        for (uint64_t done = 0; done <= 3068; done += 767) {
-            progress_format("converting", PROGRESS_ITEMS, done, 3068, 5 * CLOCK_NS_PER_S, columns, text);
-            assert_true(strlen(text) <= columns);
-        }
+    struct progress progress = {"converting", PROGRESS_ITEMS, 0, 0, 3068, 5 * CLOCK_NS_PER_S};
+    for (unsigned columns = 0; columns < 300; columns++)
+        for (progress.done = 0; progress.done <= 3068; progress.done += 767)
+            assert_true(strlen(progress_format(&progress, columns, text)) <= columns);
 }
 
 static void a_bar_tells_amount_part_rate_and_time_left(void **state)
 {
     (void)state;
     char text[CONSOLE_BAR_BYTES_MAX];
-    progress_format("converting", PROGRESS_ITEMS, 500, 2000, 5 * CLOCK_NS_PER_S, 72, text);
-    assert_string_equal(text, "converting  500/2000  25%  [======>                  ]  100/s  15 s left");
-    progress_format("verifying", PROGRESS_BYTES, 1 << 20, 0, CLOCK_NS_PER_S, 72, text);
-    assert_string_equal(text, "verifying  1.0 MiB  1.0 MiB/s");
-    progress_format("converting", PROGRESS_ITEMS, 500, 2000, 5 * CLOCK_NS_PER_S, 40, text);
-    assert_string_equal(text, "converting  500/2000  25%  100/s");
-    progress_format("x", PROGRESS_ITEMS, 0, 10, 0, 30, text);
-    assert_non_null(strstr(text, "0/10"));
+    struct progress converting = {"converting", PROGRESS_ITEMS, 0, 500, 2000, 5 * CLOCK_NS_PER_S};
+    progress_format(&converting, 72, text);
+    assert_string_equal(text, "converting  500/2000 items  25%  [====>              ]  100/s  15 s left");
+    progress_format(&converting, 42, text);
+    assert_string_equal(text, "converting  500/2000 items  25%  100/s");
+    progress_format(&converting, 33, text);
+    assert_string_equal(text, "converting  500/2000 items  25%");
+    progress_format(&converting, 30, text);
+    assert_string_equal(text, "converting  500/2000  25%");
+    progress_format(&converting, 19, text);
+    assert_string_equal(text, "500/2000  25%");
+    struct progress endless = {"verifying", PROGRESS_BYTES, 0, 1 << 20, 0, CLOCK_NS_PER_S};
+    assert_string_equal(progress_format(&endless, 72, text), "verifying  1.0 MiB  1.0 MiB/s");
+    struct progress nothing = {"x", PROGRESS_ITEMS, 0, 0, 10, 0};
+    assert_string_equal(progress_format(&nothing, 30, text), "x  0/10 items  0%  0/s");
+}
+
+static void the_rate_is_of_what_came_since_it_began(void **state)
+{
+    (void)state;
+    char text[CONSOLE_BAR_BYTES_MAX];
+    struct progress resumed = {"training", PROGRESS_STEPS, 900, 905, 1000, 10 * CLOCK_NS_PER_S};
+    progress_format(&resumed, 60, text);
+    assert_non_null(strstr(text, "905/1000 steps"));
+    assert_non_null(strstr(text, "  0.5/s  3 min left"));
 }
 
 int main(void)
@@ -116,6 +132,7 @@ int main(void)
         cmocka_unit_test(the_same_result_is_one_line_of_json),
         cmocka_unit_test(a_bar_never_outgrows_its_terminal),
         cmocka_unit_test(a_bar_tells_amount_part_rate_and_time_left),
+        cmocka_unit_test(the_rate_is_of_what_came_since_it_began),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,8 +46,8 @@ static void the_model_alone_is_written_with_the_steps_hash(void **state)
     struct err err = {0};
     assert_ok(convert(NULL, false, &result, &err), &err);
     assert_int_equal(result.tensors_count, arrays.count - 2);
-    assert_ok(ckpt_hash(io, folder, &x, NULL, &err), &err);
-    assert_ok(ckpt_hash(io, target, &y, NULL, &err), &err);
+    assert_ok(ckpt_hash(io, folder, &x, NULL, NULL, &err), &err);
+    assert_ok(ckpt_hash(io, target, &y, NULL, NULL, &err), &err);
     assert_memory_equal(&x.hash[CKPT_MODEL], &y.hash[CKPT_MODEL], sizeof x.hash[0]);
     assert_false(y.present[CKPT_OPTIMIZER]);
     struct safetensors file;
@@ -68,8 +68,8 @@ static void all_and_globs_choose_tensors(void **state)
     struct err err = {0};
     assert_ok(convert("all", false, &result, &err), &err);
     assert_int_equal(result.tensors_count, arrays.count);
-    assert_ok(ckpt_hash(io, folder, &x, NULL, &err), &err);
-    assert_ok(ckpt_hash(io, target, &y, NULL, &err), &err);
+    assert_ok(ckpt_hash(io, folder, &x, NULL, NULL, &err), &err);
+    assert_ok(ckpt_hash(io, target, &y, NULL, NULL, &err), &err);
     assert_memory_equal(x.hash, y.hash, 2 * sizeof x.hash[0]);
     assert_ok(convert("*large", true, &result, &err), &err);
     assert_int_equal(result.tensors_count, 2);
@@ -182,8 +182,8 @@ static void a_rank_file_converts_too(void **state)
     struct convert_checkpoint_options options = {
         .source = file, .target = target, .only = "all", .verify = true};
     assert_ok(convert_checkpoint_full(io, &options, &result, &err), &err);
-    assert_ok(ckpt_hash(io, step, &x, NULL, &err), &err);
-    assert_ok(ckpt_hash(io, target, &y, NULL, &err), &err);
+    assert_ok(ckpt_hash(io, step, &x, NULL, NULL, &err), &err);
+    assert_ok(ckpt_hash(io, target, &y, NULL, NULL, &err), &err);
     assert_memory_equal(x.hash, y.hash, 2 * sizeof x.hash[0]);
 }
 

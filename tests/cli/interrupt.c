@@ -1,0 +1,122 @@
+/*
+ * interrupt — a bar on a terminal when somebody presses Ctrl-C: a child draws it on a pseudo-terminal.
+ */
+#include "cli/console.h"
+#include "cli/signals.h"
+#include "cli/verb.h"
+#include "tests/support/test.h"
+
+#include <pty.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { COLUMNS = 50 };
+
+static void draw_until_drawn(struct console *console)
+{
+    progress_begin(console, "waiting", PROGRESS_ITEMS);
+    for (uint64_t done = 0; !console->drawn; done++)
+        progress_update(console, done, UINT64_MAX);
+}
+
+static void interrupted_twice(struct console *console)
+{
+    signals_install();
+    draw_until_drawn(console);
+    raise(SIGINT);
+    raise(SIGINT);
+}
+
+static void interrupted_twice_after_the_end(struct console *console)
+{
+    signals_install();
+    draw_until_drawn(console);
+    progress_end(console);
+    raise(SIGINT);
+    raise(SIGINT);
+}
+
+static void a_line_and_an_error(struct console *console)
+{
+    struct err err = {0};
+    draw_until_drawn(console);
+    console_line(console, "a line");
+    draw_until_drawn(console);
+    log_line(&console->log, LOG_WARN, "a warning");
+    draw_until_drawn(console);
+    err_set(&err, -1, "an error");
+    console_error(console, &err);
+}
+
+/* The child's exit status, and what it wrote to its terminal. */
+static int on_terminal(void (*act)(struct console *console), const char *kind, char *text, size_t bytes)
+{
+    struct winsize size = {.ws_row = 20, .ws_col = COLUMNS};
+    int master, status;
+    pid_t child = forkpty(&master, NULL, NULL, &size);
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct console console;
+        setenv("TERM", kind, 1);
+        setenv("NO_COLOR", "1", 1);
+        console_init(&console);
+        act(&console);
+        _exit(EXIT_DONE);
+    }
+    size_t used = 0;
+    ssize_t got;
+    while (used + 1 < bytes && (got = read(master, text + used, bytes - used - 1)) > 0)
+        used += (size_t)got;
+    text[used] = '\0';
+    close(master);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t bytes = strlen(text), end_bytes = strlen(end);
+    return bytes >= end_bytes && strcmp(text + bytes - end_bytes, end) == 0;
+}
+
+static void a_second_interrupt_leaves_the_cursor_on_a_line_of_its_own(void **state)
+{
+    (void)state;
+    char text[1 << 14];
+    assert_int_equal(on_terminal(interrupted_twice, "xterm", text, sizeof text), EXIT_INTERRUPTED);
+    assert_non_null(strstr(text, "waiting"));
+    assert_true(ends_with(text, "\r\n"));
+}
+
+static void without_a_bar_it_writes_nothing(void **state)
+{
+    (void)state;
+    char text[1 << 14];
+    assert_int_equal(on_terminal(interrupted_twice_after_the_end, "xterm", text, sizeof text),
+                     EXIT_INTERRUPTED);
+    assert_true(ends_with(text, "\r\033[K"));
+}
+
+static void lines_take_the_bar_off_first(void **state)
+{
+    (void)state;
+    char text[1 << 14];
+    assert_int_equal(on_terminal(a_line_and_an_error, "xterm", text, sizeof text), EXIT_DONE);
+    assert_non_null(strstr(text, "\r\033[Ka line\r\n"));
+    assert_non_null(strstr(text, "\r\033[Kwarning: a warning\r\n"));
+    assert_true(ends_with(text, "\r\033[Kmillrace: an error\r\n"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_second_interrupt_leaves_the_cursor_on_a_line_of_its_own),
+        cmocka_unit_test(without_a_bar_it_writes_nothing),
+        cmocka_unit_test(lines_take_the_bar_off_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

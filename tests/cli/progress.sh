@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Progress on terminals of several widths, resized, stopped, and in pipes. A training run without end is what is looked at.
+. "$(dirname "$0")/lib.sh"
+
+"$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
+millrace convert dataset photos shards --quiet || exit 1
+cat >train.yaml <<'YAML'
+run:        {dir: runs/a, seed: 3, steps: 1000000}
+data:       {train: shards, val: shards, memory: 32MiB, image: {size: 32}}
+model:      {layers: 1, heads: 2, width: 16, patch: 8}
+batch:      {global: 16, micro: 8}
+checkpoint: {every: 1000}
+eval:       {every: 100}
+log:        {every: 100}
+YAML
+
+a_bar_fits_its_terminal_and_leaves_it_clean() {
+  need_python
+  "$python" "$here/terminal.py" "$MILLRACE" widths
+}
+a_bar_follows_the_width_of_its_terminal() {
+  need_python
+  "$python" "$here/terminal.py" "$MILLRACE" resized
+}
+dumb_terminals_get_lines_and_quiet_gets_none() {
+  need_python
+  "$python" "$here/terminal.py" "$MILLRACE" plain
+}
+
+pipes_get_no_control_characters() {
+  local name
+  for name in "train train.yaml --set run.steps=400" "verify shards" "read shards" "verify runs/a/ckpt" "ckpt hash runs/a/ckpt" \
+    "eval train.yaml --from runs/a/ckpt" "index shards/shard-000000.tar" "convert dataset photos again" \
+    "convert checkpoint runs/a/ckpt a.safetensors --to full --verify"; do
+    # shellcheck disable=SC2086
+    millrace $name 2>&1 | cat >out
+    same "$(LC_ALL=C tr -d '\n\t\40-\176' <out | wc -c)" 0 "control characters of $name"
+    [[ -s out ]] || fail "$name says nothing"
+  done
+}
+
+# Over the same terminal keys would run through the bar; here they go elsewhere, and each line of the terminal is whole.
+keys_and_a_bar_do_not_share_a_line() {
+  need_python
+  command -v script >/dev/null || skip "script is not installed"
+  script -qec "$MILLRACE read shards --print keys" typescript </dev/null >/dev/null
+  same "$(tr -d '\r' <typescript | grep -cE '^[0-9]+'$'\t''[a-z]+/[0-9a-z-]+$')" 56 "keys that stand on a line of their own"
+  ! grep -q 'reading' typescript || fail "a bar stands among the keys"
+}
+
+run_cases a_bar_fits_its_terminal_and_leaves_it_clean a_bar_follows_the_width_of_its_terminal \
+  dumb_terminals_get_lines_and_quiet_gets_none pipes_get_no_control_characters keys_and_a_bar_do_not_share_a_line

@@ -1,0 +1,124 @@
+"""terminal PROGRAM CASE: runs `millrace train train.yaml` on a terminal of a given width and looks at what it draws.
+
+The screen is read as a terminal would: carriage return, line end and "erase to the end of the line" are all that may come besides
+text and colours. Every line that is drawn must fit.
+"""
+import fcntl, os, pty, re, signal, struct, sys, termios
+
+program, case = sys.argv[1:3]
+BAR = re.compile(r'((training|evaluating)  )?\d+/\d+( |$)')  # the narrowest go without the label
+
+
+class Run:
+    """The program on a terminal of so many columns; told(line) is called whenever a line is drawn over or ended."""
+
+    def __init__(self, columns, *words, **environment):
+        self.columns, self.drawn, self.lines, self.line, self.at, self.raw = columns, [], [], '', 0, ''
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ.pop('NO_COLOR', None)
+            os.environ.update({'TERM': 'xterm', **environment})
+            os.execv(program, [program, *words])
+        self.resize(columns)
+
+    def resize(self, columns):
+        self.columns = columns
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack('HHHH', 24, columns, 0, 0))
+
+    def feed(self, text):
+        for piece in re.findall(r'\x1b\[[0-9;]*[A-Za-z]|[\s\S]', text):
+            if piece in ('\r', '\n', '\x1b[K') and BAR.match(self.line):
+                self.drawn.append(self.line)
+            if piece == '\r':
+                self.at = 0
+            elif piece == '\n':
+                self.lines.append(self.line)
+                self.line, self.at = '', 0
+            elif piece == '\x1b[K':
+                self.line = self.line[:self.at]
+            elif not re.fullmatch(r'\x1b\[\d*m', piece):
+                assert piece.isprintable(), f'a control character: {piece!r} in {text!r}'
+                self.line = self.line[:self.at] + piece + self.line[self.at + 1:]
+                self.at += 1
+
+    def read(self):
+        """False at the end."""
+        try:
+            text = os.read(self.fd, 65536).decode()
+        except OSError:
+            text = ''
+        self.raw += text
+        self.feed(text)
+        return text != ''
+
+    def until(self, condition):
+        while not condition():
+            assert self.read(), f'the program ended early: {self.lines} {self.line}'
+
+    def draws(self, more):
+        wanted = len(self.drawn) + more
+        self.until(lambda: len(self.drawn) >= wanted)
+
+    def interrupt(self):
+        os.write(self.fd, b'\x03')
+        while self.read():
+            pass
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def check_fit(run, lines):
+    for line in lines:
+        assert len(line) < run.columns, f'{len(line)} of {run.columns} columns: {line}'
+
+
+def check_end(run):
+    """What stays of it are whole lines, none of them a bar, and the cursor stands at the beginning of a new one."""
+    assert run.line == '' and run.at == 0, run.line
+    assert not any(BAR.match(line) for line in run.lines), run.lines
+    assert run.lines[-1].startswith('stopped on request after step'), run.lines[-3:]
+
+
+def widths():
+    for columns in (20, 30, 40, 80, 200):
+        run = Run(columns, 'train', 'train.yaml', '--set', f'run.dir=runs/{columns}')
+        run.draws(4)
+        run.until(lambda: any(line.startswith('step ') for line in run.lines))
+        run.draws(4)
+        check_fit(run, run.drawn)
+        assert all(re.search(r'\d+/\d+', line) for line in run.drawn), run.drawn
+        if columns >= 80:
+            assert any(re.search(r'/\d+ steps  \d+%  \[=*>? *\]  [\d.]+/s  ', line) for line in run.drawn), run.drawn
+        assert run.interrupt() == 75
+        check_end(run)
+
+
+def resized():
+    run = Run(120, 'train', 'train.yaml', '--set', 'run.dir=runs/resized')
+    run.draws(3)
+    for columns in (30, 60, 100, 40):
+        run.resize(columns)
+        run.draws(3)  # what was under way, and one for good measure
+        begin = len(run.drawn)
+        run.draws(3)
+        check_fit(run, run.drawn[begin:])
+    assert run.interrupt() == 75
+    check_end(run)
+
+
+def plain():
+    """NO_COLOR: a bar without colours; TERM=dumb, --quiet: no bar and no control character."""
+    run = Run(80, 'train', 'train.yaml', '--set', 'run.dir=runs/plain', NO_COLOR='1', LC_ALL='C')
+    run.draws(3)
+    assert run.interrupt() == 75
+    assert not re.search(r'\x1b\[\d*m', run.raw), 'colours'
+    for name, words, environment in (('dumb', [], {'TERM': 'dumb'}), ('quiet', ['--quiet'], {})):
+        run = Run(80, 'train', 'train.yaml', '--set', f'run.dir=runs/{name}', '--set', 'run.steps=400', *words, **environment)
+        while run.read():
+            pass
+        assert os.waitstatus_to_exitcode(os.waitpid(run.pid, 0)[1]) == 0
+        assert '\x1b' not in run.raw and not run.drawn, (name, run.raw)
+        assert ('step 100/400' in run.raw) == (name == 'dumb'), run.raw
+
+
+signal.alarm(200)  # a run without end is not to outlive its test
+{'widths': widths, 'resized': resized, 'plain': plain}[case]()
