@@ -21,7 +21,8 @@ struct convert_checkpoint_options {
     bool force;         /* an existing target gives way */
     bool verify;        /* read the result back and compare the hashes, before it has its name */
     const struct log *log;
-    void (*progress)(void *context, uint64_t bytes_done, uint64_t bytes);
+    void (*progress)(void *context, uint64_t bytes_done,
+                     uint64_t bytes); /* bytes: what verify reads again too */
     void *progress_context;
 };
 
