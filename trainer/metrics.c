@@ -3,6 +3,7 @@
  */
 #include "trainer/metrics.h"
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/json_writer.h"
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { METRICS_BYTES_MAX = 1 << 30 };
+enum { WINDOW_BYTES = 64 << 10 }; /* of the file at a time; no line of ours is as long */
 
 struct metrics {
     struct line_log *log;
@@ -26,23 +27,70 @@ static bool comes_again(const struct json_t *line, uint64_t step, struct metrics
     return step > resume.step || (step == resume.step && is_evaluation && !resume.is_evaluated);
 }
 
-/* Bytes of the leading lines that are whole, ours, and of what lies behind the run. */
-static uint64_t bytes_to_keep(const char *text, size_t bytes, struct metrics_resume resume)
+static bool stays(const char *line, size_t bytes, struct metrics_resume resume)
 {
-    size_t kept = 0;
-    while (kept < bytes) {
-        const char *end = memchr(text + kept, '\n', bytes - kept);
-        struct json_t *root;
-        uint64_t step;
-        if (!end || json_parse(text + kept, (size_t)(end - text) - kept, NULL, 0, &root, NULL))
+    struct json_t *root;
+    uint64_t step;
+    if (json_parse(line, bytes, NULL, 0, &root, NULL))
+        return false;
+    bool result = json_u64(json_get(root, "step"), &step) == 0 && !comes_again(root, step, resume);
+    json_free(root);
+    return result;
+}
+
+/* Of text, the end of its last line that stays, 0 where there is none. *ret_line: where the first line begins that was not looked at,
+ * since its beginning is not in text. */
+static size_t last_that_stays(const char *text, size_t bytes, bool is_beginning, struct metrics_resume resume,
+                              size_t *ret_unseen)
+{
+    const char *newline = memrchr(text, '\n', bytes);
+    size_t end = newline ? (size_t)(newline - text) + 1 : 0; /* a torn line is none */
+    while (end > 0) {
+        const char *before = memrchr(text, '\n', end - 1);
+        if (!before && !is_beginning)
             break;
-        bool stays = json_u64(json_get(root, "step"), &step) == 0 && !comes_again(root, step, resume);
-        json_free(root);
-        if (!stays)
-            break;
-        kept = (size_t)(end - text) + 1;
+        size_t begin = before ? (size_t)(before - text) + 1 : 0;
+        if (stays(text + begin, end - 1 - begin, resume))
+            return end;
+        end = begin;
     }
-    return kept;
+    *ret_unseen = end;
+    return 0;
+}
+
+/* From the end on, so that a long run's file is not read whole: steps rise, and what comes again stands last. */
+static int find_bytes_to_keep(struct io *io, const char *path, struct metrics_resume resume,
+                              uint64_t *ret_bytes, struct err *err)
+{
+    struct io_file *file = NULL;
+    struct io_queue *queue = NULL;
+    char *window = NULL;
+    int status = io->ops->file_open(io, path, &file, err);
+    if (status)
+        return status;
+    uint64_t end = io->ops->file_size(file), kept = 0;
+    window = malloc(WINDOW_BYTES);
+    if (!window)
+        status = err_set(err, -ENOMEM, "out of memory for metrics");
+    if (!status)
+        status = io->ops->queue_open(io, 1, &queue, err);
+    while (!status && kept == 0 && end > 0) {
+        size_t bytes = bytes_min(end, WINDOW_BYTES), unseen = 0;
+        uint64_t begin = end - bytes;
+        status = io_read_exact(queue, io, file, path, begin, window, bytes, err);
+        if (status)
+            break;
+        size_t found = last_that_stays(window, bytes, begin == 0, resume, &unseen);
+        kept = found ? begin + found : 0;
+        end = begin + (unseen < bytes ? unseen : 0); /* a line as long as the window is none of ours */
+    }
+    if (queue)
+        io->ops->queue_close(queue);
+    io->ops->file_close(file);
+    free(window);
+    if (!status)
+        *ret_bytes = kept;
+    return status;
 }
 
 int metrics_open(struct io *io, const char *path, struct metrics_resume resume, struct metrics **ret_metrics,
@@ -50,15 +98,11 @@ int metrics_open(struct io *io, const char *path, struct metrics_resume resume, 
 {
     uint64_t keep_bytes = 0;
     if (resume.step > 0) {
-        char *text = NULL;
-        size_t bytes = 0;
-        int status = io_read_file(io, path, METRICS_BYTES_MAX, &text, &bytes, err);
+        int status = find_bytes_to_keep(io, path, resume, &keep_bytes, err);
         if (status && status != -ENOENT)
             return status;
         if (status)
             err_clear(err); /* the run was moved without its metrics: they begin here */
-        keep_bytes = status ? 0 : bytes_to_keep(text, bytes, resume);
-        free(text);
     }
     struct metrics *metrics = calloc(1, sizeof *metrics);
     if (!metrics)

@@ -2,11 +2,14 @@
  * metrics (test) — what a run that goes on keeps of the lines before it.
  */
 #include "trainer/metrics.h"
+#include "base/str.h"
 #include "io/whole.h"
 #include "tests/support/test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char STEP_6[] = "{\"step\":6,\"loss\":1.5}\n", STEP_7[] = "{\"step\":7,\"loss\":1.25}\n",
                   EVALUATED_7[] = "{\"step\":7,\"val_loss\":1.75}\n", STEP_8[] = "{\"step\":8,\"loss\":1}\n",
@@ -27,7 +30,7 @@ static void assert_kept(const char *text, struct metrics_resume resume, const ch
     assert_ok(io_open(path, NULL, &io, &err), &err);
     assert_ok(metrics_open(io, path, resume, &metrics, &err), &err);
     metrics_close(metrics);
-    assert_ok(io_read_file(io, path, 4096, &kept, &bytes, &err), &err);
+    assert_ok(io_read_file(io, path, 4 << 20, &kept, &bytes, &err), &err);
     assert_int_equal(bytes, strlen(expected));
     assert_memory_equal(kept, expected, bytes);
     free(kept);
@@ -56,11 +59,65 @@ static void an_evaluation_that_comes_again_stands_once(void **state)
     assert_kept(text, (struct metrics_resume){7, false}, expected);
 }
 
+/* Lines of steps 1 to 20,000, whose file is larger than what is looked at at once, and a line longer than that among them. */
+static void what_stays_is_found_however_far_from_the_end(void **state)
+{
+    (void)state;
+    enum { STEPS = 20000, LONG_AT = 15000, LONG_BYTES = 200000 };
+    struct str text = {0};
+    size_t ends[STEPS + 1] = {0};
+    for (uint64_t step = 1; step <= STEPS; step++) {
+        str_add_format(&text, "{\"step\":%llu,\"loss\":%.17g}\n", (unsigned long long)step,
+                       1.0 / (double)step);
+        ends[step] = text.bytes;
+        if (step == LONG_AT) {
+            str_add_fill(&text, 'x', LONG_BYTES);
+            str_add_text(&text, "\n");
+        }
+    }
+    assert_int_equal(str_status(&text), 0);
+    for (uint64_t step = 1; step < STEPS; step += 1717) {
+        char *expected = strndup(text.data, ends[step]);
+        assert_non_null(expected);
+        assert_kept(text.data, (struct metrics_resume){step, false}, expected);
+        free(expected);
+    }
+    str_deinit(&text);
+}
+
+/* Of which a hole is the most, so that it takes no disk. */
+static void a_file_of_any_size_is_cut_back(void **state)
+{
+    (void)state;
+    static const uint64_t hole_bytes = UINT64_C(3) << 30;
+    char folder[TEST_PATH_BYTES_MAX], path[TEST_PATH_BYTES_MAX + 16];
+    struct io *io;
+    struct metrics *metrics;
+    struct err err;
+    struct stat info;
+    test_make_folder(folder);
+    snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fseeko(file, (off_t)hole_bytes, SEEK_SET), 0);
+    assert_true(fprintf(file, "\n%s%s%s", STEP_6, STEP_7, STEP_8) > 0);
+    assert_int_equal(fclose(file), 0);
+    assert_ok(io_open(path, NULL, &io, &err), &err);
+    assert_ok(metrics_open(io, path, (struct metrics_resume){7, true}, &metrics, &err), &err);
+    metrics_close(metrics);
+    io_close(io);
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_size, hole_bytes + 1 + strlen(STEP_6) + strlen(STEP_7));
+    test_remove_folder(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_of_later_steps_and_torn_ones_go),
         cmocka_unit_test(an_evaluation_that_comes_again_stands_once),
+        cmocka_unit_test(what_stays_is_found_however_far_from_the_end),
+        cmocka_unit_test(a_file_of_any_size_is_cut_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
