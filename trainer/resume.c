@@ -98,7 +98,8 @@ int resume_check_cursor(const struct run *run, const struct cursor *cursor, cons
                       saved->window == now->window && saved->run == now->run;
     if (same_data && same_order)
         return 0;
-    err_set(err, -EINVAL,
+    int status = same_data ? -EINVAL : -ESTALE; /* the configuration's fault, the data's */
+    err_set(err, status,
             same_data ? "the order of samples is not the saved one"
                       : "the training data is not the saved one");
     err_at(err, path, ERR_NO_OFFSET);
@@ -106,7 +107,7 @@ int resume_check_cursor(const struct run *run, const struct cursor *cursor, cons
     err_found(err, "dataset %016" PRIx64 ", order version %u", run->shape.fingerprint,
               (unsigned)ORDER_VERSION);
     err_advise(err, "resume with the data and the order that the run began with");
-    return -EINVAL;
+    return status;
 }
 
 static void restore_evaluation(struct run *run, const struct json_t *state)
