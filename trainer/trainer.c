@@ -217,11 +217,14 @@ static void say_what_runs(const struct run *run)
             run->params->groups_count, batching_micros(&run->batching), run->batching.micro);
     struct device_mem_info memory;
     run->device->ops->mem_info(run->device, &memory);
-    char used[STR_SIZE_BYTES];
+    char used[STR_SIZE_BYTES], more[STR_SIZE_BYTES], evaluating[80] = "";
+    if (run->config->data.val[0])
+        snprintf(evaluating, sizeof evaluating, "; at most %s more while it evaluates",
+                 str_format_size(run->config->data.memory_bytes, more));
     run_say(run,
-            "memory: %s for weights, gradients (%u buffers of the tree), moments, activations and batches",
+            "memory: %s for weights, gradients (%u buffers of the tree), moments, activations and batches%s",
             str_format_size(memory.used_bytes[MEM_DEVICE] + memory.used_bytes[MEM_PINNED], used),
-            run->tree.buffers_count);
+            run->tree.buffers_count, evaluating);
 }
 
 static void fill_result(const struct run *run, enum trainer_end end, struct trainer_result *result)
