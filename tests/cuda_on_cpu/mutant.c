@@ -116,7 +116,7 @@ enum stream_mutation {
     STREAMS_RIGHT,
     STREAMS_NO_WAIT,       /* the second stream reads what the first has not written */
     STREAMS_NO_READ_WAIT,  /* the first stream writes again what the second has not read */
-    STREAMS_LATE_RECORD,   /* the event is recorded before the work that it stands for */
+    STREAMS_EARLY_RECORD,  /* the event is recorded before the work that it stands for */
     STREAMS_REUSED_BUFFER, /* the host writes into the pinned buffer while it is to be copied */
     STREAMS_NO_SYNC,       /* the host reads the pinned result before it is there */
 };
@@ -144,10 +144,10 @@ static void run_streams(int mutation)
             pinned[i] = (float)(round * N + i);
         if (mutation != STREAMS_NO_READ_WAIT)
             ok(cudaStreamWaitEvent(in, used, 0));
-        if (mutation == STREAMS_LATE_RECORD)
+        if (mutation == STREAMS_EARLY_RECORD)
             ok(cudaEventRecord(copied, in));
         ok(cudaMemcpyAsync(d_x, pinned, N * sizeof *d_x, cudaMemcpyHostToDevice, in));
-        if (mutation != STREAMS_LATE_RECORD)
+        if (mutation != STREAMS_EARLY_RECORD)
             ok(cudaEventRecord(copied, in));
         if (mutation != STREAMS_NO_WAIT)
             ok(cudaStreamWaitEvent(work, copied, 0));
@@ -171,6 +171,48 @@ static void run_streams(int mutation)
     ok(cudaEventDestroy(done));
     ok(cudaStreamDestroy(in));
     ok(cudaStreamDestroy(work));
+}
+
+enum graph_mutation { GRAPH_RIGHT, GRAPH_NO_WAIT };
+
+/* A graph copies x on a side stream and then changes it on its main one. */
+static void run_graph(int mutation)
+{
+    enum { N = 64, LAUNCHES = 3 };
+    cudaStream_t stream, side;
+    cudaEvent_t fork, copied;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    float out[N], *d_x = device_memory(NULL, sizeof out), *d_y = device_memory(NULL, sizeof out);
+    ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    ok(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+    ok(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
+    ok(cudaEventCreateWithFlags(&copied, cudaEventDisableTiming));
+    ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    ok(cudaMemsetAsync(d_x, 0, sizeof out, stream));
+    ok(cudaEventRecord(fork, stream));
+    ok(cudaStreamWaitEvent(side, fork, 0));
+    ok(cudaMemcpyAsync(d_y, d_x, sizeof out, cudaMemcpyDeviceToDevice, side));
+    ok(cudaEventRecord(copied, side));
+    if (mutation != GRAPH_NO_WAIT)
+        ok(cudaStreamWaitEvent(stream, copied, 0));
+    ok(mutants_step(d_x, 1, N, stream));
+    ok(cudaStreamWaitEvent(stream, copied, 0));
+    ok(cudaStreamEndCapture(stream, &graph));
+    ok(cudaGraphInstantiate(&exec, graph, 0));
+    for (int launch = 0; launch < LAUNCHES; launch++)
+        ok(cudaGraphLaunch(exec, stream));
+    ok(cudaMemcpyAsync(out, d_y, sizeof out, cudaMemcpyDeviceToHost, stream));
+    for (int i = 0; i < N; i++)
+        expect(out[i], 0, "graph");
+    ok(cudaGraphExecDestroy(exec));
+    ok(cudaGraphDestroy(graph));
+    ok(cudaFree(d_x));
+    ok(cudaFree(d_y));
+    ok(cudaEventDestroy(fork));
+    ok(cudaEventDestroy(copied));
+    ok(cudaStreamDestroy(stream));
+    ok(cudaStreamDestroy(side));
 }
 
 enum host_mutation {
@@ -237,9 +279,11 @@ static const struct {
     {"streams", run_streams, STREAMS_RIGHT},
     {"no-stream-wait", run_streams, STREAMS_NO_WAIT},
     {"no-read-wait", run_streams, STREAMS_NO_READ_WAIT},
-    {"early-record", run_streams, STREAMS_LATE_RECORD},
+    {"early-record", run_streams, STREAMS_EARLY_RECORD},
     {"reused-buffer", run_streams, STREAMS_REUSED_BUFFER},
     {"no-sync", run_streams, STREAMS_NO_SYNC},
+    {"graph", run_graph, GRAPH_RIGHT},
+    {"no-wait-in-graph", run_graph, GRAPH_NO_WAIT},
     {"host", run_host, HOST_RIGHT},
     {"host-touches-device", run_host, HOST_TOUCHES_DEVICE},
     {"host-pointer-argument", run_host, HOST_POINTER_ARGUMENT},

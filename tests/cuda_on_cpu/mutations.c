@@ -39,7 +39,7 @@ static void caught(const char *name, const char *by)
 static void what_is_right_passes(void **state)
 {
     (void)state;
-    static const char *const names[] = {"reverse", "sum", "product", "streams", "host"};
+    static const char *const names[] = {"reverse", "sum", "product", "streams", "graph", "host"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char text[65536];
         int status;
@@ -74,6 +74,7 @@ CAUGHT(a_stream_that_overwrites_what_another_reads, "no-read-wait", BY_VALUES)
 CAUGHT(an_event_recorded_too_early, "early-record", BY_VALUES)
 CAUGHT(a_pinned_buffer_reused_too_early, "reused-buffer", BY_VALUES)
 CAUGHT(a_result_read_too_early, "no-sync", BY_VALUES)
+CAUGHT(a_wait_that_a_graph_lacks, "no-wait-in-graph", BY_VALUES)
 CAUGHT(a_pointer_of_the_host_given_to_a_kernel, "host-pointer-argument",
        "argument 1 points to memory that a device")
 CAUGHT(a_freed_pointer_given_to_a_kernel, "freed-argument", "argument 1 points to memory that a device")
@@ -126,6 +127,7 @@ int main(void)
         cmocka_unit_test(an_event_recorded_too_early),
         cmocka_unit_test(a_pinned_buffer_reused_too_early),
         cmocka_unit_test(a_result_read_too_early),
+        cmocka_unit_test(a_wait_that_a_graph_lacks),
         cmocka_unit_test(a_pointer_of_the_host_given_to_a_kernel),
         cmocka_unit_test(a_freed_pointer_given_to_a_kernel),
         cmocka_unit_test(a_fill_past_the_end),

@@ -6,6 +6,7 @@
 #include "tests/cuda_on_cpu/control.h"
 #include "tests/cuda_on_cpu/memory.h"
 #include "tests/cuda_on_cpu/order_choice.h"
+#include "tests/cuda_on_cpu/queue_stream.h"
 #include "tests/cuda_on_cpu/violation.h"
 
 #include "base/clock.h"
@@ -14,36 +15,6 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-/* A point in a stream: of an event, of the default stream. Counted. */
-struct mark {
-    int references;
-    bool done;
-    uint64_t done_ns;
-    struct CUstream_st *stream; /* not followed once done */
-};
-
-/* work.run: a piece of work; else mark: reached, or waited for. */
-struct op {
-    struct op *next;
-    struct queue_work work;
-    struct mark *mark;
-    bool waits;
-};
-
-struct CUstream_st {
-    struct CUstream_st *next;
-    struct op *first, *last;
-    uint64_t added, done; /* ops */
-    bool blocking;        /* orders itself with the default stream */
-    bool closed;          /* destroyed; goes when it is empty */
-    struct mark *seen;    /* of the default stream: already waited for */
-};
-
-struct CUevent_st {
-    struct mark *mark; /* of the last record; NULL: never recorded */
-    bool timed;
-};
 
 /* Guarded by lock. */
 static struct {
@@ -55,6 +26,7 @@ static struct {
     struct queue_work *work;
     bool busy, started;
     cudaError_t failure, lost;
+    struct capture *captures; /* under way */
 } queue = {
     .lock = PTHREAD_MUTEX_INITIALIZER,
     .changed = PTHREAD_COND_INITIALIZER,
@@ -146,7 +118,6 @@ static void run_first(struct CUstream_st *stream)
     stream->first = op->next;
     if (!stream->first)
         stream->last = NULL;
-    stream->done++;
     if (op->mark && !op->waits) {
         op->mark->done = true;
         op->mark->done_ns = clock_now_ns();
@@ -211,7 +182,6 @@ static void append(struct CUstream_st *stream, struct op op)
     else
         stream->first = new;
     stream->last = new;
-    stream->added++;
 }
 
 static struct mark *append_mark(struct CUstream_st *stream)
@@ -287,11 +257,35 @@ cudaError_t queue_add(cudaStream_t handle, struct queue_work work)
 {
     pthread_mutex_lock(&queue.lock);
     struct CUstream_st *stream = resolve(handle);
+    if (stream->capture) {
+        capture_add(stream->capture, &stream->newest, work);
+        return leave(cudaSuccess);
+    }
+    if (stream == &queue.default_stream && queue.captures) {
+        capture_spoil_all(queue.captures);
+        if (work.destroy)
+            work.destroy(work.data);
+        return leave(cudaErrorStreamCaptureImplicit);
+    }
     order_before(stream);
     append(stream, (struct op){.work = work});
     order_after(stream);
     run_ahead();
     return leave(cudaSuccess);
+}
+
+/* While a stream is recorded, nothing waits for it or asks for it, nor for whatever its capture forbids to this thread. */
+static bool refused(const struct capture *capture)
+{
+    if (capture)
+        capture_spoil_all(queue.captures);
+    return capture || capture_forbids(queue.captures);
+}
+
+cudaError_t queue_permit(void)
+{
+    pthread_mutex_lock(&queue.lock);
+    return leave(refused(NULL) ? cudaErrorStreamCaptureUnsupported : cudaSuccess);
 }
 
 static void wait_stream(struct CUstream_st *stream)
@@ -305,6 +299,8 @@ cudaError_t queue_wait_stream(cudaStream_t handle)
 {
     pthread_mutex_lock(&queue.lock);
     struct CUstream_st *stream = resolve(handle);
+    if (refused(stream->capture))
+        return leave(cudaErrorStreamCaptureUnsupported);
     order_before(stream);
     wait_stream(stream);
     return leave(cudaSuccess);
@@ -313,6 +309,8 @@ cudaError_t queue_wait_stream(cudaStream_t handle)
 cudaError_t queue_wait_all(void)
 {
     pthread_mutex_lock(&queue.lock);
+    if (refused(queue.captures))
+        return leave(cudaErrorStreamCaptureUnsupported);
     struct CUstream_st *stream = queue.streams;
     while (stream) {
         if (stream->first) {
@@ -366,6 +364,8 @@ cudaError_t queue_event_close(cudaEvent_t event)
 {
     pthread_mutex_lock(&queue.lock);
     mark_release(event->mark);
+    capture_release(event->capture);
+    node_set_clear(&event->nodes);
     free(event);
     return leave(cudaSuccess);
 }
@@ -374,6 +374,13 @@ cudaError_t queue_event_record(cudaEvent_t event, cudaStream_t handle)
 {
     pthread_mutex_lock(&queue.lock);
     struct CUstream_st *stream = resolve(handle);
+    capture_release(event->capture);
+    event->capture = capture_share(stream->capture);
+    node_set_clear(&event->nodes);
+    if (stream->capture) {
+        node_set_add_all(&event->nodes, &stream->newest);
+        return leave(cudaSuccess);
+    }
     order_before(stream);
     mark_release(event->mark);
     event->mark = append_mark(stream);
@@ -386,6 +393,18 @@ cudaError_t queue_wait_event(cudaStream_t handle, cudaEvent_t event)
 {
     pthread_mutex_lock(&queue.lock);
     struct CUstream_st *stream = resolve(handle);
+    if (event->capture && capture_ended(event->capture))
+        return leave(cudaErrorCapturedEvent);
+    if (event->capture && !stream->capture && stream != &queue.default_stream)
+        stream->capture = capture_share(event->capture); /* from now on it is recorded, too */
+    if (stream->capture != event->capture) {
+        capture_spoil_all(queue.captures);
+        return leave(cudaErrorStreamCaptureIsolation);
+    }
+    if (stream->capture) {
+        node_set_add_all(&stream->newest, &event->nodes);
+        return leave(cudaSuccess);
+    }
     order_before(stream);
     append_wait(stream, event->mark);
     order_after(stream);
@@ -395,6 +414,8 @@ cudaError_t queue_wait_event(cudaStream_t handle, cudaEvent_t event)
 cudaError_t queue_event_wait(cudaEvent_t event)
 {
     pthread_mutex_lock(&queue.lock);
+    if (refused(event->capture))
+        return leave(cudaErrorCapturedEvent);
     if (event->mark)
         wait_mark(event->mark);
     return leave(cudaSuccess);
@@ -418,12 +439,14 @@ static cudaError_t query(struct mark *mark)
 cudaError_t queue_event_query(cudaEvent_t event)
 {
     pthread_mutex_lock(&queue.lock);
-    return leave(query(event->mark));
+    return leave(refused(event->capture) ? cudaErrorCapturedEvent : query(event->mark));
 }
 
 cudaError_t queue_stream_query(cudaStream_t handle)
 {
     pthread_mutex_lock(&queue.lock);
+    if (refused(resolve(handle)->capture))
+        return leave(cudaErrorStreamCaptureUnsupported);
     struct mark *mark = append_mark(resolve(handle));
     cudaError_t status = query(mark);
     mark_release(mark);
@@ -441,4 +464,45 @@ cudaError_t queue_event_elapsed(cudaEvent_t start, cudaEvent_t end, float *ret_m
     else
         *ret_ms = (float)((double)end->mark->done_ns - (double)start->mark->done_ns) * 1e-6f;
     return leave(status);
+}
+
+cudaError_t queue_capture_begin(cudaStream_t handle, enum cudaStreamCaptureMode mode)
+{
+    pthread_mutex_lock(&queue.lock);
+    struct CUstream_st *stream = resolve(handle);
+    if (stream == &queue.default_stream)
+        return leave(cudaErrorStreamCaptureUnsupported);
+    if (stream->capture)
+        return leave(cudaErrorIllegalState);
+    stream->capture = capture_begin(&queue.captures, stream, mode);
+    return leave(cudaSuccess);
+}
+
+cudaError_t queue_capture_end(cudaStream_t stream, struct capture **ret_capture)
+{
+    pthread_mutex_lock(&queue.lock);
+    struct capture *capture = stream ? stream->capture : NULL;
+    if (!capture)
+        return leave(cudaErrorIllegalState);
+    cudaError_t status = capture_end(&queue.captures, capture, stream, queue.streams);
+    capture_share(capture);
+    for (struct CUstream_st *s = queue.streams; s; s = s->next)
+        if (s->capture == capture) {
+            s->capture = NULL;
+            node_set_clear(&s->newest);
+            capture_release(capture);
+        }
+    if (status == cudaSuccess)
+        *ret_capture = capture;
+    else
+        capture_release(capture);
+    return leave(status);
+}
+
+bool queue_is_captured(cudaStream_t handle)
+{
+    pthread_mutex_lock(&queue.lock);
+    bool captured = resolve(handle)->capture != NULL;
+    pthread_mutex_unlock(&queue.lock);
+    return captured;
 }

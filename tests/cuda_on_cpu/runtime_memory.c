@@ -8,6 +8,7 @@
 #include "tests/cuda_on_cpu/memory.h"
 #include "tests/cuda_on_cpu/queue.h"
 #include "tests/cuda_on_cpu/status.h"
+#include "tests/cuda_on_cpu/violation.h"
 
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
@@ -19,8 +20,10 @@ static cudaError_t give(enum memory_kind kind, void **memory, size_t bytes)
     void *got = NULL;
     int device;
     cudaError_t status = cudaGetDevice(&device);
+    if (status == cudaSuccess)
+        status = queue_permit();
     if (status != cudaSuccess)
-        return status;
+        return status_set(status);
     if (bytes > 0) {
         got = memory_alloc(kind, bytes);
         if (!got)
@@ -36,9 +39,9 @@ static cudaError_t take(enum memory_kind kind, void *memory)
     if (!memory)
         return cudaSuccess;
     cudaError_t status = queue_wait_all();
-    if (!memory_free(kind, memory))
-        return status_set(cudaErrorInvalidValue);
-    return status_set(status);
+    if (status == cudaErrorStreamCaptureUnsupported)
+        return status_set(status);
+    return status_set(memory_free(kind, memory) ? status : cudaErrorInvalidValue);
 }
 
 cudaError_t CUDARTAPI cudaMalloc(void **memory, size_t bytes)
@@ -128,6 +131,8 @@ static cudaError_t queue_copy(void *target, const void *source, size_t bytes, en
     if (!fits(kind, to, from))
         return status_set(cudaErrorInvalidValue);
     bool on_host = to != MEMORY_DEVICE && from != MEMORY_DEVICE, staged = from == MEMORY_PAGEABLE && !on_host;
+    if ((on_host || staged || to == MEMORY_PAGEABLE) && queue_is_captured(stream))
+        shim_violation("a copy of pageable memory, or between memory of the host, can't be part of a graph");
     struct copy *copy = malloc(sizeof *copy + (staged ? bytes : 0));
     if (!copy)
         return status_set(cudaErrorMemoryAllocation);

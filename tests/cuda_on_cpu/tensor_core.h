@@ -62,6 +62,11 @@ template <int pending> inline void copy_async_wait()
     }
 }
 
+inline unsigned thread_again()
+{
+    return threadIdx.x;
+}
+
 template <bool transposed>
 inline void load_matrices(uint32_t r[4], const void *shared_row, const char *file = __builtin_FILE(),
                           int line = __builtin_LINE())

@@ -1,0 +1,157 @@
+/*
+ * graphs — what is captured runs as often as it is launched, across streams and in any order that the events leave; what can't be
+ * captured is refused, as on a GPU.
+ */
+#include "tests/cuda_on_cpu/mutants.h"
+#include "tests/cuda_on_cpu/order.h"
+#include "tests/support/test.h"
+
+#include <cuda_runtime_api.h>
+#include <string.h>
+
+static void check_cuda(cudaError_t status, const char *call, int line)
+{
+    if (status == cudaSuccess)
+        return;
+    print_error("%s: %s\n", call, cudaGetErrorString(status));
+    _fail(__FILE__, line);
+}
+#define cuda_ok(call) check_cuda((call), #call, __LINE__)
+
+enum { N = 64, LAUNCHES = 4 };
+
+struct streams {
+    cudaStream_t main, side;
+    cudaEvent_t fork, join;
+    float *a, *b; /* of the device */
+    float *in, *out;
+};
+
+static struct streams streams_open(void)
+{
+    struct streams s;
+    cuda_ok(cudaStreamCreateWithFlags(&s.main, cudaStreamNonBlocking));
+    cuda_ok(cudaStreamCreateWithFlags(&s.side, cudaStreamNonBlocking));
+    cuda_ok(cudaEventCreateWithFlags(&s.fork, cudaEventDisableTiming));
+    cuda_ok(cudaEventCreateWithFlags(&s.join, cudaEventDisableTiming));
+    cuda_ok(cudaMalloc((void **)&s.a, N * sizeof(float)));
+    cuda_ok(cudaMalloc((void **)&s.b, N * sizeof(float)));
+    cuda_ok(cudaHostAlloc((void **)&s.in, N * sizeof(float), 0));
+    cuda_ok(cudaHostAlloc((void **)&s.out, 2 * N * sizeof(float), 0));
+    return s;
+}
+
+static void streams_close(struct streams *s)
+{
+    cuda_ok(cudaDeviceSynchronize());
+    cuda_ok(cudaFree(s->a));
+    cuda_ok(cudaFree(s->b));
+    cuda_ok(cudaFreeHost(s->in));
+    cuda_ok(cudaFreeHost(s->out));
+    cuda_ok(cudaEventDestroy(s->fork));
+    cuda_ok(cudaEventDestroy(s->join));
+    cuda_ok(cudaStreamDestroy(s->main));
+    cuda_ok(cudaStreamDestroy(s->side));
+    cudaGetLastError();
+}
+
+/* b = a on the side, while the main stream has nothing to do with either; then a = 2 a + 1, b = 2 b + 3. */
+static cudaGraphExec_t capture_step(const struct streams *s)
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    enum cudaStreamCaptureStatus status;
+    cuda_ok(cudaStreamBeginCapture(s->main, cudaStreamCaptureModeThreadLocal));
+    cuda_ok(cudaStreamIsCapturing(s->main, &status));
+    assert_int_equal(status, cudaStreamCaptureStatusActive);
+    cuda_ok(cudaMemcpyAsync(s->a, s->in, N * sizeof(float), cudaMemcpyHostToDevice, s->main));
+    cuda_ok(cudaEventRecord(s->fork, s->main));
+    cuda_ok(cudaStreamWaitEvent(s->side, s->fork, 0));
+    cuda_ok(cudaMemcpyAsync(s->b, s->a, N * sizeof(float), cudaMemcpyDeviceToDevice, s->side));
+    cuda_ok(cudaEventRecord(s->join, s->side));
+    cuda_ok(mutants_step(s->b, 3, N, s->side));
+    cuda_ok(cudaStreamWaitEvent(s->main, s->join, 0));
+    cuda_ok(mutants_step(s->a, 1, N, s->main));
+    cuda_ok(cudaMemcpyAsync(s->out, s->a, N * sizeof(float), cudaMemcpyDeviceToHost, s->main));
+    cuda_ok(cudaEventRecord(s->join, s->side));
+    cuda_ok(cudaStreamWaitEvent(s->main, s->join, 0));
+    cuda_ok(cudaMemcpyAsync(s->out + N, s->b, N * sizeof(float), cudaMemcpyDeviceToHost, s->main));
+    cuda_ok(cudaStreamEndCapture(s->main, &graph));
+    cuda_ok(cudaGraphInstantiate(&exec, graph, 0));
+    cuda_ok(cudaGraphDestroy(graph));
+    return exec;
+}
+
+static void a_graph_runs_as_often_as_it_is_launched(void **state)
+{
+    (void)state;
+    for (size_t order = 0; order < order_count(); order++) {
+        order_set(order);
+        struct streams s = streams_open();
+        for (int i = 0; i < N; i++)
+            s.in[i] = -1;
+        memset(s.out, 0, 2 * N * sizeof(float));
+        cudaGraphExec_t exec = capture_step(&s);
+        cuda_ok(cudaStreamSynchronize(s.main));
+        for (int i = 0; i < 2 * N; i++)
+            assert_true(s.out[i] == 0); /* what is captured is not run */
+        for (int launch = 0; launch < LAUNCHES; launch++) {
+            for (int i = 0; i < N; i++)
+                s.in[i] = (float)(launch * N + i);
+            cuda_ok(cudaGraphLaunch(exec, s.main));
+            cuda_ok(cudaStreamSynchronize(s.main));
+            for (int i = 0; i < N; i++) {
+                assert_true(s.out[i] == (float)(launch * N + i) * 2 + 1);
+                assert_true(s.out[N + i] == (float)(launch * N + i) * 2 + 3);
+            }
+        }
+        cuda_ok(cudaGraphExecDestroy(exec));
+        streams_close(&s);
+    }
+}
+
+static void end_gives(const struct streams *s, cudaError_t wanted)
+{
+    cudaGraph_t graph = NULL;
+    assert_int_equal(cudaStreamEndCapture(s->main, &graph), wanted);
+    assert_null(graph);
+    cudaGetLastError();
+}
+
+static void what_cannot_be_captured_is_refused(void **state)
+{
+    (void)state;
+    order_set(0);
+    struct streams s = streams_open();
+    void *memory = NULL;
+    cuda_ok(cudaStreamBeginCapture(s.main, cudaStreamCaptureModeGlobal));
+    assert_int_equal(cudaMalloc(&memory, 100), cudaErrorStreamCaptureUnsupported);
+    end_gives(&s, cudaErrorStreamCaptureInvalidated);
+
+    cuda_ok(cudaStreamBeginCapture(s.main, cudaStreamCaptureModeThreadLocal));
+    assert_int_not_equal(cudaStreamSynchronize(s.main), cudaSuccess);
+    end_gives(&s, cudaErrorStreamCaptureInvalidated);
+
+    /* a stream that joined and is not waited for */
+    cuda_ok(cudaStreamBeginCapture(s.main, cudaStreamCaptureModeThreadLocal));
+    cuda_ok(cudaEventRecord(s.fork, s.main));
+    cuda_ok(cudaStreamWaitEvent(s.side, s.fork, 0));
+    cuda_ok(mutants_step(s.b, 3, N, s.side));
+    end_gives(&s, cudaErrorStreamCaptureUnjoined);
+
+    /* an event of outside */
+    cuda_ok(cudaEventRecord(s.join, s.side));
+    cuda_ok(cudaStreamBeginCapture(s.main, cudaStreamCaptureModeThreadLocal));
+    assert_int_equal(cudaStreamWaitEvent(s.main, s.join, 0), cudaErrorStreamCaptureIsolation);
+    end_gives(&s, cudaErrorStreamCaptureInvalidated);
+    streams_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_graph_runs_as_often_as_it_is_launched),
+        cmocka_unit_test(what_cannot_be_captured_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
