@@ -28,13 +28,13 @@ template <int ROWS> struct f32_tiles {
 };
 
 /* Wide heads have lower tiles: six of them fit into the shared memory of any device since compute capability 8. */
-template <typename Call> static cudaError_t f32_choose(const struct attn_shape *shape, const Call &call)
+template <typename Call> static cudaError_t f32_dispatch(const struct attn_shape *shape, const Call &call)
 {
     return shape->head_dim <= 64 ? call(std::integral_constant<int, 32>())
                                  : call(std::integral_constant<int, 16>());
 }
 
-enum { F32_FORWARD_TILES = 4, F32_FORWARD_SCORES = 1, F32_BACKWARD_TILES = 6, F32_BACKWARD_SCORES = 2 };
+enum { F32_FWD_TILES = 4, F32_FWD_SCORES = 1, F32_BWD_TILES = 6, F32_BWD_SCORES = 2 };
 
 /* Zeros past the rows that there are. */
 template <int ROWS>
@@ -114,8 +114,8 @@ template <int ROWS> __device__ inline float f32_softmax(float *scores, float sca
 /* The grid has a block a unit (batch, head) and tile of queries. */
 template <int ROWS>
 __global__ void __launch_bounds__(F32_THREADS)
-    attention_f32_forward_kernel(struct attention_geometry geometry, int units, float *out, float *lse,
-                                 const float *qkv, const int32_t *row_starts)
+    attention_f32_fwd_kernel(struct attention_geometry geometry, int units, float *out, float *lse,
+                             const float *qkv, const int32_t *row_starts)
 {
     using tiles = f32_tiles<ROWS>;
     DYNAMIC_SHARED(float, q_tile);
@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(F32_THREADS)
         __syncthreads();
         for (int at = threadIdx.x; at < ROWS * ROWS; at += F32_THREADS) {
             int row = at / ROWS, column = at % ROWS;
-            struct key_span seen = geometry.seen_of(first + row, starts);
+            struct key_span seen = geometry.seen_by(first + row, starts);
             float score = f32_dot(q_tile + row * (columns + 1), k_tile + column * (columns + 1), columns);
             bool is_seen = key + column >= seen.first && key + column < seen.end;
             scores[row * tiles::scores_stride + column] = is_seen ? score : -INFINITY;
@@ -178,9 +178,9 @@ __global__ void __launch_bounds__(F32_THREADS)
 /* As the kernel of attention_backward.cu: of keys or of queries. The grid has a block a unit and tile of rows. */
 template <int ROWS, bool OF_KEYS>
 __global__ void __launch_bounds__(F32_THREADS)
-    attention_f32_backward_kernel(struct attention_geometry geometry, int units, float *d_qkv,
-                                  const float *d_out, const float *qkv, const float2 *stats,
-                                  const struct start_bounds *bounds, const int32_t *row_starts)
+    attention_f32_bwd_kernel(struct attention_geometry geometry, int units, float *d_qkv, const float *d_out,
+                             const float *qkv, const float2 *stats, const struct start_bounds *bounds,
+                             const int32_t *row_starts)
 {
     using tiles = f32_tiles<ROWS>;
     DYNAMIC_SHARED(float, row_tile);
@@ -195,7 +195,7 @@ __global__ void __launch_bounds__(F32_THREADS)
     int unit_heads = OF_KEYS ? geometry.kv_heads : geometry.heads, batch = unit / unit_heads;
     int group = geometry.heads / geometry.kv_heads;
     int first_head = OF_KEYS ? unit % unit_heads * group : unit % unit_heads, kv_head = first_head / group;
-    int padded = tiles_of(geometry.tokens, ATTENTION_STATS_ROWS) * ATTENTION_STATS_ROWS;
+    int padded = attention_padded(geometry.tokens);
     uint64_t width = geometry.qkv_width(), out_width = geometry.out_width();
     const int32_t *starts = row_starts == NULL ? NULL : row_starts + (uint64_t)batch * geometry.tokens;
     const struct start_bounds *item_bounds =
@@ -231,7 +231,7 @@ __global__ void __launch_bounds__(F32_THREADS)
                 int row = at / ROWS, column = at % ROWS;
                 int query = OF_KEYS ? token + column : first + row,
                     key = OF_KEYS ? first + row : token + column;
-                struct key_span seen = geometry.seen_of(query, starts);
+                struct key_span seen = geometry.seen_by(query, starts);
                 float2 query_stats = head_stats[query];
                 float score = f32_dot(row_tile + row * stride, streamed + column * stride, columns);
                 float d_p = f32_dot(d_row_tile + row * stride, d_streamed + column * stride, columns);
@@ -254,54 +254,54 @@ __global__ void __launch_bounds__(F32_THREADS)
 }
 
 template <int ROWS, bool OF_KEYS>
-static cudaError_t f32_backward_launch(const struct attn_shape *shape,
-                                       const struct attention_backward_pass *pass, cudaStream_t stream)
+static cudaError_t f32_bwd_launch(const struct attn_shape *shape, const struct attention_bwd_arrays *arrays,
+                                  const struct attention_stats *stats, cudaStream_t stream)
 {
     int units = (int)(shape->batch * (OF_KEYS ? shape->kv_heads : shape->heads));
-    unsigned blocks = (unsigned)units * tiles_of((int)shape->tokens, ROWS);
-    size_t bytes = f32_tiles<ROWS>::bytes((int)shape->head_dim, F32_BACKWARD_TILES, F32_BACKWARD_SCORES);
-    return LAUNCH((attention_f32_backward_kernel<ROWS, OF_KEYS>), blocks, F32_THREADS, bytes, stream,
-                  attention_geometry_of(shape), units, static_cast<float *>(pass->d_qkv),
-                  static_cast<const float *>(pass->d_out), static_cast<const float *>(pass->qkv),
-                  pass->scratch.stats, pass->scratch.bounds, pass->row_starts);
+    unsigned blocks = (unsigned)(units * tiles_of((int)shape->tokens, ROWS));
+    size_t bytes = f32_tiles<ROWS>::bytes((int)shape->head_dim, F32_BWD_TILES, F32_BWD_SCORES);
+    return LAUNCH((attention_f32_bwd_kernel<ROWS, OF_KEYS>), blocks, F32_THREADS, bytes, stream,
+                  attention_geometry_of(shape), units, static_cast<float *>(arrays->d_qkv),
+                  static_cast<const float *>(arrays->d_out), static_cast<const float *>(arrays->qkv),
+                  stats->queries, stats->bounds, arrays->row_starts);
 }
 
 cudaError_t attention_f32_prepare(const struct attn_shape *shape)
 {
-    return f32_choose(shape, [&](auto rows) {
+    return f32_dispatch(shape, [&](auto rows) {
         constexpr int ROWS = decltype(rows)::value;
         int head_dim = (int)shape->head_dim;
-        size_t forward = f32_tiles<ROWS>::bytes(head_dim, F32_FORWARD_TILES, F32_FORWARD_SCORES);
-        size_t backward = f32_tiles<ROWS>::bytes(head_dim, F32_BACKWARD_TILES, F32_BACKWARD_SCORES);
-        cudaError_t status = LAUNCH_ALLOW_SHARED((attention_f32_forward_kernel<ROWS>), forward);
+        size_t fwd = f32_tiles<ROWS>::bytes(head_dim, F32_FWD_TILES, F32_FWD_SCORES);
+        size_t bwd = f32_tiles<ROWS>::bytes(head_dim, F32_BWD_TILES, F32_BWD_SCORES);
+        cudaError_t status = LAUNCH_ALLOW_SHARED((attention_f32_fwd_kernel<ROWS>), fwd);
         if (status == cudaSuccess)
-            status = LAUNCH_ALLOW_SHARED((attention_f32_backward_kernel<ROWS, true>), backward);
+            status = LAUNCH_ALLOW_SHARED((attention_f32_bwd_kernel<ROWS, true>), bwd);
         if (status == cudaSuccess)
-            status = LAUNCH_ALLOW_SHARED((attention_f32_backward_kernel<ROWS, false>), backward);
+            status = LAUNCH_ALLOW_SHARED((attention_f32_bwd_kernel<ROWS, false>), bwd);
         return status;
     });
 }
 
-cudaError_t attention_f32_forward(const struct attn_shape *shape, const struct attention_forward_pass *pass,
-                                  cudaStream_t stream)
+cudaError_t attention_f32_fwd(const struct attn_shape *shape, const struct attention_fwd_arrays *arrays,
+                              cudaStream_t stream)
 {
-    return f32_choose(shape, [&](auto rows) {
+    return f32_dispatch(shape, [&](auto rows) {
         constexpr int ROWS = decltype(rows)::value;
         int units = (int)(shape->batch * shape->heads);
-        unsigned blocks = (unsigned)units * tiles_of((int)shape->tokens, ROWS);
-        size_t bytes = f32_tiles<ROWS>::bytes((int)shape->head_dim, F32_FORWARD_TILES, F32_FORWARD_SCORES);
-        return LAUNCH((attention_f32_forward_kernel<ROWS>), blocks, F32_THREADS, bytes, stream,
-                      attention_geometry_of(shape), units, static_cast<float *>(pass->out), pass->lse,
-                      static_cast<const float *>(pass->qkv), pass->row_starts);
+        unsigned blocks = (unsigned)(units * tiles_of((int)shape->tokens, ROWS));
+        size_t bytes = f32_tiles<ROWS>::bytes((int)shape->head_dim, F32_FWD_TILES, F32_FWD_SCORES);
+        return LAUNCH((attention_f32_fwd_kernel<ROWS>), blocks, F32_THREADS, bytes, stream,
+                      attention_geometry_of(shape), units, static_cast<float *>(arrays->out), arrays->lse,
+                      static_cast<const float *>(arrays->qkv), arrays->row_starts);
     });
 }
 
-cudaError_t attention_f32_backward(const struct attn_shape *shape, const struct attention_backward_pass *pass,
-                                   cudaStream_t stream)
+cudaError_t attention_f32_bwd(const struct attn_shape *shape, const struct attention_bwd_arrays *arrays,
+                              const struct attention_stats *stats, cudaStream_t stream)
 {
-    return f32_choose(shape, [&](auto rows) {
+    return f32_dispatch(shape, [&](auto rows) {
         constexpr int ROWS = decltype(rows)::value;
-        cudaError_t status = f32_backward_launch<ROWS, true>(shape, pass, stream);
-        return status != cudaSuccess ? status : f32_backward_launch<ROWS, false>(shape, pass, stream);
+        cudaError_t status = f32_bwd_launch<ROWS, true>(shape, arrays, stats, stream);
+        return status != cudaSuccess ? status : f32_bwd_launch<ROWS, false>(shape, arrays, stats, stream);
     });
 }

@@ -10,7 +10,7 @@
 #ifndef MILLRACE_TRAINER_CUDA_ATTENTION_TILE_H
 #define MILLRACE_TRAINER_CUDA_ATTENTION_TILE_H
 
-#include "base/dtype.h"
+#include "trainer/cuda/dispatch.h"
 #include "trainer/cuda/element.h"
 #include "trainer/cuda/reduce.h"
 #include "trainer/cuda/tensor_core.h"
@@ -34,23 +34,22 @@ template <int COLUMNS> __device__ inline int tile_at(int row, int chunk)
     return (row * layout::chunks + (chunk ^ turn)) * CHUNK_ELEMENTS;
 }
 
-/* call(T(), std::integral_constant<int, COLUMNS>()) for the elements of dtype and the narrowest tiles that hold a head: so many kernels are
+/* launch(T(), std::integral_constant<int, COLUMNS>()) for 16-bit T and the narrowest tiles that hold a head: so many kernels are
  * compiled, and other heads are padded with zeros in shared memory. */
-template <typename Call>
-static cudaError_t attention_choose(enum dtype dtype, uint64_t head_dim, const Call &call)
+template <typename F> static cudaError_t dispatch_head(enum dtype type, uint64_t head_dim, const F &launch)
 {
-    auto choose = [&](auto element) {
+    auto launch_columns = [&](auto element) {
         if (head_dim <= 32)
-            return call(element, std::integral_constant<int, 32>());
+            return launch(element, std::integral_constant<int, 32>());
         if (head_dim <= 64)
-            return call(element, std::integral_constant<int, 64>());
+            return launch(element, std::integral_constant<int, 64>());
         if (head_dim <= 96)
-            return call(element, std::integral_constant<int, 96>());
+            return launch(element, std::integral_constant<int, 96>());
         if (head_dim <= 128)
-            return call(element, std::integral_constant<int, 128>());
-        return call(element, std::integral_constant<int, 256>());
+            return launch(element, std::integral_constant<int, 128>());
+        return launch(element, std::integral_constant<int, 256>());
     };
-    return dtype == DTYPE_BF16 ? choose(__nv_bfloat16()) : choose(__half());
+    return type == DTYPE_BF16 ? launch_columns(__nv_bfloat16()) : launch_columns(__half());
 }
 
 /* Begins to copy rows x columns elements, rows `stride` apart, into a tile of ROWS x COLUMNS, by all threads of a block of THREADS; the
@@ -61,7 +60,8 @@ __device__ inline void tile_copy_async(T *tile, const T *source, uint64_t stride
     using layout = tile_layout<COLUMNS>;
     constexpr int pass_rows = THREADS / layout::turned;
     static_assert(ROWS % pass_rows == 0 && pass_rows % 8 == 0, "whole passes, the same turn in each");
-    int row = threadIdx.x / layout::turned, chunk = threadIdx.x % layout::turned;
+    unsigned thread = thread_again();
+    int row = (int)(thread / layout::turned), chunk = (int)(thread % layout::turned);
     T *to = tile + tile_at<COLUMNS>(row, chunk);
     const T *from = source + row * stride + chunk * CHUNK_ELEMENTS;
 #pragma unroll
@@ -76,12 +76,23 @@ __device__ inline void tile_copy_async(T *tile, const T *source, uint64_t stride
     }
 }
 
+/* Where the 16 bytes lie that a lane reads of a fragment at row (a multiple of 8) and column (of 16): lane_row further, and lane_chunk, 0
+ * or 1. What depends on the lane is kept apart from what depends on the place, which is a constant where loops are unrolled: so an
+ * address is one operation, and few are held in registers. */
+template <int COLUMNS> __device__ inline int fragment_at(int row, int column, int lane_row, int lane_chunk)
+{
+    constexpr int turned = tile_layout<COLUMNS>::turned;
+    int chunk = column / CHUNK_ELEMENTS, lane_turn = lane_chunk ^ (lane_row / (8 / turned) % turned);
+    int turned_chunk = chunk / turned * turned + ((chunk % turned) ^ lane_turn);
+    return (row + lane_row) * COLUMNS + turned_chunk * CHUNK_ELEMENTS;
+}
+
 /* A of mma: rows row..row + 15 and columns column..column + 15 of the tile. */
 template <int COLUMNS, typename T>
 __device__ inline void load_a(uint32_t a[4], const T *tile, int row, int column)
 {
     int lane = threadIdx.x % WARP_THREADS;
-    load_matrices<false>(a, tile + tile_at<COLUMNS>(row + lane % 16, column / CHUNK_ELEMENTS + lane / 16));
+    load_matrices<false>(a, tile + fragment_at<COLUMNS>(row, column, lane % 16, lane / 16));
 }
 
 /* The A of a warp's TILES x 16 rows of a tile, in all its columns: HELD in registers, or read again each time. */
@@ -122,8 +133,7 @@ template <int COLUMNS, typename T>
 __device__ inline void load_b_of_rows(uint32_t b[4], const T *tile, int row, int column)
 {
     int lane = threadIdx.x % WARP_THREADS;
-    load_matrices<false>(
-        b, tile + tile_at<COLUMNS>(row + lane % 8 + lane / 16 * 8, column / CHUNK_ELEMENTS + lane / 8 % 2));
+    load_matrices<false>(b, tile + fragment_at<COLUMNS>(row, column, lane % 8 + lane / 16 * 8, lane / 8 % 2));
 }
 
 /* Two neighbouring B, b[0..1] and b[2..3], of the tile itself: its rows row..row + 15 are B's rows, its columns column..column + 15
@@ -132,7 +142,7 @@ template <int COLUMNS, typename T>
 __device__ inline void load_b_of_columns(uint32_t b[4], const T *tile, int row, int column)
 {
     int lane = threadIdx.x % WARP_THREADS;
-    load_matrices<true>(b, tile + tile_at<COLUMNS>(row + lane % 16, column / CHUNK_ELEMENTS + lane / 16));
+    load_matrices<true>(b, tile + fragment_at<COLUMNS>(row, column, lane % 16, lane / 16));
 }
 
 __device__ inline uint32_t bits_of(__nv_bfloat162 pair)

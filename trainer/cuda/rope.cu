@@ -3,8 +3,10 @@
  */
 #include "trainer/cuda/rope.h"
 
+#include "trainer/cuda/dispatch.h"
 #include "trainer/cuda/element.h"
 #include "trainer/cuda/launch.h"
+#include "trainer/ops.h"
 
 #include <limits.h>
 #include <math.h>
@@ -23,7 +25,7 @@ __global__ void __launch_bounds__(TABLE_THREADS)
 
 /* PACKED: 16 bytes of pairs at a time; low and high lie half a head apart. */
 template <typename T, bool PACKED>
-__device__ inline void rope_turn(T *low, T *high, const float2 *turns, float sign)
+__device__ inline void rope_turn_pairs(T *low, T *high, const float2 *turns, float sign)
 {
     constexpr int pairs = PACKED ? packed<T>::count : 1;
     packed<T> x, y;
@@ -62,17 +64,18 @@ __global__ void __launch_bounds__(ROPE_THREADS)
     for (int at = threadIdx.x; at < heads * steps; at += ROPE_THREADS) {
         int head = at / steps, pair = at % steps * step;
         T *low = row + (uint64_t)head * 2 * pairs + pair;
-        rope_turn<T, PACKED>(low, low + pairs, turns + pair, sign);
+        rope_turn_pairs<T, PACKED>(low, low + pairs, turns + pair, sign);
     }
 }
 
-cudaError_t cuda_rope_table(float *table, uint64_t tokens, uint64_t head_dim, double base,
+cudaError_t rope_table_fill(float *table, uint64_t tokens, uint64_t head_dim, double base,
                             cudaStream_t stream)
 {
-    uint64_t count = tokens * (head_dim / 2), blocks = (count + TABLE_THREADS - 1) / TABLE_THREADS;
-    if (head_dim == 0 || head_dim % 2 != 0 || tokens == 0 || blocks > INT_MAX)
+    uint64_t count = tokens * (head_dim / 2);
+    if (head_dim == 0 || head_dim % 2 != 0 || head_dim > INT_MAX || tokens == 0 ||
+        tokens > INT_MAX / head_dim)
         return cudaErrorInvalidValue;
-    return LAUNCH(rope_table_kernel, (unsigned)blocks, TABLE_THREADS, 0, stream,
+    return LAUNCH(rope_table_kernel, blocks_of(count, TABLE_THREADS), TABLE_THREADS, 0, stream,
                   reinterpret_cast<float2 *>(table), count, (int)(head_dim / 2), base);
 }
 
@@ -80,26 +83,23 @@ template <typename T>
 static cudaError_t rope_launch(const struct attn_shape *shape, void *qkv, const float *table, float sign,
                                cudaStream_t stream)
 {
-    uint64_t rows = shape->batch * shape->tokens,
-             width = (shape->heads + 2 * shape->kv_heads) * shape->head_dim;
+    uint64_t width = (shape->heads + 2 * shape->kv_heads) * shape->head_dim;
+    unsigned rows = (unsigned)(shape->batch * shape->tokens);
     int heads = (int)(shape->heads + shape->kv_heads), pairs = (int)(shape->head_dim / 2);
     auto launch = [&](auto kernel) {
-        return LAUNCH(kernel, (unsigned)rows, ROPE_THREADS, 0, stream, static_cast<T *>(qkv),
+        return LAUNCH(kernel, rows, ROPE_THREADS, 0, stream, static_cast<T *>(qkv),
                       reinterpret_cast<const float2 *>(table), (int)shape->tokens, heads, pairs, width, sign);
     };
-    return pairs % packed<T>::count == 0 ? launch(rope_kernel<T, true>) : launch(rope_kernel<T, false>);
+    return rows_are_packed<T>(pairs) ? launch(rope_kernel<T, true>) : launch(rope_kernel<T, false>);
 }
 
-cudaError_t cuda_rope(enum dtype dtype, const struct attn_shape *shape, void *qkv, const float *table,
+cudaError_t rope_turn(enum dtype type, const struct attn_shape *shape, void *qkv, const float *table,
                       bool backward, cudaStream_t stream)
 {
     uint64_t rows = shape->batch * shape->tokens;
     if (shape->head_dim == 0 || shape->head_dim % 2 != 0 || rows == 0 || rows > INT_MAX)
         return cudaErrorInvalidValue;
     float sign = backward ? -1.0f : 1.0f;
-    if (dtype == DTYPE_BF16)
-        return rope_launch<__nv_bfloat16>(shape, qkv, table, sign, stream);
-    if (dtype == DTYPE_F16)
-        return rope_launch<__half>(shape, qkv, table, sign, stream);
-    return dtype == DTYPE_F32 ? rope_launch<float>(shape, qkv, table, sign, stream) : cudaErrorInvalidValue;
+    return dispatch_type(
+        type, [&](auto element) { return rope_launch<decltype(element)>(shape, qkv, table, sign, stream); });
 }

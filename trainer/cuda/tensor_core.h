@@ -45,6 +45,15 @@ template <int pending> __device__ inline void copy_async_wait()
     asm volatile("cp.async.wait_group %0;\n" ::"n"(pending) : "memory");
 }
 
+/* threadIdx.x, read again: what is computed from it is computed again too, instead of held in registers over a loop that has none to
+ * spare. */
+__device__ inline unsigned thread_again()
+{
+    unsigned thread;
+    asm volatile("mov.u32 %0, %%tid.x;\n" : "=r"(thread));
+    return thread;
+}
+
 /* Four 8 x 8 matrices of 16-bit elements from shared memory: lane l gives the address (16-byte aligned) of row l % 8 of matrix l / 8;
  * r[m] gets of matrix m, row lane / 4, the elements 2 (lane % 4) and the next; `transposed`: of its transpose. */
 template <bool transposed> __device__ inline void load_matrices(uint32_t r[4], const void *shared_row)

@@ -302,23 +302,24 @@ static void what_no_kernel_takes_is_refused(void **state)
 {
     (void)state;
     static const struct attn_shape fine = {2, 16, 4, 2, 64, true};
-    assert_true(cuda_attn_takes(DTYPE_BF16, &fine));
-    assert_false(cuda_attn_takes(DTYPE_F64, &fine));
+    assert_true(attention_takes(DTYPE_BF16, &fine));
+    assert_false(attention_takes(DTYPE_F64, &fine));
     struct attn_shape shape = fine;
     shape.head_dim = 12;
-    assert_false(cuda_attn_takes(DTYPE_BF16, &shape));
-    assert_true(cuda_attn_takes(DTYPE_F32, &shape));
+    assert_false(attention_takes(DTYPE_BF16, &shape));
+    assert_true(attention_takes(DTYPE_F32, &shape));
     shape.head_dim = 264;
-    assert_false(cuda_attn_takes(DTYPE_BF16, &shape));
-    assert_false(cuda_attn_takes(DTYPE_F32, &shape));
+    assert_false(attention_takes(DTYPE_BF16, &shape));
+    assert_false(attention_takes(DTYPE_F32, &shape));
     shape = fine;
     shape.kv_heads = 3;
-    assert_false(cuda_attn_takes(DTYPE_BF16, &shape));
+    assert_false(attention_takes(DTYPE_BF16, &shape));
     shape = fine;
     shape.tokens = 1ull << 32;
-    assert_false(cuda_attn_takes(DTYPE_BF16, &shape));
-    assert_int_equal(cuda_attn_prepare(DTYPE_BF16, &shape), cudaErrorInvalidValue);
-    assert_int_equal(cuda_attn_fwd(DTYPE_BF16, &shape, NULL, NULL, NULL, NULL, NULL), cudaErrorInvalidValue);
+    assert_false(attention_takes(DTYPE_BF16, &shape));
+    assert_int_equal(attention_prepare(DTYPE_BF16, &shape), cudaErrorInvalidValue);
+    assert_int_equal(attention_fwd(DTYPE_BF16, &shape, &(struct attention_fwd_arrays){0}, NULL),
+                     cudaErrorInvalidValue);
 }
 
 int main(void)

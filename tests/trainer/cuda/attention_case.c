@@ -129,22 +129,30 @@ struct attention_result attention_on_device(enum dtype dtype, const struct attn_
                                             const double *qkv, const double *d_out, const int32_t *row_starts)
 {
     struct attention_sizes sizes = attention_sizes_of(shape);
-    uint64_t scratch_count = cuda_attn_bwd_scratch(shape);
-    void *qkv_array = cuda_case_array(dtype, qkv, sizes.qkv),
-         *d_out_array = cuda_case_array(dtype, d_out, sizes.out);
-    void *out = cuda_case_blank(dtype, sizes.out), *lse = cuda_case_blank(DTYPE_F32, sizes.lse);
-    void *d_qkv = cuda_case_blank(dtype, sizes.qkv), *scratch = cuda_case_blank(DTYPE_F32, scratch_count);
-    int32_t *starts =
-        row_starts ? cuda_case_bytes(row_starts, shape->batch * shape->tokens * sizeof *starts) : NULL;
-    cuda_ok(cuda_attn_prepare(dtype, shape));
-    cuda_ok(cuda_attn_fwd(dtype, shape, out, lse, qkv_array, starts, NULL));
-    cuda_ok(cuda_attn_bwd(dtype, shape, d_qkv, d_out_array, qkv_array, out, lse, starts, scratch, NULL));
-    struct attention_result result = {cuda_case_read(dtype, out, sizes.out),
-                                      cuda_case_read(DTYPE_F32, lse, sizes.lse),
-                                      cuda_case_read(dtype, d_qkv, sizes.qkv)};
-    free(cuda_case_read_bytes(scratch, scratch_count * sizeof(float))); /* nothing is written past it */
-    cuda_case_free(qkv_array), cuda_case_free(d_out_array), cuda_case_free(out), cuda_case_free(lse);
-    cuda_case_free(d_qkv), cuda_case_free(scratch);
+    uint64_t workspace_floats = attention_bwd_workspace(shape);
+    int32_t *starts = NULL;
+    if (row_starts)
+        starts = cuda_case_bytes(row_starts, shape->batch * shape->tokens * sizeof *starts);
+    const struct attention_fwd_arrays fwd = {cuda_case_blank(dtype, sizes.out),
+                                             cuda_case_blank(DTYPE_F32, sizes.lse),
+                                             cuda_case_array(dtype, qkv, sizes.qkv), starts};
+    const struct attention_bwd_arrays bwd = {.d_qkv = cuda_case_blank(dtype, sizes.qkv),
+                                             .d_out = cuda_case_array(dtype, d_out, sizes.out),
+                                             .qkv = fwd.qkv,
+                                             .out = fwd.out,
+                                             .lse = fwd.lse,
+                                             .row_starts = starts,
+                                             .workspace = cuda_case_blank(DTYPE_F32, workspace_floats)};
+    cuda_ok(attention_prepare(dtype, shape));
+    cuda_ok(attention_fwd(dtype, shape, &fwd, NULL));
+    cuda_ok(attention_bwd(dtype, shape, &bwd, NULL));
+    struct attention_result result = {cuda_case_read(dtype, fwd.out, sizes.out),
+                                      cuda_case_read(DTYPE_F32, fwd.lse, sizes.lse),
+                                      cuda_case_read(dtype, bwd.d_qkv, sizes.qkv)};
+    free(cuda_case_read_bytes(bwd.workspace,
+                              workspace_floats * sizeof(float))); /* nothing is written past it */
+    cuda_case_free(fwd.out), cuda_case_free(fwd.lse), cuda_case_free((void *)fwd.qkv);
+    cuda_case_free(bwd.d_qkv), cuda_case_free((void *)bwd.d_out), cuda_case_free(bwd.workspace);
     if (starts)
         cuda_case_free(starts);
     return result;
