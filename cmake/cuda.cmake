@@ -97,13 +97,14 @@ function(mr_kernel_on_cpu path ret_target)
   target_link_libraries(${target} INTERFACE mr_cuda_on_cpu)
 endfunction()
 
-# mr_cuda_backend(FOLDER SOURCES a.c ... KERNELS b.cu ... ABSENT c.c): what mr_FOLDER has for CUDA, and the file that stands in for
-# SOURCES where programs have none. A program gets what its property MR_CUDA_ON_CPU says.
+# mr_cuda_backend(FOLDER SOURCES a.c ... KERNELS b.cu ... ABSENT c.c [GPU_SOURCES d.c ...] [CPU_SOURCES e.c ...]): what mr_FOLDER has for
+# CUDA. ABSENT stands in for all of it where programs have none; GPU_SOURCES are what only a GPU runs, CPU_SOURCES what the tests have
+# in their place. A program gets what its property MR_CUDA_ON_CPU says.
 function(mr_cuda_backend folder)
-  cmake_parse_arguments(B "" "ABSENT" "SOURCES;KERNELS" ${ARGN})
+  cmake_parse_arguments(B "" "ABSENT" "SOURCES;KERNELS;GPU_SOURCES;CPU_SOURCES" ${ARGN})
   file(RELATIVE_PATH here ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
   if(MR_CUDA_FOUND)
-    add_library(mr_${folder}_cuda_on_cpu STATIC EXCLUDE_FROM_ALL ${B_SOURCES})
+    add_library(mr_${folder}_cuda_on_cpu STATIC EXCLUDE_FROM_ALL ${B_SOURCES} ${B_CPU_SOURCES})
     target_link_libraries(mr_${folder}_cuda_on_cpu PUBLIC mr_${folder} mr_cuda_on_cpu)
     target_include_directories(mr_${folder}_cuda_on_cpu SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
     foreach(kernel IN LISTS B_KERNELS)
@@ -112,7 +113,7 @@ function(mr_cuda_backend folder)
     endforeach()
   endif()
   if(MR_CUDA_PROGRAM)
-    add_library(mr_${folder}_cuda STATIC ${B_SOURCES})
+    add_library(mr_${folder}_cuda STATIC ${B_SOURCES} ${B_GPU_SOURCES})
     target_link_libraries(mr_${folder}_cuda PUBLIC mr_${folder} CUDA::cudart_static)
     foreach(kernel IN LISTS B_KERNELS)
       mr_kernel_by_nvcc(${here}/${kernel} target)

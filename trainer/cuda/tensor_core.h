@@ -99,8 +99,6 @@ template <> __device__ inline void multiply_add<__half>(float c[4], const uint32
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-#else
-#include "tests/cuda_on_cpu/tensor_core.h"
 #endif
 
 #endif
