@@ -8,7 +8,12 @@
 #include "trainer/cuda/launch.h"
 #include "trainer/cuda/reduce.h"
 
-enum { THREADS = 256, WARPS = THREADS / WARP_THREADS };
+enum {
+    THREADS = 256,
+    WARPS = THREADS / WARP_THREADS,
+    FOLD_WARPS = 16,
+    FOLD_THREADS = FOLD_WARPS * WARP_THREADS,
+};
 
 struct cuda_columns_chunks cuda_columns_chunks_of(uint64_t rows)
 {
@@ -52,23 +57,68 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
+/* A thread adds N columns of few chunks. */
+template <int N>
 __global__ void __launch_bounds__(THREADS)
     fold(float *out, const float *partials, uint32_t chunks, uint64_t stride, uint64_t cols, bool accumulate)
 {
-    uint64_t col = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
+    uint64_t col = ((uint64_t)blockIdx.x * THREADS + threadIdx.x) * N;
     if (col >= cols)
         return;
+    packed<float, N> sum = {};
+    for (uint32_t chunk = 0; chunk < chunks; chunk++) {
+        packed<float, N> p = load_packed<float, N>(partials + chunk * stride + col);
+        for (int i = 0; i < N; i++)
+            sum.element[i] += p.element[i];
+    }
+    if (accumulate) {
+        packed<float, N> before = load_packed<float, N>(out + col);
+        for (int i = 0; i < N; i++)
+            sum.element[i] = before.element[i] + sum.element[i];
+    }
+    store_packed(out + col, sum);
+}
+
+/* A block: 32 columns of many chunks, that warps take in turn: the columns are few, and a thread alone would wait for each chunk. */
+__global__ void __launch_bounds__(FOLD_THREADS) fold_many(float *out, const float *partials, uint32_t chunks,
+                                                          uint64_t stride, uint64_t cols, bool accumulate)
+{
+    __shared__ float sums[FOLD_WARPS][WARP_THREADS];
+    int lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS;
+    uint64_t col = (uint64_t)blockIdx.x * WARP_THREADS + lane;
     float sum = 0;
-    for (uint32_t chunk = 0; chunk < chunks; chunk++)
-        sum += partials[chunk * stride + col];
-    out[col] = accumulate ? out[col] + sum : sum;
+    if (col < cols) {
+#pragma unroll 8
+        for (uint32_t chunk = warp; chunk < chunks; chunk += FOLD_WARPS)
+            sum += partials[chunk * stride + col];
+    }
+    sums[warp][lane] = sum;
+    __syncthreads();
+    if (warp == 0 && col < cols) {
+        float total = 0;
+        for (int w = 0; w < FOLD_WARPS; w++)
+            total += sums[w][lane];
+        out[col] = accumulate ? out[col] + total : total;
+    }
+}
+
+static bool is_aligned(const float *x, uint64_t stride)
+{
+    return (uintptr_t)x % 16 == 0 && rows_are_packed<float>(stride);
 }
 
 cudaError_t cuda_columns_fold(float *out, const float *partials, uint32_t chunks, uint64_t stride,
                               uint64_t cols, bool accumulate, cudaStream_t stream)
 {
-    return LAUNCH(fold, blocks_of(cols, THREADS), THREADS, 0, stream, out, partials, chunks, stride, cols,
-                  accumulate);
+    constexpr int width = packed<float>::count;
+    if (chunks > FOLD_WARPS)
+        return LAUNCH(fold_many, blocks_of(cols, WARP_THREADS), FOLD_THREADS, 0, stream, out, partials,
+                      chunks, stride, cols, accumulate);
+    if (is_aligned(out, cols) && is_aligned(partials, stride)) /* the same sums, faster */
+        return LAUNCH((fold<width>), blocks_of(cols, (uint64_t)THREADS * width), THREADS, 0, stream, out,
+                      partials, chunks, stride, cols, accumulate);
+    return LAUNCH((fold<1>), blocks_of(cols, THREADS), THREADS, 0, stream, out, partials, chunks, stride,
+                  cols, accumulate);
 }
 
 template <typename T, int N>

@@ -42,9 +42,9 @@ template <> __device__ inline __half from_float<__half>(float x)
     return __float2half_rn(x);
 }
 
-/* N elements that are moved by one instruction: as many as 16 bytes hold, at an address that is a multiple of 16, or one. */
+/* N elements that are moved by one instruction: as many as 16 bytes hold, or 8, at an address that is a multiple of that, or one. */
 template <typename T, int N = 16 / (int)sizeof(T)> struct alignas(N * sizeof(T)) packed {
-    static_assert(N == 1 || N * sizeof(T) == 16, "one load");
+    static_assert(N == 1 || N * sizeof(T) == 16 || N * sizeof(T) == 8, "one load");
     static constexpr int count = N;
     T element[N];
 };
@@ -54,6 +54,8 @@ template <typename T, int N = 16 / (int)sizeof(T)> __device__ inline packed<T, N
     packed<T, N> p;
     if constexpr (N == 1)
         p.element[0] = *x;
+    else if constexpr (sizeof p == 8)
+        *reinterpret_cast<int2 *>(&p) = *reinterpret_cast<const int2 *>(x);
     else
         *reinterpret_cast<int4 *>(&p) = *reinterpret_cast<const int4 *>(x);
     return p;
@@ -63,6 +65,8 @@ template <typename T, int N> __device__ inline void store_packed(T *x, const pac
 {
     if constexpr (N == 1)
         *x = p.element[0];
+    else if constexpr (sizeof p == 8)
+        *reinterpret_cast<int2 *>(x) = *reinterpret_cast<const int2 *>(&p);
     else
         *reinterpret_cast<int4 *>(x) = *reinterpret_cast<const int4 *>(&p);
 }

@@ -49,21 +49,23 @@ struct same {
     }
 };
 
+/* What a thread takes: 16 bytes of the wider of two types. */
+template <typename T, typename A>
+static constexpr int width_of = packed<T>::count < packed<A>::count ? packed<T>::count : packed<A>::count;
+
 /* out[i] = f(a[i], b[i]); b may be a. */
 template <typename T, typename A, typename F>
 __global__ void __launch_bounds__(THREADS) map(T *out, const A *a, const A *b, uint64_t count, F f)
 {
-    constexpr int width = packed<T>::count < packed<A>::count ? packed<T>::count : packed<A>::count;
+    constexpr int width = width_of<T, A>;
     uint64_t first = ((uint64_t)blockIdx.x * THREADS + threadIdx.x) * width;
-    if constexpr (sizeof(T) == sizeof(A)) {
-        if (first + width <= count) {
-            packed<A> x = load_packed(a + first), y = load_packed(b + first);
-            packed<T> result;
-            for (int i = 0; i < width; i++)
-                result.element[i] = from_float<T>(f(to_float(x.element[i]), to_float(y.element[i])));
-            store_packed(out + first, result);
-            return;
-        }
+    if (first + width <= count) {
+        packed<A, width> x = load_packed<A, width>(a + first), y = load_packed<A, width>(b + first);
+        packed<T, width> result;
+        for (int i = 0; i < width; i++)
+            result.element[i] = from_float<T>(f(to_float(x.element[i]), to_float(y.element[i])));
+        store_packed(out + first, result);
+        return;
     }
     for (uint64_t i = first; i < first + width && i < count; i++)
         out[i] = from_float<T>(f(to_float(a[i]), to_float(b[i])));
@@ -72,9 +74,8 @@ __global__ void __launch_bounds__(THREADS) map(T *out, const A *a, const A *b, u
 template <typename T, typename A, typename F>
 static cudaError_t launch_map(T *out, const A *a, const A *b, uint64_t count, F f, cudaStream_t stream)
 {
-    constexpr int width = packed<T>::count < packed<A>::count ? packed<T>::count : packed<A>::count;
-    return LAUNCH((map<T, A, F>), blocks_of(count, (uint64_t)THREADS * width), THREADS, 0, stream, out, a, b,
-                  count, f);
+    return LAUNCH((map<T, A, F>), blocks_of(count, (uint64_t)THREADS * width_of<T, A>), THREADS, 0, stream,
+                  out, a, b, count, f);
 }
 
 template <typename F>

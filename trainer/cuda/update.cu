@@ -36,11 +36,6 @@ __device__ static float adamw_element(const struct adamw_factors &f, float w, fl
     return w - f.lr * (step + decay * w);
 }
 
-/* What one store writes. */
-template <typename T> struct alignas(4 * sizeof(T)) four {
-    T element[4];
-};
-
 /* A thread takes four elements, which share their decision about decay. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
@@ -61,11 +56,11 @@ __global__ void __launch_bounds__(THREADS)
         store_packed(params + first, w);
         store_packed(moment1 + first, m);
         store_packed(moment2 + first, v);
-        four<T> rounded;
+        packed<T, width> rounded;
         for (int i = 0; i < width; i++)
             rounded.element[i] = from_float<T>(w.element[i]);
         if (compute)
-            *reinterpret_cast<four<T> *>(compute + first) = rounded;
+            store_packed(compute + first, rounded);
         return;
     }
     for (uint64_t i = first; i < count; i++) {
@@ -91,16 +86,18 @@ cudaError_t cuda_adamw(const struct cuda_adamw_arrays *u, const struct adamw_sca
     });
 }
 
-/* A warp a row. */
+/* A warp a row; a lane moves N elements at once. */
+template <int N>
 __global__ void __launch_bounds__(THREADS)
     row_sumsq_wide(double *sums, const float *x, uint64_t rows, uint64_t cols)
 {
     uint64_t row = (uint64_t)blockIdx.x * WARPS + threadIdx.x / WARP_THREADS;
     uint64_t lane = threadIdx.x % WARP_THREADS;
     double sum = 0;
-    for (uint64_t col = lane; row < rows && col < cols; col += WARP_THREADS) {
-        double value = x[row * cols + col];
-        sum += value * value;
+    for (uint64_t col = lane * N; row < rows && col < cols; col += WARP_THREADS * N) {
+        packed<float, N> p = load_packed<float, N>(x + row * cols + col);
+        for (int i = 0; i < N; i++)
+            sum += (double)p.element[i] * p.element[i];
     }
     sum = warp_sum(sum);
     if (row < rows && lane == 0)
@@ -125,7 +122,10 @@ cudaError_t cuda_row_sumsq(double *sums, const float *x, uint64_t rows, uint64_t
 {
     if (cols < WARP_THREADS)
         return LAUNCH(row_sumsq_narrow, blocks_of(rows, THREADS), THREADS, 0, stream, sums, x, rows, cols);
-    return LAUNCH(row_sumsq_wide, blocks_of(rows, WARPS), THREADS, 0, stream, sums, x, rows, cols);
+    if (rows_are_packed<float>(cols))
+        return LAUNCH((row_sumsq_wide<packed<float>::count>), blocks_of(rows, WARPS), THREADS, 0, stream,
+                      sums, x, rows, cols);
+    return LAUNCH((row_sumsq_wide<1>), blocks_of(rows, WARPS), THREADS, 0, stream, sums, x, rows, cols);
 }
 
 __device__ static void add_integer(int64_t *word, int64_t value)
@@ -134,7 +134,8 @@ __device__ static void add_integer(int64_t *word, int64_t value)
         atomicAdd((unsigned long long *)word, (unsigned long long)value);
 }
 
-/* Each block gathers its terms, then adds its words: integers, so that the order does not matter. */
+/* Each block gathers its terms, then adds its words: integers, so that the order does not matter. Terms are mostly of like size and
+ * have their digits in the same words, where threads would wait for each other: a warp whose terms all have adds them up first. */
 __global__ void __launch_bounds__(THREADS) exact_add(int64_t *words, const double *terms, uint64_t count)
 {
     __shared__ int64_t mine[EXACT_SUM_WORDS];
@@ -142,12 +143,23 @@ __global__ void __launch_bounds__(THREADS) exact_add(int64_t *words, const doubl
         mine[i] = 0;
     __syncthreads();
     uint64_t step = (uint64_t)gridDim.x * THREADS;
-    for (uint64_t i = (uint64_t)blockIdx.x * THREADS + threadIdx.x; i < count; i += step) {
-        struct exact_parts parts = exact_parts_of(terms[i]);
+    for (uint64_t first = (uint64_t)blockIdx.x * THREADS; first < count; first += step) {
+        uint64_t i = first + threadIdx.x;
+        double term = i < count ? terms[i] : 0.0;
+        struct exact_parts parts = exact_parts_of(term);
+        uint32_t digit = __shfl_sync(FULL_MASK, parts.digit, 0);
+        bool alike = __all_sync(FULL_MASK, parts.is_finite && (parts.digit == digit || term == 0));
         if (!parts.is_finite)
             add_integer(&mine[EXACT_SUM_NONFINITE], 1);
-        for (int j = 0; parts.is_finite && j < EXACT_PARTS; j++)
-            add_integer(&mine[parts.digit + j], parts.part[j]);
+        for (int j = 0; j < EXACT_PARTS; j++) {
+            if (alike) {
+                int64_t sum = warp_sum(parts.part[j]);
+                if (threadIdx.x % WARP_THREADS == 0)
+                    add_integer(&mine[digit + j], sum);
+            } else if (parts.is_finite) {
+                add_integer(&mine[parts.digit + j], parts.part[j]);
+            }
+        }
     }
     __syncthreads();
     for (int i = threadIdx.x; i < EXACT_SUM_WORDS; i += THREADS)

@@ -28,6 +28,7 @@ struct cuda_adamw_arrays {
 cudaError_t cuda_adamw(const struct cuda_adamw_arrays *update, const struct adamw_scalars *scalars,
                        cudaStream_t stream);
 
+/* x is 16-byte aligned where cols is a multiple of 4. */
 cudaError_t cuda_row_sumsq(double *sums, const float *x, uint64_t rows, uint64_t cols, cudaStream_t stream);
 /* words: of a struct exact_sum. Adding integers commutes, so the bits depend on the terms alone. */
 cudaError_t cuda_exact_add(int64_t *words, const double *terms, uint64_t count, cudaStream_t stream);

@@ -159,3 +159,31 @@ double cuda_case_distance(const double *found, const double *expected, size_t co
     }
     return largest;
 }
+
+void cuda_case_near(const char *subject, enum dtype dtype, const double *found, const double *expected,
+                    size_t count, double float_loss)
+{
+    struct precision precision = precision_of(dtype);
+    for (size_t i = 0; i < count; i++) {
+        double half_unit = ldexp(fabs(expected[i]) + float_loss, -precision.bits) +
+                           ldexp(1, precision.exponent_min - precision.bits - 1);
+        if (!(fabs(found[i] - expected[i]) <= half_unit + float_loss))
+            fail_msg("%s, %s: number %zu of %zu is %.9g, not %.9g within %.3g", subject, dtype_name(dtype), i,
+                     count, found[i], expected[i], half_unit + float_loss);
+    }
+}
+
+struct ops *cuda_case_cpu_open(void)
+{
+    struct ops *ops;
+    struct err err;
+    assert_ok(ops_cpu_open(NULL, DTYPE_F64, 1, &ops, &err), &err);
+    return ops;
+}
+
+void cuda_case_cpu_close(struct ops *ops)
+{
+    struct err err;
+    assert_ok(ops->table->sync(ops, &err), &err);
+    ops_close(ops);
+}

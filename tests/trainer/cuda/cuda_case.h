@@ -8,6 +8,7 @@
 
 #include "base/dtype.h"
 #include "tests/support/test.h"
+#include "trainer/ops.h"
 
 #include <cuda_runtime_api.h>
 
@@ -31,5 +32,13 @@ void *cuda_case_read_bytes(const void *array, size_t byte_count);
 
 /* The largest |found - expected|; infinity where a number is not finite. */
 double cuda_case_distance(const double *found, const double *expected, size_t count);
+/* Fails the test, with subject, unless each number found is as near to what is expected as one rounding to dtype and a loss of
+ * float_loss before it allow. */
+void cuda_case_near(const char *subject, enum dtype dtype, const double *found, const double *expected,
+                    size_t count, double float_loss);
+
+/* The cpu's ops in double, and their end once all is done. */
+struct ops *cuda_case_cpu_open(void);
+void cuda_case_cpu_close(struct ops *ops);
 
 #endif

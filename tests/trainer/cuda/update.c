@@ -1,0 +1,289 @@
+/*
+ * update — the optimizer's step on the device against the cpu ops in double; exact sums against those of the host, word by word.
+ */
+#include "trainer/cuda/update.h"
+#include "base/exact_sum.h"
+#include "base/philox.h"
+#include "tests/cuda_on_cpu/order.h"
+#include "tests/trainer/cuda/cuda_case.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const enum dtype DTYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
+
+enum { DTYPES_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
+
+/* Steps of up to a tenth, by quotients of some ten operations in float. */
+static const struct adamw_scalars SCALARS = {
+    .lr = 0.01,
+    .beta1 = 0.9,
+    .beta2 = 0.95,
+    .epsilon = 1e-8,
+    .decay = 0.1,
+    .correction1 = 1 / (1 - 0.9 * 0.9),
+    .correction2 = 1 / (1 - 0.95 * 0.95),
+    .gradient_scale = 0.25,
+};
+static const double FLOAT_LOSS = 1e-6;
+
+enum array { PARAMS, MOMENT1, MOMENT2, GRADIENTS, ARRAYS };
+
+static const char *const NAMES[ARRAYS] = {"parameter", "first moment", "second moment", "gradient"};
+
+struct state {
+    size_t count;
+    double *array[ARRAYS];
+    uint8_t *decays;
+};
+
+static size_t decays_of(size_t count)
+{
+    return (count + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS;
+}
+
+/* Second moments from 0.5 on, so that no step is long. */
+static struct state state_init(size_t count)
+{
+    struct state s = {count, {0}, malloc(decays_of(count))};
+    assert_non_null(s.decays);
+    for (int i = 0; i < ARRAYS; i++)
+        s.array[i] = cuda_case_values(DTYPE_F32, 1 + (uint64_t)i, count, 1);
+    for (size_t i = 0; i < count; i++)
+        s.array[MOMENT2][i] = cuda_case_round(DTYPE_F32, 0.5 + fabs(s.array[MOMENT2][i]));
+    for (size_t i = 0; i < decays_of(count); i++)
+        s.decays[i] = i % 3 != 1;
+    return s;
+}
+
+static void state_deinit(struct state *s)
+{
+    for (int i = 0; i < ARRAYS; i++)
+        free(s->array[i]);
+    free(s->decays);
+}
+
+/* One step; *ret_compute is what compute holds afterwards, of malloc. ret_compute NULL: there is none. */
+static void step_on_device(struct state *s, enum dtype type, double **ret_compute)
+{
+    void *device[ARRAYS], *decays = cuda_case_bytes(s->decays, decays_of(s->count));
+    for (int i = 0; i < ARRAYS; i++)
+        device[i] = cuda_case_array(DTYPE_F32, s->array[i], s->count);
+    void *compute = ret_compute ? cuda_case_blank(type, s->count) : NULL;
+    const struct cuda_adamw_arrays update = {
+        .params = device[PARAMS],
+        .moment1 = device[MOMENT1],
+        .moment2 = device[MOMENT2],
+        .gradients = device[GRADIENTS],
+        .decays = decays,
+        .compute = compute,
+        .compute_type = type,
+        .count = s->count,
+    };
+    cuda_ok(cuda_adamw(&update, &SCALARS, NULL));
+    for (int i = 0; i < ARRAYS; i++) {
+        free(s->array[i]);
+        s->array[i] = cuda_case_read(DTYPE_F32, device[i], s->count);
+        cuda_case_free(device[i]);
+    }
+    if (ret_compute)
+        *ret_compute = cuda_case_read(type, compute, s->count);
+    cuda_case_free(decays);
+    cuda_case_free(compute);
+}
+
+static void step_on_cpu(struct state *s)
+{
+    struct ops *ops = cuda_case_cpu_open();
+    ops->table->adamw(ops, s->array[PARAMS], NULL, s->array[MOMENT1], s->array[MOMENT2], s->array[GRADIENTS],
+                      s->decays, s->count, &SCALARS);
+    cuda_case_cpu_close(ops);
+}
+
+static void check_step(size_t count, enum dtype type, bool has_compute)
+{
+    struct state expected = state_init(count), first = {0};
+    step_on_cpu(&expected);
+    for (size_t order = 0; order < order_count(); order++) {
+        order_set(order);
+        struct state found = state_init(count);
+        double *compute = NULL;
+        step_on_device(&found, type, has_compute ? &compute : NULL);
+        for (int i = 0; i < ARRAYS; i++)
+            cuda_case_near(NAMES[i], DTYPE_F32, found.array[i], expected.array[i], count, FLOAT_LOSS);
+        for (size_t i = 0; compute && i < count; i++)
+            assert_true(compute[i] == cuda_case_round(type, found.array[PARAMS][i]));
+        for (int i = 0; order > 0 && i < ARRAYS; i++)
+            assert_memory_equal(found.array[i], first.array[i], count * sizeof(double));
+        free(compute);
+        state_deinit(&first);
+        first = found;
+    }
+    order_set(0);
+    state_deinit(&first);
+    state_deinit(&expected);
+}
+
+static void steps_are_those_of_the_cpu(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {1, 3, 7, 63, 64, 65, 257, 768, 1000, 1024, 2049, 5003};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        for (int d = 0; d < DTYPES_COUNT; d++) {
+            check_step(counts[i], DTYPES[d], true);
+            check_step(counts[i], DTYPES[d], false);
+        }
+}
+
+static void moments_that_fade_end_at_zero(void **state)
+{
+    (void)state;
+    struct state s = state_init(70);
+    for (size_t i = 0; i < s.count; i++) {
+        s.array[GRADIENTS][i] = 0;
+        s.array[MOMENT1][i] = i % 2 ? FLT_MIN : -FLT_MIN;
+        s.array[MOMENT2][i] = FLT_MIN;
+    }
+    s.array[MOMENT1][5] = 4 * (double)FLT_MIN;
+    s.array[MOMENT2][69] = 4 * (double)FLT_MIN;
+    step_on_device(&s, DTYPE_BF16, NULL);
+    for (size_t i = 0; i < s.count; i++) {
+        assert_true(i == 5 ? s.array[MOMENT1][i] > 3 * (double)FLT_MIN : s.array[MOMENT1][i] == 0);
+        assert_true(i == 69 ? s.array[MOMENT2][i] > 3 * (double)FLT_MIN : s.array[MOMENT2][i] == 0);
+    }
+    state_deinit(&s);
+}
+
+static void a_step_in_a_type_without_kernels_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        cuda_adamw(&(struct cuda_adamw_arrays){.compute_type = DTYPE_F64, .count = 1}, &SCALARS, NULL),
+        cudaErrorInvalidValue);
+}
+
+static void squares_of_rows_are_summed_as_in_double(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[][2] = {{1, 1},  {5000, 1}, {300, 7}, {257, 31}, {17, 32},  {15, 33},
+                                        {9, 64}, {8, 257},  {7, 768}, {3, 1000}, {2, 2049}, {1, 4096}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        uint64_t rows = sizes[i][0], cols = sizes[i][1];
+        double *x = cuda_case_values(DTYPE_F32, 1, rows * cols, 3), *first = NULL;
+        for (size_t order = 0; order < order_count(); order++) {
+            order_set(order);
+            float *array = cuda_case_array(DTYPE_F32, x, rows * cols);
+            double *sums = cuda_case_blank(DTYPE_F64, rows);
+            cuda_ok(cuda_row_sumsq(sums, array, rows, cols, NULL));
+            double *found = cuda_case_read_bytes(sums, rows * sizeof *sums);
+            for (uint64_t row = 0; row < rows; row++) {
+                double sum = 0;
+                for (uint64_t col = 0; col < cols; col++)
+                    sum += x[row * cols + col] * x[row * cols + col];
+                /* squares of floats are exact in double; each addition loses half a unit at most */
+                assert_true(fabs(found[row] - sum) <= ldexp(2 * (double)cols * sum, -53));
+            }
+            if (first)
+                assert_memory_equal(found, first, rows * sizeof *found);
+            free(first);
+            first = found;
+            cuda_case_free(array);
+            cuda_case_free(sums);
+        }
+        order_set(0);
+        free(x), free(first);
+    }
+}
+
+/* Adds on the device to a sum that holds something, and compares all words with the host's sum of the same. */
+static void check_exact(const double *terms, size_t count)
+{
+    struct exact_sum before = {{0}}, expected;
+    exact_sum_add(&before, -3.25);
+    exact_sum_add(&before, 1e-300);
+    expected = before;
+    for (size_t i = 0; i < count; i++)
+        exact_sum_add(&expected, terms[i]);
+    for (size_t order = 0; order < order_count(); order++) {
+        order_set(order);
+        int64_t *words = cuda_case_bytes(&before, sizeof before);
+        double *array = cuda_case_bytes(terms, count * sizeof *terms);
+        cuda_ok(cuda_exact_add(words, array, count, NULL));
+        struct exact_sum *found = cuda_case_read_bytes(words, sizeof *found);
+        assert_memory_equal(found, &expected, sizeof expected);
+        free(found);
+        cuda_case_free(words);
+        cuda_case_free(array);
+    }
+    order_set(0);
+}
+
+static void doubles_of_any_size_are_added_exactly(void **state)
+{
+    (void)state;
+    static const double special[] = {
+        0,       -0.0,     DBL_TRUE_MIN, -DBL_TRUE_MIN, DBL_MIN,          -DBL_MIN,          DBL_MAX,
+        DBL_MAX, DBL_MAX,  -DBL_MAX,     (double)NAN,   (double)INFINITY, -(double)INFINITY, DBL_MIN / 3,
+        1,       0x1p-1022};
+    check_exact(special, sizeof special / sizeof special[0]);
+    for (size_t i = 0; i < sizeof special / sizeof special[0]; i++)
+        check_exact(&special[i], 1);
+    static const size_t counts[] = {2, 31, 32, 33, 255, 257, 1000, 40000};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        size_t count = test_is_sanitized() && counts[i] > 1000 ? 3000 : counts[i];
+        double *terms = malloc(count * sizeof *terms);
+        assert_non_null(terms);
+        for (size_t j = 0; j < count; j++) { /* patterns of bits: all exponents, some without value */
+            struct philox_block random = philox(9, i, j);
+            uint64_t bits = (uint64_t)random.word[0] << 32 | random.word[1];
+            memcpy(&terms[j], &bits, sizeof bits);
+        }
+        check_exact(terms, count);
+        for (size_t j = 0; j < count; j++) /* losses: of like size */
+            terms[j] = 11 - philox_unit(philox(10, i, j).word[0]);
+        check_exact(terms, count);
+        free(terms);
+    }
+}
+
+static void flags_are_counted(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {1, 7, 63, 257, 1000, 2049, 50000};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        size_t count = test_is_sanitized() && counts[i] > 3000 ? 3000 : counts[i];
+        uint8_t *flags = malloc(count);
+        assert_non_null(flags);
+        int64_t before = (INT64_C(1) << 40) - 1, expected = before;
+        for (size_t j = 0; j < count; j++)
+            expected += flags[j] = philox(4, i, j).word[0] & 1;
+        for (size_t order = 0; order < order_count(); order++) {
+            order_set(order);
+            int64_t *word = cuda_case_bytes(&before, sizeof before);
+            uint8_t *array = cuda_case_bytes(flags, count);
+            cuda_ok(cuda_count_add(word, array, count, NULL));
+            int64_t *found = cuda_case_read_bytes(word, sizeof *found);
+            assert_true(*found == expected);
+            free(found);
+            cuda_case_free(word);
+            cuda_case_free(array);
+        }
+        order_set(0);
+        free(flags);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_are_those_of_the_cpu),
+        cmocka_unit_test(moments_that_fade_end_at_zero),
+        cmocka_unit_test(a_step_in_a_type_without_kernels_is_refused),
+        cmocka_unit_test(squares_of_rows_are_summed_as_in_double),
+        cmocka_unit_test(doubles_of_any_size_are_added_exactly),
+        cmocka_unit_test(flags_are_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
