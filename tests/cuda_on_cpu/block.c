@@ -5,6 +5,7 @@
 
 #include "tests/cuda_on_cpu/collective.h"
 #include "tests/cuda_on_cpu/fiber.h"
+#include "tests/cuda_on_cpu/grid.h"
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/cuda_on_cpu/order_choice.h"
 #include "tests/cuda_on_cpu/violation.h"
@@ -60,7 +61,7 @@ struct warp {
 };
 
 static struct {
-    const char *name;
+    const void *kernel;
     void (*main)(void *argument);
     void *argument;
     int count; /* of threads */
@@ -82,17 +83,13 @@ static struct {
 struct block_index shim_index;
 const uint3 *shim_thread_index;
 
-const char *block_kernel_name(void)
-{
-    return block.name;
-}
-
 void shim_violation(const char *format, ...)
 {
+    char name[SHIM_NAME_BYTES_MAX];
     fputs("cuda_on_cpu: ", stderr);
-    if (block.name)
-        fprintf(stderr, "kernel %s, block (%u, %u, %u): ", block.name, shim_index.block.x, shim_index.block.y,
-                shim_index.block.z);
+    if (block.kernel)
+        fprintf(stderr, "kernel %s, block (%u, %u, %u): ", shim_kernel_name(block.kernel, name),
+                shim_index.block.x, shim_index.block.y, shim_index.block.z);
     if (block.running)
         fprintf(stderr, "thread (%u, %u, %u): ", block.running->index.x, block.running->index.y,
                 block.running->index.z);
@@ -205,10 +202,10 @@ static void thread_main(void *argument)
     }
 }
 
-void block_run(const char *name, void (*main)(void *argument), void *argument)
+void block_run(const void *kernel, void (*main)(void *argument), void *argument)
 {
     dim3 dim = shim_index.block_dim;
-    block.name = name;
+    block.kernel = kernel;
     block.main = main;
     block.argument = argument;
     block.count = (int)(dim.x * dim.y * dim.z);
@@ -234,7 +231,7 @@ void block_run(const char *name, void (*main)(void *argument), void *argument)
         run_next(NULL);
     memory_acquire(&block.end_address);
     block.running = NULL;
-    block.name = NULL;
+    block.kernel = NULL;
 }
 
 int shim_sync_threads(int predicate, const char *file, int line)

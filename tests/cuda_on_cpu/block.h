@@ -37,11 +37,9 @@ struct block_index {
 extern struct block_index shim_index;
 extern const uint3 *shim_thread_index; /* of the thread that runs */
 
-/* Runs main(argument) in each thread of the block that shim_index describes. Threads are a multiple of 32. name: the kernel's. */
-void block_run(const char *name, void (*main)(void *argument), void *argument);
-
-/* The name of the kernel that runs, NULL outside; for messages. */
-const char *block_kernel_name(void);
+/* Runs main(argument) in each thread of the block that shim_index describes. Threads are a multiple of 32. kernel: its address, for
+ * messages. */
+void block_run(const void *kernel, void (*main)(void *argument), void *argument);
 
 /* __syncthreads; the three with a predicate get the count, the and, the or of all threads from the count that is returned. */
 int shim_sync_threads(int predicate, const char *file, int line);

@@ -14,9 +14,11 @@
 #include "tests/cuda_on_cpu/violation.h"
 
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +33,9 @@ enum {
     UNWRITTEN = 0xff, /* a NaN in every floating type */
     KERNELS_MAX = 1024,
 };
+
+/* Of the C++ library: a mangled name as it is written, to be freed. */
+char *__cxa_demangle(const char *mangled, char *buffer, size_t *bytes, int *status);
 
 /* What LAUNCH_ALLOW_SHARED allowed. Guarded by lock. */
 static struct {
@@ -78,6 +83,18 @@ cudaError_t CUDARTAPI cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttr
     return cudaSuccess;
 }
 
+const char *shim_kernel_name(const void *kernel, char text[SHIM_NAME_BYTES_MAX])
+{
+    Dl_info info;
+    char *name = NULL;
+    int status = 0;
+    if (dladdr(kernel, &info) && info.dli_sname)
+        name = __cxa_demangle(info.dli_sname, NULL, NULL, &status);
+    snprintf(text, SHIM_NAME_BYTES_MAX, "%s", name ? name : "?");
+    free(name);
+    return text;
+}
+
 static int find_fixed(struct dl_phdr_info *info, size_t info_bytes, void *unused)
 {
     (void)info_bytes, (void)unused;
@@ -91,6 +108,7 @@ static int find_fixed(struct dl_phdr_info *info, size_t info_bytes, void *unused
 
 static cudaError_t check(const struct shim_launch *launch)
 {
+    char name[SHIM_NAME_BYTES_MAX];
     dim3 grid = launch->grid, block = launch->block;
     if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > GRID_X_MAX || grid.y > GRID_YZ_MAX ||
         grid.z > GRID_YZ_MAX)
@@ -99,8 +117,8 @@ static cudaError_t check(const struct shim_launch *launch)
         block.z > BLOCK_Z_MAX || (size_t)block.x * block.y * block.z > BLOCK_THREADS_MAX)
         return cudaErrorInvalidConfiguration;
     if (block.x * block.y * block.z % BLOCK_WARP_THREADS)
-        shim_violation("kernel %s: a block of %u x %u x %u threads is no multiple of %d", launch->name,
-                       block.x, block.y, block.z, BLOCK_WARP_THREADS);
+        shim_violation("kernel %s: a block of %u x %u x %u threads is no multiple of %d",
+                       shim_kernel_name(launch->kernel, name), block.x, block.y, block.z, BLOCK_WARP_THREADS);
     return launch->shared_bytes > allowed_bytes(launch->kernel) ? cudaErrorInvalidValue : cudaSuccess;
 }
 
@@ -123,7 +141,7 @@ static void run_launch(void *data)
         memset(shared.bytes, UNWRITTEN, shared.count);
         if (shared.fixed)
             memset(shared.fixed, UNWRITTEN, shared.fixed_count);
-        block_run(launch->name, launch->main, launch->closure);
+        block_run(launch->kernel, launch->main, launch->closure);
     }
     free(shared.bytes);
 }
@@ -149,10 +167,12 @@ cudaError_t shim_launch(const struct shim_launch *launch, cudaStream_t stream)
     return status_set(queue_add(stream, (struct queue_work){run_launch, destroy_launch, copy}));
 }
 
-void shim_check_argument(const char *kernel, int number, const void *memory)
+void shim_check_argument(const void *kernel, int number, const void *memory)
 {
+    char name[SHIM_NAME_BYTES_MAX];
     if (memory && memory_kind_of(memory, 0, "an argument of a kernel") == MEMORY_PAGEABLE)
-        shim_violation("kernel %s: argument %d points to memory that a device can't read", kernel, number);
+        shim_violation("kernel %s: argument %d points to memory that a device can't read",
+                       shim_kernel_name(kernel, name), number);
 }
 
 void *shim_dynamic_shared(void)

@@ -15,7 +15,6 @@ extern "C" {
 #endif
 
 struct shim_launch {
-    const char *name;   /* as the source calls the kernel; lives for ever */
     const void *kernel; /* its address: what LAUNCH_ALLOW_SHARED allowed is kept by it */
     dim3 grid, block;
     size_t shared_bytes;         /* dynamic */
@@ -28,8 +27,13 @@ struct shim_launch {
  * says them. A block that is no multiple of 32 threads is a violation. */
 cudaError_t shim_launch(const struct shim_launch *launch, cudaStream_t stream);
 
+/* The kernel's name as the source has it, template arguments too; found among the names that the program exports (-rdynamic). Returns
+ * text. */
+enum { SHIM_NAME_BYTES_MAX = 512 };
+const char *shim_kernel_name(const void *kernel, char text[SHIM_NAME_BYTES_MAX]);
+
 /* Ends the program unless memory (may be NULL) is such that a device can read it: its own or pinned. */
-void shim_check_argument(const char *kernel, int number, const void *memory);
+void shim_check_argument(const void *kernel, int number, const void *memory);
 
 /* The running block's dynamic shared memory: exactly as many bytes as the launch said, 128-byte aligned, NaN before it is written. */
 void *shim_dynamic_shared(void);

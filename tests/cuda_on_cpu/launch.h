@@ -34,20 +34,20 @@ template <typename T> struct as_is {
     typedef T type; /* not deduced: arguments convert as they do in a call */
 };
 
-template <typename T> void check_argument(const char *kernel, int number, const T &argument)
+template <typename T> void check_argument(const void *kernel, int number, const T &argument)
 {
     if constexpr (std::is_pointer_v<T>)
         shim_check_argument(kernel, number, reinterpret_cast<const void *>(argument));
 }
 
 template <typename... P>
-cudaError_t launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
-                   cudaStream_t stream, typename as_is<P>::type... arguments)
+cudaError_t launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
+                   typename as_is<P>::type... arguments)
 {
+    const void *address = reinterpret_cast<const void *>(kernel);
     int number = 0;
-    (check_argument(name, ++number, arguments), ...);
-    const struct shim_launch wanted = {name,
-                                       reinterpret_cast<const void *>(kernel),
+    (check_argument(address, ++number, arguments), ...);
+    const struct shim_launch wanted = {address,
                                        grid,
                                        block,
                                        shared_bytes,
@@ -60,7 +60,7 @@ cudaError_t launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 block
 } // namespace cuda_on_cpu
 
 #define LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                               \
-    cuda_on_cpu::launch(#kernel, kernel, (grid), (block), (shared_bytes), (stream), ##__VA_ARGS__)
+    cuda_on_cpu::launch(kernel, (grid), (block), (shared_bytes), (stream), ##__VA_ARGS__)
 
 #define DYNAMIC_SHARED(type, name) type *name = static_cast<type *>(shim_dynamic_shared())
 
