@@ -48,4 +48,17 @@ template <typename T> __device__ inline T block_sum(T x, T *warps)
     return x;
 }
 
+/* As block_sum. */
+__device__ inline float block_max(float x, float *warps)
+{
+    int lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS;
+    x = warp_max(x);
+    if (lane == 0)
+        warps[warp] = x;
+    __syncthreads();
+    x = warp_max(warps[lane < (int)(blockDim.x / WARP_THREADS) ? lane : 0]);
+    __syncthreads();
+    return x;
+}
+
 #endif

@@ -1,0 +1,325 @@
+/*
+ * xent — softmax cross-entropy on the device against the cpu ops in double, in every order of threads and blocks.
+ */
+#include "trainer/cuda/xent.h"
+#include "tests/cuda_on_cpu/order.h"
+#include "tests/trainer/cuda/cuda_case.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const enum dtype DTYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
+
+enum { DTYPES_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
+
+/* What float exponentials and their sums lose, relative to the loss and to the scale of the gradient. */
+static const double FLOAT_LOSS = 2e-6;
+
+/* Logits [rows, classes] and a target a row, in an array with one target more an item, which nothing may use. */
+struct subject {
+    struct cuda_xent_shape shape;
+    double *logits;
+    int32_t *targets;
+};
+
+struct result {
+    double *logits; /* or their gradient; the whole stride of each row */
+    double *losses;
+    uint8_t *correct;
+};
+
+static uint64_t rows_of(const struct subject *s)
+{
+    return s->shape.items * s->shape.tokens;
+}
+
+static int32_t *target_of(const struct subject *s, uint64_t row)
+{
+    return &s->targets[row / s->shape.tokens * s->shape.target_stride + row % s->shape.tokens];
+}
+
+/* Every fifth row is without a target; every third has its target among the largest logits, so that some are correct. */
+static struct subject subject_init(enum dtype dtype, uint64_t items, uint64_t tokens, uint64_t classes,
+                                   uint64_t stride)
+{
+    struct subject s = {{items, tokens, tokens + 1, classes, stride},
+                        cuda_case_values(dtype, 1, items * tokens * classes, 5),
+                        malloc(items * (tokens + 1) * sizeof(int32_t))};
+    assert_non_null(s.targets);
+    for (uint64_t i = 0; i < items * (tokens + 1); i++)
+        s.targets[i] = INT32_MAX;
+    double *random = cuda_case_values(DTYPE_F64, 2, items * tokens, 1);
+    for (uint64_t row = 0; row < items * tokens; row++) {
+        int32_t target = (int32_t)(fabs(random[row]) * (double)classes);
+        if (row % 3 == 1)
+            s.logits[row * classes + (uint64_t)target] = 5;
+        *target_of(&s, row) = row % 5 == 4 ? -1 - (int32_t)row : target;
+    }
+    free(random);
+    return s;
+}
+
+static void subject_deinit(struct subject *s)
+{
+    free(s->logits), free(s->targets);
+}
+
+static void result_deinit(struct result *r)
+{
+    free(r->logits), free(r->losses), free(r->correct);
+}
+
+/* Rows of `from` numbers as rows of `to`, of malloc; what is new is of the value. */
+static double *restride(const double *x, uint64_t rows, uint64_t from, uint64_t to, double value)
+{
+    double *wide = malloc(rows * to * sizeof *wide);
+    assert_non_null(wide);
+    for (uint64_t row = 0; row < rows; row++)
+        for (uint64_t col = 0; col < to; col++)
+            wide[row * to + col] = col < from ? x[row * from + col] : value;
+    return wide;
+}
+
+/* Padding of the gradient is 0. */
+static struct result on_cpu(const struct subject *s, double gradient_scale)
+{
+    const struct cuda_xent_shape *shape = &s->shape;
+    uint64_t rows = rows_of(s);
+    double *x = restride(s->logits, rows, shape->classes, shape->classes, 0);
+    struct result result = {NULL, malloc(rows * sizeof(double)), malloc(rows)};
+    assert_non_null(result.losses);
+    assert_non_null(result.correct);
+    struct ops *ops = cuda_case_cpu_open();
+    ops->table->xent(ops, x, result.losses, result.correct, s->targets, shape->items, shape->tokens,
+                     shape->target_stride, shape->classes, gradient_scale);
+    cuda_case_cpu_close(ops);
+    result.logits = restride(x, rows, shape->classes, shape->stride, 0);
+    free(x);
+    return result;
+}
+
+/* Padding of the logits is of the value. */
+static struct result on_device(enum dtype dtype, const struct subject *s, double padding,
+                               double gradient_scale)
+{
+    const struct cuda_xent_shape *shape = &s->shape;
+    uint64_t rows = rows_of(s);
+    double *wide = restride(s->logits, rows, shape->classes, shape->stride, padding);
+    struct cuda_xent_arrays arrays = {
+        cuda_case_array(dtype, wide, rows * shape->stride), cuda_case_blank(DTYPE_F64, rows),
+        cuda_case_blank(DTYPE_U8, rows),
+        cuda_case_bytes(s->targets, shape->items * shape->target_stride * sizeof(int32_t))};
+    cuda_ok(cuda_xent(dtype, shape, &arrays, gradient_scale, NULL));
+    struct result result = {cuda_case_read(dtype, arrays.logits, rows * shape->stride),
+                            cuda_case_read_bytes(arrays.losses, rows * sizeof(double)),
+                            cuda_case_read_bytes(arrays.correct, rows)};
+    cuda_case_free(arrays.logits), cuda_case_free(arrays.losses), cuda_case_free(arrays.correct);
+    cuda_case_free((void *)arrays.targets);
+    free(wide);
+    return result;
+}
+
+static void check_losses(const struct subject *s, const struct result *found, const struct result *expected)
+{
+    for (uint64_t row = 0; row < rows_of(s); row++) {
+        double limit = FLOAT_LOSS * (1 + expected->losses[row]);
+        if (!(fabs(found->losses[row] - expected->losses[row]) <= limit))
+            fail_msg("%d classes: the loss of row %d is %.9g, not %.9g", (int)s->shape.classes, (int)row,
+                     found->losses[row], expected->losses[row]);
+        if (found->correct[row] != expected->correct[row])
+            fail_msg("%d classes: row %d, target %d: correct is %d", (int)s->shape.classes, (int)row,
+                     *target_of(s, row), found->correct[row]);
+    }
+}
+
+static void check_same(const struct subject *s, const struct result *a, const struct result *b)
+{
+    uint64_t rows = rows_of(s);
+    if (memcmp(a->logits, b->logits, rows * s->shape.stride * sizeof(double)) != 0 ||
+        memcmp(a->losses, b->losses, rows * sizeof(double)) != 0 || memcmp(a->correct, b->correct, rows) != 0)
+        fail_msg("%d classes: the bits depend on the order", (int)s->shape.classes);
+}
+
+static void check(enum dtype dtype, const struct subject *s, double gradient_scale)
+{
+    size_t count = rows_of(s) * s->shape.stride;
+    struct result expected = on_cpu(s, gradient_scale), first = {0};
+    for (size_t order = 0; order < order_count(); order++) {
+        order_set(order);
+        struct result found = on_device(dtype, s, 60000, gradient_scale);
+        if (order > 0) {
+            check_same(s, &first, &found);
+            result_deinit(&found);
+        } else {
+            first = found;
+        }
+    }
+    order_set(0);
+    check_losses(s, &first, &expected);
+    cuda_case_near("gradient", dtype, first.logits, expected.logits, count, FLOAT_LOSS * gradient_scale);
+    for (uint64_t row = 0; row < rows_of(s); row++)
+        for (uint64_t col = *target_of(s, row) < 0 ? 0 : s->shape.classes; col < s->shape.stride; col++)
+            if (first.logits[row * s->shape.stride + col] != 0)
+                fail_msg("%d classes: the gradient of row %d is not 0 at %d", (int)s->shape.classes, (int)row,
+                         (int)col);
+    result_deinit(&first), result_deinit(&expected);
+}
+
+/* A warp, a small and a large block a row; with 16-byte accesses and without; with padding and without. */
+static void losses_and_gradients_are_those_of_the_cpu(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[][4] = {{1, 1, 1, 1},       {3, 7, 10, 10},    {2, 11, 7, 8},
+                                        {3, 5, 63, 80},     {2, 9, 256, 256},  {1, 10, 257, 264},
+                                        {1, 5, 511, 511},   {2, 3, 512, 512},  {1, 5, 1000, 1000},
+                                        {1, 3, 1003, 1008}, {1, 2, 4093, 4093}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int dtype = 0; dtype < DTYPES_COUNT; dtype++) {
+            struct subject s =
+                subject_init(DTYPES[dtype], sizes[i][0], sizes[i][1], sizes[i][2], sizes[i][3]);
+            check(DTYPES[dtype], &s, 0.5);
+            subject_deinit(&s);
+        }
+}
+
+/* The vocabulary of GPT-2, as it is and padded. */
+static void a_large_vocabulary_takes_a_block_a_row(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[][2] = {{50257, 50304}, {4096, 4096}, {50257, 50257}};
+    for (size_t i = 0; i < (test_is_sanitized() ? 2 : 3); i++) {
+        struct subject s = subject_init(DTYPE_BF16, 1, 2, sizes[i][0], sizes[i][1]);
+        check(DTYPE_BF16, &s, 1);
+        subject_deinit(&s);
+    }
+}
+
+/* The scale of a loss in F16 may be large. */
+static void gradients_are_scaled(void **state)
+{
+    (void)state;
+    struct subject s = subject_init(DTYPE_F16, 2, 4, 40, 40);
+    check(DTYPE_F16, &s, 16384);
+    check(DTYPE_F16, &s, 1.0 / 7);
+    subject_deinit(&s);
+}
+
+static void without_a_scale_logits_stay_as_they_are(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[][2] = {{10, 16}, {600, 601}, {5000, 5000}};
+    for (int i = 0; i < 3 * DTYPES_COUNT; i++) {
+        enum dtype dtype = DTYPES[i / 3];
+        struct subject s = subject_init(dtype, 1, 5, sizes[i % 3][0], sizes[i % 3][1]);
+        struct result expected = on_cpu(&s, 0), found = on_device(dtype, &s, 3, 0);
+        double *wide = restride(s.logits, rows_of(&s), s.shape.classes, s.shape.stride, 3);
+        check_losses(&s, &found, &expected);
+        assert_memory_equal(found.logits, wide, rows_of(&s) * s.shape.stride * sizeof *wide);
+        free(wide);
+        result_deinit(&expected), result_deinit(&found), subject_deinit(&s);
+    }
+}
+
+/* Of equal largest logits the first counts, be it in another pack, another thread's or far away. */
+static void of_equal_logits_the_first_is_the_guess(void **state)
+{
+    (void)state;
+    static const uint64_t counts[] = {40, 700, 5000};
+    static const uint64_t places[][2] = {{0, 1}, {3, 11}, {8, 15}, {1, 39}, {30, 31}};
+    for (int i = 0; i < 3 * DTYPES_COUNT; i++) {
+        enum dtype dtype = DTYPES[i / 3];
+        uint64_t classes = counts[i % 3];
+        struct subject s = subject_init(dtype, 5, 2, classes, (classes + 7) / 8 * 8);
+        for (uint64_t pair = 0; pair < 5; pair++) {
+            uint64_t first = places[pair][0], second = pair == 4 ? classes - 1 : places[pair][1];
+            for (uint64_t row = 2 * pair; row < 2 * pair + 2; row++) {
+                s.logits[row * classes + first] = s.logits[row * classes + second] = 6;
+                *target_of(&s, row) = (int32_t)(row % 2 == 0 ? first : second);
+            }
+        }
+        struct result found = on_device(dtype, &s, 6, 1);
+        for (uint64_t row = 0; row < 10; row++)
+            assert_int_equal(found.correct[row], row % 2 == 0);
+        result_deinit(&found), subject_deinit(&s);
+    }
+}
+
+/* One logit far above all others, whichever thread reads it, and whatever it read before. */
+static void logits_may_be_far_apart(void **state)
+{
+    (void)state;
+    static const uint64_t counts[] = {100, 900, 9000};
+    for (int i = 0; i < 3; i++) {
+        struct subject s = subject_init(DTYPE_F32, 1, 6, counts[i], counts[i]);
+        for (uint64_t row = 0; row < 6; row++) {
+            double *x = s.logits + row * counts[i];
+            for (uint64_t col = 0; col < counts[i]; col++)
+                x[col] = rint(x[col] * 6000) / 2; /* exact in float, as are differences */
+            x[(row * 31 + 5) % counts[i]] = row < 3 ? 20000 : 15008;
+            x[row] = -INFINITY;
+            *target_of(&s, row) = (int32_t)(counts[i] - 1 - row);
+        }
+        check(DTYPE_F32, &s, 1);
+        subject_deinit(&s);
+    }
+}
+
+/* What the data's checks let through by mistake is no read past the end, and it is seen. */
+static void a_target_that_is_no_class_loses_nan(void **state)
+{
+    (void)state;
+    static const uint64_t counts[] = {10, 600, 5000};
+    for (int i = 0; i < 3; i++) {
+        struct subject s = subject_init(DTYPE_BF16, 1, 2, counts[i], counts[i] + 8);
+        s.targets[0] = (int32_t)counts[i];
+        s.targets[1] = INT32_MAX;
+        struct result found = on_device(DTYPE_BF16, &s, 1, 1);
+        for (int row = 0; row < 2; row++) {
+            assert_true(isnan(found.losses[row]));
+            assert_int_equal(found.correct[row], 0);
+        }
+        for (uint64_t col = 0; col < 2 * s.shape.stride; col++)
+            assert_true(found.logits[col] == 0);
+        result_deinit(&found), subject_deinit(&s);
+    }
+}
+
+static void a_logit_that_is_no_number_shows_in_the_loss(void **state)
+{
+    (void)state;
+    static const uint64_t counts[] = {10, 600, 5000};
+    for (int i = 0; i < 3; i++) {
+        struct subject s = subject_init(DTYPE_F32, 1, 1, counts[i], counts[i]);
+        s.logits[counts[i] / 2] = NAN;
+        struct result found = on_device(DTYPE_F32, &s, 0, 1);
+        assert_true(isnan(found.losses[0]));
+        assert_true(isnan(found.logits[0]));
+        result_deinit(&found), subject_deinit(&s);
+    }
+}
+
+static void other_types_and_short_rows_are_refused(void **state)
+{
+    (void)state;
+    static const struct cuda_xent_shape shape = {1, 1, 1, 8, 8}, too_short = {1, 1, 1, 8, 7};
+    static const struct cuda_xent_arrays arrays = {NULL, NULL, NULL, NULL};
+    assert_int_equal(cuda_xent(DTYPE_F64, &shape, &arrays, 1, NULL), cudaErrorInvalidValue);
+    assert_int_equal(cuda_xent(DTYPE_F32, &too_short, &arrays, 1, NULL), cudaErrorInvalidValue);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(losses_and_gradients_are_those_of_the_cpu),
+        cmocka_unit_test(a_large_vocabulary_takes_a_block_a_row),
+        cmocka_unit_test(gradients_are_scaled),
+        cmocka_unit_test(without_a_scale_logits_stay_as_they_are),
+        cmocka_unit_test(of_equal_logits_the_first_is_the_guess),
+        cmocka_unit_test(logits_may_be_far_apart),
+        cmocka_unit_test(a_target_that_is_no_class_loses_nan),
+        cmocka_unit_test(a_logit_that_is_no_number_shows_in_the_loss),
+        cmocka_unit_test(other_types_and_short_rows_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

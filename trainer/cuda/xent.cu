@@ -1,0 +1,146 @@
+/*
+ * xent — see xent.h.
+ */
+#include "trainer/cuda/xent.h"
+
+#include "trainer/cuda/dispatch.h"
+#include "trainer/cuda/element.h"
+#include "trainer/cuda/launch.h"
+#include "trainer/cuda/reduce.h"
+
+#include <float.h>
+#include <math.h>
+
+/* Threads of a row, by its classes. */
+enum {
+    MANY_CLASSES = 4096,
+    MANY_THREADS = 512,
+    MANY_BLOCKS = 3, /* of a multiprocessor at a time, so that while one waits at a barrier others read */
+    SOME_CLASSES = 512,
+    SOME_THREADS = 256,
+    FEW_THREADS = WARP_THREADS, /* several rows a block of SOME_THREADS */
+};
+
+/* What a thread knows of a row after it read its part. */
+struct softmax {
+    float max;
+    double sum;       /* of e^(logit - max) */
+    bool has_earlier; /* a logit before the target is equal to it */
+};
+
+/* N: elements that a thread moves at once; GROUP: threads of the row. The maximum begins with a number, for exponentials of
+ * differences from it to be defined. */
+template <typename T, int N, int GROUP>
+__device__ static struct softmax softmax_part(const T *x, int64_t classes, int64_t target, float target_logit)
+{
+    struct softmax part = {-FLT_MAX, 0, false};
+    for (int64_t col = threadIdx.x % GROUP * N; col < classes; col += GROUP * N) {
+        packed<T, N> p = load_packed<T, N>(x + col);
+        float logits[N], max = part.max, sum = 0;
+        for (int i = 0; i < N; i++) {
+            logits[i] = col + i < classes ? to_float(p.element[i]) : -INFINITY;
+            max = fmaxf(max, logits[i]);
+        }
+        if (max > part.max) {
+            part.sum *= (double)expf(part.max - max);
+            part.max = max;
+        }
+        for (int i = 0; i < N; i++) {
+            sum += expf(logits[i] - max);
+            part.has_earlier |= logits[i] == target_logit && col + i < target;
+        }
+        part.sum += (double)sum;
+    }
+    return part;
+}
+
+/* Backwards: what was read last is in the nearest cache. */
+template <typename T, int N, int GROUP>
+__device__ static void write_gradient(T *x, struct cuda_xent_shape shape, int64_t target,
+                                      const struct softmax &row, double gradient_scale)
+{
+    int64_t first = threadIdx.x % GROUP * N, classes = (int64_t)shape.classes;
+    float factor = (float)(gradient_scale / row.sum), scale = (float)gradient_scale;
+    int64_t turns = ((int64_t)shape.stride - first + GROUP * N - 1) / (GROUP * N);
+    for (int64_t turn = turns - 1; turn >= 0; turn--) {
+        int64_t col = first + turn * GROUP * N;
+        packed<T, N> p = load_packed<T, N>(x + col);
+        for (int i = 0; i < N; i++) {
+            float probability = expf(to_float(p.element[i]) - row.max) * factor;
+            float gradient = col + i == target ? probability - scale : probability;
+            p.element[i] = from_float<T>(target >= 0 && col + i < classes ? gradient : 0.0f);
+        }
+        store_packed(x + col, p);
+    }
+}
+
+template <typename T, int N, int GROUP>
+__global__ void __launch_bounds__(GROUP < SOME_THREADS ? SOME_THREADS : GROUP,
+                                  GROUP == MANY_THREADS ? MANY_BLOCKS : 1)
+    xent_rows(struct cuda_xent_arrays arrays, struct cuda_xent_shape shape, double gradient_scale)
+{
+    __shared__ float maxima[WARPS_MAX];
+    __shared__ double sums[WARPS_MAX];
+    uint64_t row = (uint64_t)blockIdx.x * (blockDim.x / GROUP) + threadIdx.x / GROUP;
+    bool is_row = row < shape.items * shape.tokens;
+    int64_t target = -1, classes = (int64_t)shape.classes;
+    if (is_row)
+        target = arrays.targets[row / shape.tokens * shape.target_stride + row % shape.tokens];
+    bool is_class = target >= 0 && target < classes;
+    T *x = (T *)arrays.logits + row * shape.stride;
+    float target_logit = is_class ? to_float(x[target]) : 0.0f;
+
+    struct softmax part = softmax_part<T, N, GROUP>(x, is_class ? classes : 0, target, target_logit), whole;
+    if constexpr (GROUP == WARP_THREADS) {
+        whole.max = warp_max(part.max);
+        whole.sum = warp_sum(part.sum * (double)expf(part.max - whole.max));
+        whole.has_earlier = __any_sync(FULL_MASK, part.has_earlier);
+        __syncwarp(); /* all have read the target's logit, which may be overwritten now */
+    } else {
+        whole.max = block_max(part.max, maxima);
+        whole.sum = block_sum(part.sum * (double)expf(part.max - whole.max), sums);
+        whole.has_earlier = __syncthreads_or(part.has_earlier);
+    }
+    if (is_row && threadIdx.x % GROUP == 0) {
+        double loss = target < 0 ? 0.0 : (double)NAN;
+        if (is_class)
+            loss = log(whole.sum) - ((double)target_logit - (double)whole.max);
+        arrays.losses[row] = loss;
+        arrays.correct[row] = is_class && target_logit == whole.max && !whole.has_earlier;
+    }
+    if (is_row && gradient_scale != 0)
+        write_gradient<T, N, GROUP>(x, shape, is_class ? target : -1, whole, gradient_scale);
+}
+
+template <typename T, int N, int GROUP>
+static cudaError_t launch_rows(const struct cuda_xent_shape *s, const struct cuda_xent_arrays *arrays,
+                               double gradient_scale, cudaStream_t stream)
+{
+    constexpr int threads = GROUP < SOME_THREADS ? SOME_THREADS : GROUP;
+    return LAUNCH((xent_rows<T, N, GROUP>), blocks_of(s->items * s->tokens, threads / GROUP), threads, 0,
+                  stream, *arrays, *s, gradient_scale);
+}
+
+template <typename T, int N>
+static cudaError_t launch_groups(const struct cuda_xent_shape *s, const struct cuda_xent_arrays *arrays,
+                                 double gradient_scale, cudaStream_t stream)
+{
+    if (s->classes >= MANY_CLASSES)
+        return launch_rows<T, N, MANY_THREADS>(s, arrays, gradient_scale, stream);
+    if (s->classes >= SOME_CLASSES)
+        return launch_rows<T, N, SOME_THREADS>(s, arrays, gradient_scale, stream);
+    return launch_rows<T, N, FEW_THREADS>(s, arrays, gradient_scale, stream);
+}
+
+cudaError_t cuda_xent(enum dtype type, const struct cuda_xent_shape *shape,
+                      const struct cuda_xent_arrays *arrays, double gradient_scale, cudaStream_t stream)
+{
+    if (shape->stride < shape->classes)
+        return cudaErrorInvalidValue;
+    return dispatch_type(type, [&](auto t) {
+        using T = decltype(t);
+        return rows_are_packed<T>(shape->stride)
+                   ? launch_groups<T, packed<T>::count>(shape, arrays, gradient_scale, stream)
+                   : launch_groups<T, 1>(shape, arrays, gradient_scale, stream);
+    });
+}

@@ -1,0 +1,43 @@
+/*
+ * xent — softmax cross-entropy, its gradient in place of the logits. ops.h has what it computes.
+ *
+ * A row is read, and read again where the gradient is wanted, then mostly from a cache: maximum and sum of exponentials come of
+ * one pass. Few classes: a warp a row, else a block. A thread sums in double, and the sums of threads are added in double, in an
+ * order that the number of classes alone decides.
+ */
+#ifndef MILLRACE_TRAINER_CUDA_XENT_H
+#define MILLRACE_TRAINER_CUDA_XENT_H
+
+#include "base/dtype.h"
+
+#include <cuda_runtime_api.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Device memory. Row item * tokens + t has the target targets[item * target_stride + t]. */
+struct cuda_xent_arrays {
+    void *logits; /* [items * tokens, stride], 16-byte aligned */
+    double *losses;
+    uint8_t *correct;
+    const int32_t *targets;
+};
+
+/* Sizes are at least 1. stride: from a row of logits to the next, at least classes. What lies between is padding: not part of the softmax,
+ * and 0 in the gradient. */
+struct cuda_xent_shape {
+    uint64_t items, tokens, target_stride, classes, stride;
+};
+
+/* Queued on the stream. logits: of the type DTYPE_F32, DTYPE_BF16 or DTYPE_F16; another, or a stride below classes, is
+ * cudaErrorInvalidValue. Fastest where stride is a multiple of 8 (F32: 4). A target that is no class loses NaN and has a gradient of zero. */
+cudaError_t cuda_xent(enum dtype type, const struct cuda_xent_shape *shape,
+                      const struct cuda_xent_arrays *arrays, double gradient_scale, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
