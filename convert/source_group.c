@@ -97,11 +97,11 @@ static int check_extension(const struct source *source, uint64_t file, char seen
     char extension[SHARD_EXTENSION_BYTES_MAX];
     const char *name = source_file_name(source, file);
     source_file_extension(source, file, extension);
-    if (strlen(name) - source->files[file].dot_at > SHARD_EXTENSION_BYTES_MAX - 1 ||
+    if (strlen(name + source->files[file].dot_at + 1) >= SHARD_EXTENSION_BYTES_MAX ||
         (source->kind == SOURCE_CLASSES && strcmp(extension, "cls") == 0)) {
         err_set(err, -EBADMSG, "extension of a file can't be a field's name");
         err_at(err, name, ERR_NO_OFFSET);
-        err_expected(err, "less than %d bytes, and not \"cls\" below class folders",
+        err_expected(err, "at most %d bytes, and not \"cls\" below class folders",
                      SHARD_EXTENSION_BYTES_MAX - 1);
         return -EBADMSG;
     }

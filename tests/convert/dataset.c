@@ -96,6 +96,24 @@ static void keys_and_extensions_are_normalised(void **state)
     assert_null(strstr(fixture->log, ".hidden"));
 }
 
+/* As many as the index has room for: 47 and the NUL. */
+static void an_extension_may_have_47_bytes(void **state)
+{
+    struct fixture *fixture = *state;
+    char name[64];
+    write_jpeg(fixture, "x/a.jpg", 1);
+    snprintf(name, sizeof name, "x/a.%047d", 0);
+    write_source(fixture, name, "hi", 2);
+    assert_converts(fixture);
+    assert_non_null(strstr(list_members(fixture, ""), name));
+    snprintf(name, sizeof name, "x/a.%048d", 0);
+    write_source(fixture, name, "hi", 2);
+    fixture->options.force = true;
+    assert_int_equal(convert(fixture), -EBADMSG);
+    assert_non_null(strstr(fixture->err.path, name));
+    assert_non_null(strstr(fixture->err.expected, "at most 47 bytes"));
+}
+
 static void files_without_classes_are_grouped_by_key(void **state)
 {
     struct fixture *fixture = *state;
@@ -397,6 +415,7 @@ int main(void)
         CASE(the_number_of_workers_changes_no_byte),
         CASE(reencoding_bounds_the_longer_side),
         CASE(keys_and_extensions_are_normalised),
+        CASE(an_extension_may_have_47_bytes),
         CASE(files_without_classes_are_grouped_by_key),
         CASE(collisions_name_both_files),
         CASE(shuffling_is_keyed_by_the_seed),
