@@ -59,7 +59,7 @@ static int write_shard(struct indexing *in, struct io *io, const struct shard *s
     json_write_u64(in->json, "members_count", members);
     json_write_bool(in->json, "has_checksums", !(shard->trailer.flags & SHARD_FLAG_NO_CRCS));
     json_write_u64(in->json, "index_bytes", shard->trailer.index_bytes);
-    json_write_string(in->json, "index", shard->is_foreign ? kept : "in the shard");
+    json_write_string(in->json, "kept_in", shard->is_foreign ? kept : shard->path);
     json_end_object(in->json);
     in->samples_count += shard->trailer.samples;
     in->members_count += members;

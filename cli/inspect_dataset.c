@@ -45,7 +45,7 @@ int inspect_dataset(struct inspection *in, const char *path)
     uint64_t file_bytes = 0;
     for (uint64_t i = 0; i < dataset->shards_count; i++)
         file_bytes += dataset->shards[i].file_bytes;
-    json_write_string(json, "path", dataset->path);
+    json_write_string(json, "path", path);
     json_write_u64(json, "samples_count", dataset->samples);
     json_write_u64(json, "shards_count", dataset->shards_count);
     json_write_u64(json, "total_bytes", file_bytes);
@@ -123,7 +123,7 @@ int inspect_shard(struct inspection *in, const char *path)
     if (status)
         return status;
     json_write_string(json, "path", path);
-    json_write_string(json, "index", !shard->is_foreign ? "in the shard" : "apart: a tar of another tool");
+    json_write_bool(json, "has_own_index", !shard->is_foreign);
     json_write_u64(json, "version", shard->trailer.version);
     json_write_u64(json, "samples_count", shard->trailer.samples);
     json_write_u64(json, "file_bytes", shard->trailer.file_bytes);

@@ -67,6 +67,8 @@ static void add_number(struct str *out, const char *key, const struct json_t *va
         str_add_format(out, "%.2f s", real);
     else if (ends_in(key, "_bytes") && is_whole && whole >= 1024)
         str_add_format(out, "%s (%" PRIu64 ")", str_format_size(whole, size), whole);
+    else if (ends_in(key, "_bytes") && is_whole)
+        str_add_format(out, "%" PRIu64 " bytes", whole);
     else if (json_i64(value, &integer) == 0)
         str_add_format(out, "%" PRId64, integer);
     else

@@ -59,7 +59,7 @@ static void a_result_reads_as_text_with_units(void **state)
     show(false, text, sizeof text);
     assert_string_equal(text, "samples               3068\n"
                               "mean sample           28.1 KiB (28774)\n"
-                              "small                 12\n"
+                              "small                 12 bytes\n"
                               "read per second       1.0 MiB\n"
                               "samples per second    12.3\n"
                               "elapsed               1.50 s\n"
