@@ -15,7 +15,7 @@
 
 struct read_args {
     struct common_args common;
-    uint32_t order, decode, crop, print;
+    uint32_t order, decode, crop, print, on_error;
     uint64_t seed, epoch, lanes, window, run;
     uint64_t batch, micro, rank, ranks, start, count;
     uint64_t workers, memory_bytes, size, block;
@@ -27,6 +27,8 @@ static const char *const order_choices[] = {"shuffle", "full", "sequential", NUL
 static const char *const decode_choices[] = {"none", "image", NULL};
 static const char *const crop_choices[] = {"random", "center", "none", NULL};
 static const char *const print_choices[] = {"keys", "json", "none", NULL};
+static const char *const on_error_choices[] = {"stop", "skip", NULL};
+static const enum loader_bad_policy bad_policies[] = {LOADER_BAD_STOP, LOADER_BAD_SKIP};
 static const enum crop_kind crop_kinds[] = {CROP_RANDOM, CROP_CENTER, CROP_NONE};
 enum { DECODE_NONE, DECODE_IMAGE };
 static_assert(ORDER_SHUFFLE == 0 && ORDER_FULL == 1 && ORDER_SEQUENTIAL == 2,
@@ -65,6 +67,8 @@ static const struct option rows[] = {
      "of text: read windows of TOKENS + 1 as a training run does; 0: whole members", .most = 1 << 24},
     {"print", 0, OPTION_CHOICE, AT(print), NULL, "none",
      "a line a sample on stdout: position<TAB>key, or JSON", print_choices},
+    {"on-error", 0, OPTION_CHOICE, AT(on_error), NULL, "stop",
+     "at a sample that can not be used; skip names, counts and leaves it out", on_error_choices},
     {"out", 'o', OPTION_TEXT, AT(out), "DIR", NULL,
      "write each sample's fields as files, pixels as .ppm, windows as .npy"},
     {"force", 0, OPTION_FLAG, AT(force), .help = "existing files in DIR give way"},
@@ -100,7 +104,8 @@ static struct loader_options options_of(const struct invocation *invocation)
     options.image.crop.flip = args->flip;
     if (args->block)
         options.text.block = (uint32_t)args->block;
-    options.bad_policy = LOADER_BAD_STOP;
+    options.bad_policy = bad_policies[args->on_error];
+    options.bad_fraction_max = 1;
     options.workers = (unsigned)args->workers;
     options.memory_bytes = args->memory_bytes;
     options.log = invocation->log;
@@ -117,6 +122,8 @@ static int print_summary(const struct read_args *args, struct loader *loader, co
     struct json_writer *json = &output.json;
     output_begin(&output);
     json_write_u64(json, "samples_count", sink->samples_count);
+    if (bad_policies[args->on_error] == LOADER_BAD_SKIP)
+        json_write_u64(json, "skipped_count", sink->skipped_count);
     json_write_u64(json, "batches_count", stats.batches_count);
     json_write_hex64(json, "once", sink->once);
     json_write_hex64(json, "order", sink->order);
@@ -182,7 +189,7 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
     while ((status = loader_next(loader, &batch, err)) == LOADER_BATCH) {
         status = read_sink_take(sink, batch, err);
         loader_release(loader, batch);
-        progress_update(invocation->console, sink->samples_count, total);
+        progress_update(invocation->console, sink->samples_count + sink->skipped_count, total);
         if (!status && ferror(stdout))
             status = output_flush(err);
         if (!status && atomic_load(stop))

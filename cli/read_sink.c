@@ -35,8 +35,6 @@ static int print_item(struct read_sink *sink, const struct batch_item *item, str
     json_write_u64(&json, "epoch", item->ref.epoch);
     json_write_u64(&json, "sample", item->ref.sample);
     json_write_string(&json, "key", str_text(&sink->name));
-    if (item->substituted)
-        json_write_bool(&json, "substituted", true);
     json_end_object(&json);
     if (str_status(&sink->line))
         return err_set(err, -ENOMEM, "out of memory for a line");
@@ -149,6 +147,10 @@ int read_sink_take(struct read_sink *sink, const struct batch *batch, struct err
     bool names = sink->print != READ_PRINT_NONE || sink->folder;
     for (uint32_t i = 0; i < batch->items_count && !status; i++) {
         const struct batch_item *item = &batch->items[i];
+        if (item->skipped) {
+            sink->skipped_count++;
+            continue;
+        }
         sink->once += digest_once_term(item->ref);
         sink->order += digest_order_term(batch->epoch, item->position, item->ref);
         sink->samples_count++;

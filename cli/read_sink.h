@@ -23,13 +23,13 @@ struct read_sink {
     bool force;         /* existing files give way */
     struct io *io;      /* of folder */
 
-    uint64_t samples_count, files_count;
+    uint64_t samples_count, skipped_count, files_count;
     uint64_t once, order; /* digests, as in sampler/sampler.h */
     struct str name, line, file;
     char made[IO_PATH_BYTES_MAX]; /* the folder that was made last */
 };
 
-/* Takes the items in their order. -EEXIST, -EBADMSG for a key that leads out of the folder, what io says. */
+/* Takes the items in their order; those that were skipped are counted and in no digest. -EEXIST, -EBADMSG for a key that leads out of the folder, what io says. */
 int read_sink_take(struct read_sink *sink, const struct batch *batch, struct err *err);
 void read_sink_deinit(struct read_sink *sink);
 

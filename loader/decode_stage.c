@@ -71,8 +71,8 @@ static void describe_bad(const struct loader *loader, const struct load_slot *sl
             item->key ? item->key : "", load->reason);
     err_at(err, path, load->bad_offset);
     err_advise(err,
-               "repair the dataset (`millrace verify %.120s` names all that is bad), or let bad samples be "
-               "substituted",
+               "repair the dataset (`millrace verify %.80s` names all that is bad), or go on without it: "
+               "`millrace read --on-error skip`, in training `data.bad_samples: {policy: substitute}`",
                loader->dataset->path);
 }
 
@@ -96,11 +96,19 @@ static void decode_one(struct load_worker *worker, struct load_slot *slot, uint3
         }
         slot_note_bad(slot, i, &err);
     }
-    if (loader->options.bad_policy == LOADER_BAD_STOP) {
+    switch (loader->options.bad_policy) {
+    case LOADER_BAD_STOP:
         describe_bad(loader, slot, i, &err);
         fail_item(loader, slot, i, &err);
-    } else if (item_substitute(worker, slot, i, &err)) {
-        fail_item(loader, slot, i, &err);
+        break;
+    case LOADER_BAD_SUBSTITUTE:
+        if (item_substitute(worker, slot, i, &err))
+            fail_item(loader, slot, i, &err);
+        break;
+    case LOADER_BAD_SKIP:
+        load->substitute = slot->items[i].ref.sample;
+        slot->items[i].skipped = true;
+        break;
     }
 }
 

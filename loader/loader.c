@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- Batches. ---- */
@@ -55,10 +56,11 @@ static int note_bad_samples(struct loader *loader, const struct load_slot *slot,
         bad++;
         last = load;
         last_item = i;
-        log_line(loader->options.log, LOG_WARN,
-                 "bad sample \"%.*s\" (%" PRIu64 "): %s; sample %" PRIu64 " takes its place",
-                 (int)item->key_bytes, item->key ? item->key : "", item->ref.sample, load->reason,
-                 load->substitute);
+        char instead[64] = "left out";
+        if (!item->skipped)
+            snprintf(instead, sizeof instead, "sample %" PRIu64 " takes its place", load->substitute);
+        log_line(loader->options.log, LOG_WARN, "bad sample \"%.*s\" (%" PRIu64 "): %s; %s",
+                 (int)item->key_bytes, item->key ? item->key : "", item->ref.sample, load->reason, instead);
         if (loader->quarantine_count == LOADER_QUARANTINE_MAX)
             continue;
         char *reason = loader->reasons[loader->quarantine_count];

@@ -54,6 +54,8 @@ enum loader_bad_policy {
     /* A deterministic other sample takes its place (docs/order.md), augmented as itself; it is logged, counted,
      * listed. */
     LOADER_BAD_SUBSTITUTE,
+    /* Its place in the batch stays empty: see batch_item's skipped. It is logged, counted, listed. */
+    LOADER_BAD_SKIP,
 };
 
 /* Immutable after open; texts are copied. */
@@ -138,6 +140,8 @@ struct batch_item {
     uint32_t key_bytes;
     int64_t window; /* number of the window within its member, -1 for members */
     bool substituted;
+    bool
+        skipped; /* LOADER_BAD_SKIP: nothing came of it; it has no fields, and the batch's arrays hold leftovers in its place */
     const struct batch_bytes *fields; /* LOADER_BYTES: fields_count of them */
     uint32_t fields_count;
 };
@@ -212,7 +216,7 @@ struct loader_stats loader_stats(const struct loader *loader);
 enum { LOADER_QUARANTINE_MAX = 1024 };
 struct loader_bad_sample {
     struct sample_ref ref;
-    uint64_t substitute; /* the sample that took its place */
+    uint64_t substitute; /* the sample that took its place; itself where it was skipped */
     const char *reason;
 };
 uint64_t loader_quarantine(const struct loader *loader, const struct loader_bad_sample **ret_list);

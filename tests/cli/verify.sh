@@ -107,6 +107,48 @@ what_verify_takes_for_a_class_number_the_loader_and_inspect_take_too() {
   done
 }
 
+# Once stops at it, and what is advised does as it says.
+what_read_can_not_use_is_left_out_by_request() {
+  need_python
+  local key position
+  fresh
+  key=$(tar tf bad/shard-000000.tar | grep '\.jpg$' | sed -n '5s/\.jpg$//p')
+  flip bad/shard-000000.tar $(($(tar tRf bad/shard-000000.tar | sed -n "s/^block \([0-9]*\): ${key//\//\\/}\.jpg$/\1/p") * 512 + 612))
+  same "$(status_of millrace read bad)" 1
+  one_line errors
+  contains "$(cat errors)" "$key"
+  contains "$(cat errors)" "--on-error skip"
+  position=$(millrace read good --print keys --quiet | awk -v key="$key" -F '\t' '$2 == key {print $1}')
+  for decode in none image; do
+    rm -rf files
+    same "$(status_of millrace read bad --decode $decode --on-error skip --print keys --out files --json)" 0
+    cut -f 2 out | sort >came
+    tar tf bad/shard-000000.tar | grep '\.jpg$' | sed 's/\.jpg$//' | grep -vxF "$key" | sort | cmp - came
+    same "$(find files -type f | grep -cF "$key")" 0 "files of what was left out"
+    grep -F "$key" errors | grep -q 'left out' || fail "not named: $(cat errors)"
+    sed -n '$p' errors >summary
+    same "$(json 'd["samples_count"], d["skipped_count"]' summary)" "(41, 1)"
+  done
+  # its terms alone are missing in the sums: those of the rest are what two reads around it give
+  millrace read good --batch 1 --micro 1 --json >whole
+  millrace read good --batch 1 --micro 1 --start "$position" --count 1 --json >one
+  same "$(json '"%016x" % ((int(d[0]["once"], 16) - int(d[1]["once"], 16)) % 2**64)' <(cat whole one))" \
+    "$(millrace read bad --batch 1 --micro 1 --on-error skip --json 2>/dev/null >rest; json 'd["once"]' rest)"
+  millrace read good --on-error skip --json >whole
+  same "$(json 'd["samples_count"], d["skipped_count"]' whole)" "(42, 0)"
+}
+
+one_name_for_a_dataset_with_a_page_and_without() {
+  need_python
+  for path in good good/dataset.json good/shard-000000.tar; do
+    rm -f page.html
+    millrace inspect "$path" --json >plain
+    millrace inspect "$path" --html page.html --json >paged
+    same "$(json 'd["path"]' plain)" "$path"
+    same "$(json 'd["path"]' paged)" "$path"
+  done
+}
+
 inspect_says_what_a_path_is() {
   need_python
   local path
@@ -179,6 +221,7 @@ an_existing_output_is_kept_unless_forced() {
 
 run_cases a_good_dataset_passes a_flipped_bit_anywhere_is_found a_bad_member_is_named_with_sample_and_offset \
   a_cut_grown_or_missing_shard_is_bad an_undecodable_jpeg_behind_good_checksums_is_named \
-  what_verify_takes_for_a_class_number_the_loader_and_inspect_take_too inspect_says_what_a_path_is \
+  what_verify_takes_for_a_class_number_the_loader_and_inspect_take_too what_read_can_not_use_is_left_out_by_request \
+  one_name_for_a_dataset_with_a_page_and_without inspect_says_what_a_path_is \
   an_interrupt_ends_it_with_the_place_it_had_come_to safetensors_are_judged_by_their_headers what_is_not_there_is_told_in_one_line_with_status_1 \
   an_existing_output_is_kept_unless_forced
