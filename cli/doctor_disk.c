@@ -31,6 +31,7 @@ static void check_type(const struct doctor_folder *folder, struct doctor_finding
     doctor_found(finding, "%s, %s", probe->type,
                  probe->is_network  ? "over a network"
                  : probe->is_memory ? "in memory: gone when the machine restarts"
+                 : probe->is_vague  ? "nothing tells whether it is local"
                                     : "local");
     if (!probe->is_made)
         doctor_found(finding, "; not there yet, to be made in %s", probe->folder);

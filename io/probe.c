@@ -12,10 +12,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/io_uring.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -25,10 +27,39 @@ enum { SYNCS = 8, RESERVE_BYTES = 1 << 20, KIB = 1024, MOUNT_LINE_BYTES = 8192 }
 
 /* ---- What is told without touching it. ---- */
 
-/* The type of the mount with that number, from /proc/self/mountinfo: "36 35 98:0 ROOT MOUNT OPTIONS ... - TYPE SOURCE ..." */
+/* Those that statfs(2) and the file systems' own sources give and linux/magic.h does not. */
+enum {
+    LUSTRE_MAGIC = 0x0bd00bd0,
+    GPFS_MAGIC = 0x47504653,
+    BEEGFS_MAGIC = 0x19830326,
+    ZFS_MAGIC = 0x2fc12fc1,
+};
+
+/* By the magic number that a file system has in statfs(2). What shares one with others is called by the newest of them, as ext4 is;
+ * of FUSE nobody can tell which it is. */
+static void name_magic(uint32_t magic, char type[IO_PROBE_TYPE_BYTES])
+{
+    static const struct {
+        uint32_t magic;
+        const char *type;
+    } known[] = {
+        {EXT4_SUPER_MAGIC, "ext4"}, {XFS_SUPER_MAGIC, "xfs"},   {BTRFS_SUPER_MAGIC, "btrfs"},
+        {F2FS_SUPER_MAGIC, "f2fs"}, {ZFS_MAGIC, "zfs"},         {OVERLAYFS_SUPER_MAGIC, "overlay"},
+        {TMPFS_MAGIC, "tmpfs"},     {RAMFS_MAGIC, "ramfs"},     {SQUASHFS_MAGIC, "squashfs"},
+        {NFS_SUPER_MAGIC, "nfs"},   {CIFS_SUPER_MAGIC, "cifs"}, {SMB2_SUPER_MAGIC, "smb3"},
+        {V9FS_MAGIC, "9p"},         {CEPH_SUPER_MAGIC, "ceph"}, {AFS_SUPER_MAGIC, "afs"},
+        {LUSTRE_MAGIC, "lustre"},   {GPFS_MAGIC, "gpfs"},       {BEEGFS_MAGIC, "beegfs"},
+        {FUSE_SUPER_MAGIC, "fuse"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (known[i].magic == magic)
+            snprintf(type, IO_PROBE_TYPE_BYTES, "%s", known[i].type);
+}
+
+/* The type of the mount with that number, from /proc/self/mountinfo: "36 35 98:0 ROOT MOUNT OPTIONS ... - TYPE SOURCE ..."
+ * Mounts outside a chroot are not listed there: what is found then stays as it is. */
 static void find_type(uint64_t mount_id, char type[IO_PROBE_TYPE_BYTES])
 {
-    snprintf(type, IO_PROBE_TYPE_BYTES, "unknown");
     FILE *file = fopen("/proc/self/mountinfo", "re");
     if (!file)
         return;
@@ -88,13 +119,17 @@ static uint64_t read_ahead_bytes(dev_t device)
 static int look(int folder_fd, const char *folder, struct io_probe *probe, struct err *err)
 {
     struct statx info;
+    struct statfs system;
     struct statvfs space;
     if (statx(folder_fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_MNT_ID, &info) ||
-        fstatvfs(folder_fd, &space))
+        fstatfs(folder_fd, &system) || fstatvfs(folder_fd, &space))
         return local_fail(err, -errno, folder, "could not look at the file system");
+    snprintf(probe->type, sizeof probe->type, "unknown");
+    name_magic((uint32_t)system.f_type, probe->type);
     find_type(info.stx_mask & STATX_MNT_ID ? info.stx_mnt_id : UINT64_MAX, probe->type);
     probe->is_network = is_network_type(probe->type);
     probe->is_memory = is_memory_type(probe->type);
+    probe->is_vague = is_one_of(probe->type, (const char *const[]){"unknown", "fuse", NULL});
     probe->free_bytes = (uint64_t)space.f_bavail * space.f_frsize;
     probe->total_bytes = (uint64_t)space.f_blocks * space.f_frsize;
     probe->free_files = space.f_favail;

@@ -17,8 +17,10 @@ enum { IO_PROBE_TYPE_BYTES = 64 };
 struct io_probe {
     char folder[IO_PATH_BYTES_MAX]; /* that was looked at */
     bool is_made;                   /* it is the one that was asked about, or a file's there */
-    char type[IO_PROBE_TYPE_BYTES]; /* as mount(8) names it: "ext4", "nfs4", "fuse.sshfs"; "unknown" */
-    bool is_network, is_memory;     /* bytes go over a network; they are gone when the machine restarts */
+    char type
+        [IO_PROBE_TYPE_BYTES]; /* as mount(8) names it: "ext4", "nfs4", "fuse.sshfs"; else by its magic number; "unknown" */
+    bool is_network, is_memory; /* bytes go over a network; they are gone when the machine restarts */
+    bool is_vague;              /* neither is told: the type is not known, or a bare "fuse" */
     uint64_t free_bytes, total_bytes;
     uint64_t free_files;       /* that can still be created; 0: not told, or none */
     uint64_t read_ahead_bytes; /* of the page cache; 0: not told */

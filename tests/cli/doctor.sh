@@ -239,6 +239,25 @@ a_full_disk_says_so() {
   same "$(cat left)" filler
 }
 
+# In a chroot the mount that its root lies on is not listed, and the file system has only its magic number.
+a_file_system_whose_mount_is_not_listed_is_known_by_its_number() {
+  cat >enter.sh <<'SH'
+set -e
+mount -t tmpfs none outer
+mkdir -p outer/root/proc outer/root/data
+cp "$MILLRACE" outer/root/millrace
+ldd "$MILLRACE" | grep -o '/[^ ]*' | xargs -I{} cp -L --parents {} outer/root
+mount --rbind /proc outer/root/proc
+chroot outer/root /millrace doctor --json /data
+SH
+  mkdir outer
+  unshare -m sh -c 'mount -t tmpfs none outer && mount --rbind /proc outer && chroot / true' 2>/dev/null ||
+    skip "no mounts may be made here"
+  MILLRACE=$MILLRACE unshare -m sh enter.sh >out 2>errors || : # libraries that are opened by name lack there
+  same "$(told folder 'file system' type)" tmpfs
+  same "$(told folder 'file system' is_memory)" True
+}
+
 little_space_is_a_note() {
   in_mount size=64m '"$MILLRACE" doctor --json mounted' >out
   same "$(told folder space total_bytes)" $((64 << 20))
@@ -262,4 +281,4 @@ run_cases cpus_are_those_of_nproc memory_is_that_of_meminfo \
   the_index_cache_is_looked_at_where_it_would_be a_gpu_is_one_that_has_a_device_file the_file_system_is_that_of_other_tools \
   a_file_system_in_memory_is_no_place_for_checkpoints a_folder_that_is_not_there_is_a_lack a_folder_for_outputs_need_not_be_there \
   what_can_only_be_read_is_a_note_for_data_and_a_lack_for_outputs a_read_only_mount_says_so a_full_disk_says_so \
-  little_space_is_a_note the_table_and_the_document_tell_the_same
+  a_file_system_whose_mount_is_not_listed_is_known_by_its_number little_space_is_a_note the_table_and_the_document_tell_the_same
