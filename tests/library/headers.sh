@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Every header compiles alone. Those beside CUDA kernels are not asked: they need CUDA's own, and are built wherever a toolkit is.
+# Every header compiles alone. Of those beside CUDA kernels the ones with extern "C" are what C may include: they do so where CUDA's own
+# headers are, as C and as C++; what kernels share among themselves is compiled with them.
 . "$(dirname "$0")/../cli/lib.sh"
 
 # compiles LANGUAGE_OPTIONS COMPILER HEADER...: each header as the only content of a file.
@@ -21,4 +22,23 @@ as_ours='-x c -std=gnu11 -D_GNU_SOURCE -DREAL_BITS=32 -Wno-unused-function'
 every_header_compiles_alone_with_gcc() { compiles "$as_ours" gcc "${all[@]}"; }
 every_header_compiles_alone_with_clang() { compiles "$as_ours" clang "${all[@]}"; }
 
-run_cases every_header_compiles_alone_with_gcc every_header_compiles_alone_with_clang
+mapfile -t beside_kernels < <(cd "$TEST_SOURCE_DIR" && grep -l 'extern "C"' trainer/cuda/*.h)
+# cuda_headers: prints the folder that has them.
+cuda_headers() {
+  local folder nvcc
+  nvcc=$(command -v nvcc || :)
+  for folder in "${CUDA_INCLUDE_DIR:-}" ${CUDA_PATH:+"$CUDA_PATH/include"} ${nvcc:+"${nvcc%/bin/nvcc}/include"} \
+    /usr/local/cuda/include /usr/include; do
+    [[ -f $folder/cuda_runtime_api.h ]] && { echo "$folder"; return; }
+  done
+  skip "no CUDA headers here"
+}
+headers_beside_kernels_compile_alone_as_c_and_cpp() {
+  local cuda
+  cuda=$(cuda_headers)
+  [[ ${#beside_kernels[@]} -gt 5 ]] || fail "found only ${beside_kernels[*]}"
+  compiles "$as_ours -isystem $cuda" gcc "${beside_kernels[@]}"
+  compiles "-x c++ -std=c++14 -D_GNU_SOURCE -isystem $cuda" g++ "${beside_kernels[@]}"
+}
+
+run_cases every_header_compiles_alone_with_gcc every_header_compiles_alone_with_clang headers_beside_kernels_compile_alone_as_c_and_cpp
