@@ -214,47 +214,48 @@ template <typename T> inline void __stcg(T *x, T value)
     *x = value;
 }
 
-/* On whole numbers only: these sums do not depend on the order. */
+/* On whole numbers only: these sums do not depend on the order. Atomic and no more: they order no other memory. */
 inline int atomicAdd(int *x, int value)
 {
-    int old = *x;
-    *x += value;
-    return old;
+    return __atomic_fetch_add(x, value, __ATOMIC_RELAXED);
 }
 
 inline unsigned atomicAdd(unsigned *x, unsigned value)
 {
-    unsigned old = *x;
-    *x += value;
-    return old;
+    return __atomic_fetch_add(x, value, __ATOMIC_RELAXED);
 }
 
 inline unsigned long long atomicAdd(unsigned long long *x, unsigned long long value)
 {
-    unsigned long long old = *x;
-    *x += value;
-    return old;
-}
-
-inline int atomicMax(int *x, int value)
-{
-    int old = *x;
-    *x = max(old, value);
-    return old;
-}
-
-inline unsigned atomicMax(unsigned *x, unsigned value)
-{
-    unsigned old = *x;
-    *x = max(old, value);
-    return old;
+    return __atomic_fetch_add(x, value, __ATOMIC_RELAXED);
 }
 
 inline unsigned atomicOr(unsigned *x, unsigned value)
 {
-    unsigned old = *x;
-    *x |= value;
+    return __atomic_fetch_or(x, value, __ATOMIC_RELAXED);
+}
+
+namespace cuda_on_cpu {
+
+template <typename T> inline T atomic_max(T *x, T value)
+{
+    T old = __atomic_load_n(x, __ATOMIC_RELAXED);
+    while (old < value &&
+           !__atomic_compare_exchange_n(x, &old, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
     return old;
+}
+
+} // namespace cuda_on_cpu
+
+inline int atomicMax(int *x, int value)
+{
+    return cuda_on_cpu::atomic_max(x, value);
+}
+
+inline unsigned atomicMax(unsigned *x, unsigned value)
+{
+    return cuda_on_cpu::atomic_max(x, value);
 }
 
 #endif

@@ -41,7 +41,8 @@ static struct {
     struct allocation allocations[ALLOCATIONS_MAX];
     size_t count, device_bytes, total_bytes;
     int open; /* nesting of memory_open */
-} all = {.lock = PTHREAD_MUTEX_INITIALIZER, .total_bytes = TOTAL_BYTES_DEFAULT};
+    bool watched;
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER, .total_bytes = TOTAL_BYTES_DEFAULT, .watched = true};
 
 static char *end_of(const struct allocation *a)
 {
@@ -89,7 +90,7 @@ static void *allocate(enum memory_kind kind, size_t bytes)
     ASAN_POISON_MEMORY_REGION(end_of(a), behind_bytes(a));
     if (kind == MEMORY_DEVICE)
         all.device_bytes += bytes;
-    if (all.open == 0)
+    if (all.open == 0 && all.watched)
         protect(a, false);
     return memory;
 }
@@ -164,10 +165,19 @@ static void protect_all(bool open)
     }
 }
 
+void memory_watch(bool watched)
+{
+    pthread_mutex_lock(&all.lock);
+    if (watched != all.watched)
+        protect_all(!watched);
+    all.watched = watched;
+    pthread_mutex_unlock(&all.lock);
+}
+
 void memory_open(void)
 {
     pthread_mutex_lock(&all.lock);
-    if (all.open++ == 0)
+    if (all.open++ == 0 && all.watched)
         protect_all(true);
     pthread_mutex_unlock(&all.lock);
 }
@@ -175,7 +185,7 @@ void memory_open(void)
 void memory_close(void)
 {
     pthread_mutex_lock(&all.lock);
-    if (--all.open == 0)
+    if (--all.open == 0 && all.watched)
         protect_all(false);
     pthread_mutex_unlock(&all.lock);
 }

@@ -3,6 +3,7 @@
  */
 #include "tests/cuda_on_cpu/order.h"
 
+#include "tests/cuda_on_cpu/memory.h"
 #include "tests/cuda_on_cpu/order_choice.h"
 
 #include <stdio.h>
@@ -19,7 +20,7 @@ enum {
 #endif
 };
 
-static size_t current;
+static size_t current, told; /* orders below `told` have been printed with their seeds */
 static uint64_t generator;
 
 /* splitmix64 */
@@ -42,8 +43,11 @@ void order_set(size_t order)
     uint64_t seed = (text ? strtoull(text, NULL, 10) : 1) + order;
     current = order;
     generator = seed;
-    if (order >= ORDERS_FIXED)
+    memory_watch(order == ORDER_REVERSE); /* where work runs least often: at once it would cost seconds */
+    if (order >= ORDERS_FIXED && order >= told) {
         fprintf(stderr, "cuda_on_cpu: order %zu, seed %llu\n", order, (unsigned long long)seed);
+        told = order + 1;
+    }
 }
 
 uint64_t order_random(uint64_t count)
