@@ -111,11 +111,11 @@ template <int ROWS> __device__ inline float f32_softmax(float *scores, float sca
     return rescale;
 }
 
-/* The grid has a block a unit (batch, head) and tile of queries. */
+/* The grid has a block for each tile of queries of each head. */
 template <int ROWS>
 __global__ void __launch_bounds__(F32_THREADS)
-    attention_f32_fwd_kernel(struct attention_geometry geometry, int units, float *out, float *lse,
-                             const float *qkv, const int32_t *row_starts)
+    attention_f32_fwd_kernel(struct attention_geometry geometry, float *out, float *lse, const float *qkv,
+                             const int32_t *row_starts)
 {
     using tiles = f32_tiles<ROWS>;
     DYNAMIC_SHARED(float, q_tile);
@@ -125,8 +125,9 @@ __global__ void __launch_bounds__(F32_THREADS)
     float *k_tile = q_tile + elements, *v_tile = k_tile + elements, *sums = v_tile + elements,
           *scores = sums + elements;
 
-    int first = (tiles_of(geometry.tokens, ROWS) - 1 - (int)(blockIdx.x / units)) * ROWS;
-    int unit = (int)(blockIdx.x % units), batch = unit / geometry.heads, head = unit % geometry.heads;
+    int query_tiles = tiles_of(geometry.tokens, ROWS), unit = (int)blockIdx.x / query_tiles;
+    int first = (query_tiles - 1 - (int)blockIdx.x % query_tiles) * ROWS;
+    int batch = unit / geometry.heads, head = unit % geometry.heads;
     int kv_head = head / (geometry.heads / geometry.kv_heads), rows_left = geometry.tokens - first;
     uint64_t width = geometry.qkv_width();
     const float *k = qkv + geometry.k_at(batch, kv_head), *v = qkv + geometry.v_at(batch, kv_head);
@@ -175,10 +176,10 @@ __global__ void __launch_bounds__(F32_THREADS)
                     sums, 1, rows_left, columns);
 }
 
-/* As the kernel of attention_backward.cu: of keys or of queries. The grid has a block a unit and tile of rows. */
+/* As the kernel of attention_backward.cu: of keys or of queries. The grid has a block for each tile of rows of each head. */
 template <int ROWS, bool OF_KEYS>
 __global__ void __launch_bounds__(F32_THREADS)
-    attention_f32_bwd_kernel(struct attention_geometry geometry, int units, float *d_qkv, const float *d_out,
+    attention_f32_bwd_kernel(struct attention_geometry geometry, float *d_qkv, const float *d_out,
                              const float *qkv, const float2 *stats, const struct start_bounds *bounds,
                              const int32_t *row_starts)
 {
@@ -190,8 +191,8 @@ __global__ void __launch_bounds__(F32_THREADS)
     float *sums = d_streamed + elements, *d_sums = sums + elements; /* of dS: dK or dQ; of P': dV */
     float *p = d_sums + elements, *d = p + ROWS * tiles::scores_stride;
 
-    int row_tiles = tiles_of(geometry.tokens, ROWS), unit = (int)(blockIdx.x % units);
-    int turn = (int)(blockIdx.x / units), first = (OF_KEYS ? turn : row_tiles - 1 - turn) * ROWS;
+    int row_tiles = tiles_of(geometry.tokens, ROWS), unit = (int)blockIdx.x / row_tiles;
+    int turn = (int)blockIdx.x % row_tiles, first = (OF_KEYS ? turn : row_tiles - 1 - turn) * ROWS;
     int unit_heads = OF_KEYS ? geometry.kv_heads : geometry.heads, batch = unit / unit_heads;
     int group = geometry.heads / geometry.kv_heads;
     int first_head = OF_KEYS ? unit % unit_heads * group : unit % unit_heads, kv_head = first_head / group;
@@ -257,11 +258,11 @@ template <int ROWS, bool OF_KEYS>
 static cudaError_t f32_bwd_launch(const struct attn_shape *shape, const struct attention_bwd_arrays *arrays,
                                   const struct attention_stats *stats, cudaStream_t stream)
 {
-    int units = (int)(shape->batch * (OF_KEYS ? shape->kv_heads : shape->heads));
+    uint64_t units = shape->batch * (OF_KEYS ? shape->kv_heads : shape->heads);
     unsigned blocks = (unsigned)(units * tiles_of((int)shape->tokens, ROWS));
     size_t bytes = f32_tiles<ROWS>::bytes((int)shape->head_dim, F32_BWD_TILES, F32_BWD_SCORES);
     return LAUNCH((attention_f32_bwd_kernel<ROWS, OF_KEYS>), blocks, F32_THREADS, bytes, stream,
-                  attention_geometry_of(shape), units, static_cast<float *>(arrays->d_qkv),
+                  attention_geometry_of(shape), static_cast<float *>(arrays->d_qkv),
                   static_cast<const float *>(arrays->d_out), static_cast<const float *>(arrays->qkv),
                   stats->queries, stats->bounds, arrays->row_starts);
 }
@@ -287,11 +288,10 @@ cudaError_t attention_f32_fwd(const struct attn_shape *shape, const struct atten
 {
     return f32_dispatch(shape, [&](auto rows) {
         constexpr int ROWS = decltype(rows)::value;
-        int units = (int)(shape->batch * shape->heads);
-        unsigned blocks = (unsigned)(units * tiles_of((int)shape->tokens, ROWS));
+        unsigned blocks = (unsigned)(shape->batch * shape->heads * tiles_of((int)shape->tokens, ROWS));
         size_t bytes = f32_tiles<ROWS>::bytes((int)shape->head_dim, F32_FWD_TILES, F32_FWD_SCORES);
         return LAUNCH((attention_f32_fwd_kernel<ROWS>), blocks, F32_THREADS, bytes, stream,
-                      attention_geometry_of(shape), units, static_cast<float *>(arrays->out), arrays->lse,
+                      attention_geometry_of(shape), static_cast<float *>(arrays->out), arrays->lse,
                       static_cast<const float *>(arrays->qkv), arrays->row_starts);
     });
 }

@@ -123,20 +123,21 @@ template <typename T, int COLUMNS, bool OF_KEYS> struct bwd_block {
     }
 };
 
-/* The block that blockIdx says, of units = batch * kv_heads (OF_KEYS) or batch * heads. */
+/* The block that blockIdx says: those of a head run at about the same time, and find what they stream in the cache. */
 template <typename T, int COLUMNS, bool OF_KEYS>
-__device__ inline void bwd_place(struct bwd_block<T, COLUMNS, OF_KEYS> &block, int units)
+__device__ inline void bwd_place(struct bwd_block<T, COLUMNS, OF_KEYS> &block)
 {
     using tiles = bwd_tiles<COLUMNS, OF_KEYS>;
     const struct attention_geometry &geometry = block.geometry;
     int group = geometry.heads / geometry.kv_heads, unit_heads = OF_KEYS ? geometry.kv_heads : geometry.heads;
-    int unit = (int)blockIdx.x / tiles::parts % units, turn = (int)blockIdx.x / tiles::parts / units;
+    int row_tiles = tiles_of(geometry.tokens, tiles::rows), turn = (int)blockIdx.x / tiles::parts % row_tiles;
+    int unit = (int)blockIdx.x / tiles::parts / row_tiles;
     block.part = (int)blockIdx.x % tiles::parts;
     block.batch = unit / unit_heads;
     block.head = OF_KEYS ? unit % unit_heads * group : unit % unit_heads;
     block.kv_head = block.head / group;
     /* What a causal mask leaves most to comes first, so that the device's last blocks are short: the first keys, the last queries. */
-    block.first = (OF_KEYS ? turn : tiles_of(geometry.tokens, tiles::rows) - 1 - turn) * tiles::rows;
+    block.first = (OF_KEYS ? turn : row_tiles - 1 - turn) * tiles::rows;
 
     int padded = attention_padded(geometry.tokens);
     block.stats += (uint64_t)block.batch * geometry.heads * padded;
@@ -247,11 +248,11 @@ __device__ inline void bwd_add(float (&sums)[TILES][OUT / MMA_COLUMNS][4], const
     }
 }
 
-/* The grid has a block for each part, unit and tile of rows. */
+/* The grid has a block for each part of each tile of rows of each head: of key-value heads (OF_KEYS), or of heads. */
 template <typename T, int COLUMNS, bool OF_KEYS>
 __global__ void __launch_bounds__((bwd_tiles<COLUMNS, OF_KEYS>::threads))
-    attention_mma_bwd_kernel(struct attention_geometry geometry, int units, T *d_qkv, const T *d_out,
-                             const T *qkv, const float2 *stats, const struct start_bounds *bounds,
+    attention_mma_bwd_kernel(struct attention_geometry geometry, T *d_qkv, const T *d_out, const T *qkv,
+                             const float2 *stats, const struct start_bounds *bounds,
                              const int32_t *row_starts)
 {
     using tiles = bwd_tiles<COLUMNS, OF_KEYS>;
@@ -263,7 +264,7 @@ __global__ void __launch_bounds__((bwd_tiles<COLUMNS, OF_KEYS>::threads))
     struct bwd_block<T, COLUMNS, OF_KEYS> block = {
         geometry, qkv, d_out, stats, bounds, row_starts
     };
-    bwd_place(block, units);
+    bwd_place(block);
     block.copy_rows(row_tile, d_row_tile);
     struct bwd_step step = block.step_from({0, block.first_tile});
     if (step.tile < block.end_tile)
@@ -353,12 +354,12 @@ static cudaError_t bwd_launch(const struct attn_shape *shape, const struct atten
                               const struct attention_stats *stats, cudaStream_t stream)
 {
     using tiles = bwd_tiles<COLUMNS, OF_KEYS>;
-    int units = (int)(shape->batch * (OF_KEYS ? shape->kv_heads : shape->heads));
-    unsigned blocks = (unsigned)(units * tiles::parts * tiles_of((int)shape->tokens, tiles::rows));
-    return LAUNCH((attention_mma_bwd_kernel<T, COLUMNS, OF_KEYS>), blocks, tiles::threads,
-                  tiles::shared_bytes, stream, attention_geometry_of(shape), units,
-                  static_cast<T *>(arrays->d_qkv), static_cast<const T *>(arrays->d_out),
-                  static_cast<const T *>(arrays->qkv), stats->queries, stats->bounds, arrays->row_starts);
+    uint64_t units = shape->batch * (OF_KEYS ? shape->kv_heads : shape->heads);
+    uint64_t blocks = units * tiles_of((int)shape->tokens, tiles::rows) * tiles::parts;
+    return LAUNCH((attention_mma_bwd_kernel<T, COLUMNS, OF_KEYS>), (unsigned)blocks, tiles::threads,
+                  tiles::shared_bytes, stream, attention_geometry_of(shape), static_cast<T *>(arrays->d_qkv),
+                  static_cast<const T *>(arrays->d_out), static_cast<const T *>(arrays->qkv), stats->queries,
+                  stats->bounds, arrays->row_starts);
 }
 
 cudaError_t attention_mma_bwd_prepare(enum dtype type, const struct attn_shape *shape)

@@ -182,10 +182,11 @@ __device__ inline void fwd_copy_keys(T *target, const T *k, int step,
                                                 geometry.head_dim);
 }
 
-/* Of units = batch * heads. The grid has a block for each unit and tile of queries. */
+/* The grid has a block for each tile of queries of each head: those of a head run at about the same time, and find its keys in the
+ * cache. */
 template <typename T, int COLUMNS>
 __global__ void __launch_bounds__(FWD_THREADS)
-    attention_mma_fwd_kernel(struct attention_geometry geometry, int units, T *out, float *lse, const T *qkv,
+    attention_mma_fwd_kernel(struct attention_geometry geometry, T *out, float *lse, const T *qkv,
                              const int32_t *row_starts)
 {
     using tiles = fwd_tiles<COLUMNS>;
@@ -196,8 +197,9 @@ __global__ void __launch_bounds__(FWD_THREADS)
 
     int warp = threadIdx.x / WARP_THREADS;
     /* Under a causal mask the last queries see most: they come first, so that the device's last blocks are short. */
-    int first = (tiles_of(geometry.tokens, tiles::queries) - 1 - (int)blockIdx.x / units) * tiles::queries;
-    int unit = (int)blockIdx.x % units, batch = unit / geometry.heads, head = unit % geometry.heads;
+    int query_tiles = tiles_of(geometry.tokens, tiles::queries), unit = (int)blockIdx.x / query_tiles;
+    int first = (query_tiles - 1 - (int)blockIdx.x % query_tiles) * tiles::queries;
+    int batch = unit / geometry.heads, head = unit % geometry.heads;
     int kv_head = head / (geometry.heads / geometry.kv_heads);
     uint64_t width = geometry.qkv_width(), out_width = geometry.out_width();
     const T *k = qkv + geometry.k_at(batch, kv_head);
@@ -274,10 +276,10 @@ cudaError_t attention_mma_fwd(enum dtype type, const struct attn_shape *shape,
         using T = decltype(element);
         constexpr int COLUMNS = decltype(columns)::value;
         using tiles = fwd_tiles<COLUMNS>;
-        int units = (int)(shape->batch * shape->heads);
-        unsigned blocks = (unsigned)(units * tiles_of((int)shape->tokens, tiles::queries));
-        return LAUNCH((attention_mma_fwd_kernel<T, COLUMNS>), blocks, FWD_THREADS, tiles::shared_bytes,
-                      stream, attention_geometry_of(shape), units, static_cast<T *>(arrays->out), arrays->lse,
-                      static_cast<const T *>(arrays->qkv), arrays->row_starts);
+        uint64_t blocks = shape->batch * shape->heads * tiles_of((int)shape->tokens, tiles::queries);
+        return LAUNCH((attention_mma_fwd_kernel<T, COLUMNS>), (unsigned)blocks, FWD_THREADS,
+                      tiles::shared_bytes, stream, attention_geometry_of(shape),
+                      static_cast<T *>(arrays->out), arrays->lse, static_cast<const T *>(arrays->qkv),
+                      arrays->row_starts);
     });
 }

@@ -298,6 +298,16 @@ static void large_scores_overflow_nothing(void **state)
     }
 }
 
+static void the_workspace_is_linear_in_tokens(void **state)
+{
+    (void)state;
+    struct attn_shape shape = {2, 1 << 10, 4, 2, 64, true};
+    uint64_t floats = attention_bwd_workspace(&shape);
+    assert_true(floats <= 3 * shape.batch * shape.tokens * shape.heads);
+    shape.tokens = 1 << 20;
+    assert_int_equal(attention_bwd_workspace(&shape), floats << 10);
+}
+
 static void what_no_kernel_takes_is_refused(void **state)
 {
     (void)state;
@@ -332,6 +342,7 @@ int main(void)
         cmocka_unit_test(starts_of_zero_are_no_starts),
         cmocka_unit_test(a_document_behind_others_has_the_bits_of_one_alone),
         cmocka_unit_test(large_scores_overflow_nothing),
+        cmocka_unit_test(the_workspace_is_linear_in_tokens),
         cmocka_unit_test(what_no_kernel_takes_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
