@@ -6,7 +6,8 @@
  *         ... run, and compare with the reference; from the second on also with the bits of the first
  *     }
  *
- * On the CPU: forward with streams at once, reverse with streams as late as may be, then orders by seed. On a GPU there is only the
+ * On the CPU: 0 is forward with streams at once, 1 is reverse with streams as late as may be, where also the host's touching device
+ * memory is a fault; then come orders by seed. On a GPU there is only the
  * device's own order, twice, so that the same test compares two runs. MR_CUDA_SEED is the first seed; each is printed.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_ORDER_H
