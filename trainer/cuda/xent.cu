@@ -21,55 +21,81 @@ enum {
     FEW_THREADS = WARP_THREADS, /* several rows a block of SOME_THREADS */
 };
 
+/* So that columns, and a block's step beyond them, are of 32 bits. */
+static const uint64_t STRIDE_MAX = UINT64_C(1) << 30;
+
+/* What concerns few packs of elements stands behind a branch, here and below: exponentials keep the arithmetic units busy enough. */
+template <int N> __device__ static void fill_padding(float (&x)[N], int col, int classes, float value)
+{
+    if (col + N <= classes)
+        return;
+    for (int i = 0; i < N; i++)
+        x[i] = col + i < classes ? x[i] : value;
+}
+
+template <typename T, int N> __device__ static void load_floats(float (&x)[N], const T *from)
+{
+    packed<T, N> p = load_packed<T, N>(from);
+    for (int i = 0; i < N; i++)
+        x[i] = to_float(p.element[i]);
+}
+
 /* What a thread knows of a row after it read its part. */
 struct softmax {
     float max;
     double sum;       /* of e^(logit - max) */
-    bool has_earlier; /* a logit before the target is equal to it */
+    bool has_earlier; /* a logit before the target is equal to it; of no meaning where a larger one is */
 };
 
 /* N: elements that a thread moves at once; GROUP: threads of the row. The maximum begins with a number, for exponentials of
  * differences from it to be defined. */
 template <typename T, int N, int GROUP>
-__device__ static struct softmax softmax_part(const T *x, int64_t classes, int64_t target, float target_logit)
+__device__ static struct softmax softmax_part(const T *x, int classes, int target, float target_logit)
 {
     struct softmax part = {-FLT_MAX, 0, false};
-    for (int64_t col = threadIdx.x % GROUP * N; col < classes; col += GROUP * N) {
-        packed<T, N> p = load_packed<T, N>(x + col);
+    for (int col = threadIdx.x % GROUP * N; col < classes; col += GROUP * N) {
         float logits[N], max = part.max, sum = 0;
-        for (int i = 0; i < N; i++) {
-            logits[i] = col + i < classes ? to_float(p.element[i]) : -INFINITY;
+        load_floats(logits, x + col);
+        fill_padding(logits, col, classes, -INFINITY);
+        for (int i = 0; i < N; i++)
             max = fmaxf(max, logits[i]);
-        }
         if (max > part.max) {
             part.sum *= (double)expf(part.max - max);
             part.max = max;
         }
-        for (int i = 0; i < N; i++) {
+        for (int i = 0; i < N; i++)
             sum += expf(logits[i] - max);
-            part.has_earlier |= logits[i] == target_logit && col + i < target;
-        }
         part.sum += (double)sum;
+        if (max == target_logit) {
+            for (int i = 0; i < N; i++)
+                part.has_earlier |= logits[i] == target_logit && col + i < target;
+        }
     }
     return part;
 }
 
 /* Backwards: what was read last is in the nearest cache. */
 template <typename T, int N, int GROUP>
-__device__ static void write_gradient(T *x, struct cuda_xent_shape shape, int64_t target,
+__device__ static void write_gradient(T *x, struct cuda_xent_shape shape, int target,
                                       const struct softmax &row, double gradient_scale)
 {
-    int64_t first = threadIdx.x % GROUP * N, classes = (int64_t)shape.classes;
+    int first = threadIdx.x % GROUP * N;
     float factor = (float)(gradient_scale / row.sum), scale = (float)gradient_scale;
-    int64_t turns = ((int64_t)shape.stride - first + GROUP * N - 1) / (GROUP * N);
-    for (int64_t turn = turns - 1; turn >= 0; turn--) {
-        int64_t col = first + turn * GROUP * N;
-        packed<T, N> p = load_packed<T, N>(x + col);
-        for (int i = 0; i < N; i++) {
-            float probability = expf(to_float(p.element[i]) - row.max) * factor;
-            float gradient = col + i == target ? probability - scale : probability;
-            p.element[i] = from_float<T>(target >= 0 && col + i < classes ? gradient : 0.0f);
+    int turns = ((int)shape.stride - first + GROUP * N - 1) / (GROUP * N);
+    for (int turn = turns - 1; turn >= 0; turn--) {
+        int col = first + turn * GROUP * N;
+        float gradient[N];
+        load_floats(gradient, x + col);
+        for (int i = 0; i < N; i++)
+            gradient[i] = expf(gradient[i] - row.max) * factor;
+        if (target >= col && target < col + N) {
+            for (int i = 0; i < N; i++)
+                gradient[i] -= col + i == target ? scale : 0.0f;
         }
+        fill_padding(gradient, col, target < 0 ? 0 : (int)shape.classes, 0.0f);
+        packed<T, N> p;
+        for (int i = 0; i < N; i++)
+            p.element[i] = from_float<T>(gradient[i]);
         store_packed(x + col, p);
     }
 }
@@ -83,7 +109,7 @@ __global__ void __launch_bounds__(GROUP < SOME_THREADS ? SOME_THREADS : GROUP,
     __shared__ double sums[WARPS_MAX];
     uint64_t row = (uint64_t)blockIdx.x * (blockDim.x / GROUP) + threadIdx.x / GROUP;
     bool is_row = row < shape.items * shape.tokens;
-    int64_t target = -1, classes = (int64_t)shape.classes;
+    int target = -1, classes = (int)shape.classes;
     if (is_row)
         target = arrays.targets[row / shape.tokens * shape.target_stride + row % shape.tokens];
     bool is_class = target >= 0 && target < classes;
@@ -135,7 +161,7 @@ static cudaError_t launch_groups(const struct cuda_xent_shape *s, const struct c
 cudaError_t cuda_xent(enum dtype type, const struct cuda_xent_shape *shape,
                       const struct cuda_xent_arrays *arrays, double gradient_scale, cudaStream_t stream)
 {
-    if (shape->stride < shape->classes)
+    if (shape->stride < shape->classes || shape->stride > STRIDE_MAX)
         return cudaErrorInvalidValue;
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);

@@ -31,8 +31,8 @@ struct cuda_xent_shape {
     uint64_t items, tokens, target_stride, classes, stride;
 };
 
-/* Queued on the stream. logits: of the type DTYPE_F32, DTYPE_BF16 or DTYPE_F16; another, or a stride below classes, is
- * cudaErrorInvalidValue. Fastest where stride is a multiple of 8 (F32: 4). A target that is no class loses NaN and has a gradient of zero. */
+/* Queued on the stream. logits: of the type DTYPE_F32, DTYPE_BF16 or DTYPE_F16; another, or a stride below classes
+ * or above 2^30, is cudaErrorInvalidValue. Fastest where stride is a multiple of 8 (F32: 4). A target that is no class loses NaN and has a gradient of zero. */
 cudaError_t cuda_xent(enum dtype type, const struct cuda_xent_shape *shape,
                       const struct cuda_xent_arrays *arrays, double gradient_scale, cudaStream_t stream);
 

@@ -298,13 +298,15 @@ static void a_logit_that_is_no_number_shows_in_the_loss(void **state)
     }
 }
 
-static void other_types_and_short_rows_are_refused(void **state)
+static void other_types_and_strides_are_refused(void **state)
 {
     (void)state;
-    static const struct cuda_xent_shape shape = {1, 1, 1, 8, 8}, too_short = {1, 1, 1, 8, 7};
+    static const struct cuda_xent_shape shape = {1, 1, 1, 8, 8}, too_short = {1, 1, 1, 8, 7},
+                                        too_long = {1, 1, 1, 8, (UINT64_C(1) << 30) + 8};
     static const struct cuda_xent_arrays arrays = {NULL, NULL, NULL, NULL};
     assert_int_equal(cuda_xent(DTYPE_F64, &shape, &arrays, 1, NULL), cudaErrorInvalidValue);
     assert_int_equal(cuda_xent(DTYPE_F32, &too_short, &arrays, 1, NULL), cudaErrorInvalidValue);
+    assert_int_equal(cuda_xent(DTYPE_F32, &too_long, &arrays, 1, NULL), cudaErrorInvalidValue);
 }
 
 int main(void)
@@ -318,7 +320,7 @@ int main(void)
         cmocka_unit_test(logits_may_be_far_apart),
         cmocka_unit_test(a_target_that_is_no_class_loses_nan),
         cmocka_unit_test(a_logit_that_is_no_number_shows_in_the_loss),
-        cmocka_unit_test(other_types_and_short_rows_are_refused),
+        cmocka_unit_test(other_types_and_strides_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
