@@ -15,7 +15,8 @@
 #include "trainer/cuda/attention_kernels.h"
 #include "trainer/cuda/attention_tile.h"
 
-/* Tiles by the columns that a head is padded to: what the registers of a thread hold. Wide heads are summed in parts, each by a block of its own. */
+/* Tiles by the columns that a head is padded to: what the registers of a thread hold. The keys of wide heads are summed in parts, each by a
+ * block of its own. */
 template <int COLUMNS, bool OF_KEYS> struct bwd_tiles {
     static constexpr int warps = COLUMNS == 96 || COLUMNS == 128 ? 8 : 4, threads = warps * WARP_THREADS;
     static constexpr int row_tiles = COLUMNS <= 64 ? 2 : 1; /* of 16 rows, a warp */
@@ -191,43 +192,47 @@ __device__ inline void bwd_multiply(struct bwd_products<TILES> &products, const 
     }
 }
 
-/* Scores and gradient of probabilities at (row, column) to probability and gradient of the score, of a query that has stats. */
-__device__ inline void bwd_softmax(float &p, float &d, float2 stats, bool is_seen, float scale)
-{
-    p = is_seen ? exp2_approximate(fmaf(p, scale, -stats.x)) : 0;
-    d = p * (d - stats.y);
-}
-
-/* of_rows: statistics of this thread's rows. of_columns: in shared memory, of the columns of these products. */
+/* Scores that their query does not see become -infinity, hence probabilities of zero. */
 template <bool OF_KEYS, int TILES>
-__device__ inline void bwd_softmax_all(struct bwd_products<TILES> &products,
-                                       const struct attention_geometry &geometry,
-                                       const float2 (&of_rows)[TILES][2], const float2 *of_columns,
-                                       bool is_masked, int first_row, int first_column, const int32_t *starts)
+__device__ inline void bwd_mask(struct bwd_products<TILES> &products,
+                                const struct attention_geometry &geometry, const int32_t *starts,
+                                int first_row, int first_column)
 {
     int lane = threadIdx.x % WARP_THREADS;
-    float scale = geometry.scale * LOG2_E;
 #pragma unroll
     for (int n = 0; n < 2; n++)
 #pragma unroll
-        for (int i = 0; i < 2; i++) {
-            int column = n * MMA_COLUMNS + lane % 4 * 2 + i;
-            float2 column_stats = OF_KEYS ? of_columns[column] : float2{0, 0};
+        for (int i = 0; i < 4; i++)
 #pragma unroll
-            for (int tile = 0; tile < TILES; tile++)
+            for (int tile = 0; tile < TILES; tile++) {
+                int row = first_row + tile * MMA_ROWS + i / 2 * 8 + lane / 4;
+                int column = first_column + n * MMA_COLUMNS + lane % 4 * 2 + i % 2;
+                int key = OF_KEYS ? row : column;
+                struct key_span seen = geometry.seen_by(OF_KEYS ? column : row, starts);
+                if (key < seen.first || key >= seen.end)
+                    products.p[tile][n][i] = -INFINITY;
+            }
+}
+
+/* of_rows: statistics of this thread's rows. of_columns: in shared memory, of the columns of these products. The one or the other are
+ * queries. */
+template <bool OF_KEYS, int TILES>
+__device__ inline void bwd_softmax(struct bwd_products<TILES> &products, const float2 (&of_rows)[TILES][2],
+                                   const float2 *of_columns, float scale)
+{
+    int lane = threadIdx.x % WARP_THREADS;
 #pragma unroll
-                for (int half = 0; half < 2; half++) {
-                    bool is_seen = true;
-                    if (is_masked) {
-                        int row = first_row + tile * MMA_ROWS + half * 8 + lane / 4;
-                        int query = OF_KEYS ? first_column + column : row;
-                        int key = OF_KEYS ? row : first_column + column;
-                        struct key_span seen = geometry.seen_by(query, starts);
-                        is_seen = key >= seen.first && key < seen.end;
-                    }
-                    bwd_softmax(products.p[tile][n][2 * half + i], products.d[tile][n][2 * half + i],
-                                OF_KEYS ? column_stats : of_rows[tile][half], is_seen, scale);
-                }
+    for (int n = 0; n < 2; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            float2 of_column = OF_KEYS ? of_columns[n * MMA_COLUMNS + lane % 4 * 2 + i % 2] : float2{0, 0};
+#pragma unroll
+            for (int tile = 0; tile < TILES; tile++) {
+                float2 stats = OF_KEYS ? of_column : of_rows[tile][i / 2];
+                float p = exp2_approximate(fmaf(products.p[tile][n][i], scale, -stats.x));
+                products.p[tile][n][i] = p;
+                products.d[tile][n][i] = p * (products.d[tile][n][i] - stats.y);
+            }
         }
 }
 
@@ -246,6 +251,54 @@ __device__ inline void bwd_add(float (&sums)[TILES][OUT / MMA_COLUMNS][4], const
             multiply_add<T>(sums[tile][n + 1], a[tile], b + 2);
         }
     }
+}
+
+/* A warp's rows and what is summed for them. */
+template <typename T, int COLUMNS, bool OF_KEYS> struct bwd_warp {
+    using tiles = bwd_tiles<COLUMNS, OF_KEYS>;
+    static constexpr int TILES = tiles::row_tiles, OUT = tiles::out_columns;
+    int first;
+    struct row_fragments<T, COLUMNS, TILES, tiles::holds_rows> rows, d_rows;
+    float2 stats[TILES][2];                                  /* of rows that are queries */
+    float sums[TILES][OUT / MMA_COLUMNS][4];                 /* of dS and the streamed rows: dK or dQ */
+    float d_sums[OF_KEYS ? TILES : 1][OUT / MMA_COLUMNS][4]; /* of P' and dO: dV; of keys alone */
+};
+
+/* Adds what sixteen streamed rows give, those from `column` on of a tile that begins at token `token`. seen_from: bounds of the starts of
+ * the queries among rows or columns. */
+template <typename T, int COLUMNS, bool OF_KEYS>
+__device__ inline void bwd_add_columns(struct bwd_warp<T, COLUMNS, OF_KEYS> &warp,
+                                       const struct bwd_block<T, COLUMNS, OF_KEYS> &block, const T *streamed,
+                                       const float2 *streamed_stats, int token, int column,
+                                       struct start_bounds seen_from)
+{
+    using tiles = bwd_tiles<COLUMNS, OF_KEYS>;
+    constexpr int TILES = tiles::row_tiles, OUT = tiles::out_columns;
+    const struct attention_geometry &geometry = block.geometry;
+    int first = token + column, last = first + MMA_DEPTH - 1, warp_last = warp.first + tiles::warp_rows - 1;
+    int first_query = OF_KEYS ? first : warp.first, last_query = OF_KEYS ? last : warp_last;
+    int first_key = OF_KEYS ? warp.first : first, last_key = OF_KEYS ? warp_last : last;
+    /* What nobody sees would add zeros. */
+    if ((geometry.causal && first_key > last_query) || last_key < seen_from.min)
+        return;
+    const T *d_streamed = streamed + tiles::streamed * COLUMNS;
+    struct bwd_products<TILES> products = {};
+    bwd_multiply<T, COLUMNS, TILES>(products, warp.rows, warp.d_rows, streamed, d_streamed, column);
+    if ((geometry.causal && last_key > first_query) || last_key >= geometry.tokens ||
+        first_key < seen_from.max)
+        bwd_mask<OF_KEYS, TILES>(products, geometry, block.starts, warp.first, first);
+    bwd_softmax<OF_KEYS, TILES>(products, warp.stats, streamed_stats + column, geometry.scale * LOG2_E);
+    uint32_t a[TILES][4];
+    if constexpr (OF_KEYS) {
+#pragma unroll
+        for (int tile = 0; tile < TILES; tile++)
+            pack_a<T>(a[tile], products.p[tile]);
+        bwd_add<T, COLUMNS, TILES, OUT>(warp.d_sums, a, d_streamed, column, block.part * OUT);
+    }
+#pragma unroll
+    for (int tile = 0; tile < TILES; tile++)
+        pack_a<T>(a[tile], products.d[tile]);
+    bwd_add<T, COLUMNS, TILES, OUT>(warp.sums, a, streamed, column, block.part * OUT);
 }
 
 /* The grid has a block for each part of each tile of rows of each head: of key-value heads (OF_KEYS), or of heads. */
@@ -272,74 +325,46 @@ __global__ void __launch_bounds__((bwd_tiles<COLUMNS, OF_KEYS>::threads))
     copy_async_commit();
 
     int lane = threadIdx.x % WARP_THREADS, warp_row = (int)threadIdx.x / WARP_THREADS * tiles::warp_rows;
-    int warp_first = block.first + warp_row, warp_last = warp_first + tiles::warp_rows - 1;
-    float2 row_stats[TILES][2] = {};
+    T *warp_tile = row_tile + warp_row * COLUMNS, *d_warp_tile = d_row_tile + warp_row * COLUMNS;
+    struct bwd_warp<T, COLUMNS, OF_KEYS> warp = {};
+    warp.first = block.first + warp_row;
+    warp.rows.rows = warp_tile;
+    warp.d_rows.rows = d_warp_tile;
     if (!OF_KEYS)
 #pragma unroll
         for (int tile = 0; tile < TILES; tile++)
 #pragma unroll
             for (int half = 0; half < 2; half++)
-                row_stats[tile][half] =
-                    block.stats_of(block.head)[warp_first + tile * MMA_ROWS + half * 8 + lane / 4];
-
-    T *warp_tile = row_tile + warp_row * COLUMNS, *d_warp_tile = d_row_tile + warp_row * COLUMNS;
-    struct row_fragments<T, COLUMNS, TILES, tiles::holds_rows> rows, d_rows;
-    rows.rows = warp_tile;
-    d_rows.rows = d_warp_tile;
-    float sums[TILES][OUT / MMA_COLUMNS][4] = {}; /* of dS and the streamed rows: dK or dQ */
-    float d_sums[OF_KEYS ? TILES : 1][OF_KEYS ? OUT / MMA_COLUMNS : 1][4] = {}; /* of P' and dO: dV */
+                warp.stats[tile][half] =
+                    block.stats_of(block.head)[warp.first + tile * MMA_ROWS + half * 8 + lane / 4];
 
     copy_async_wait<0>();
     __syncthreads();
-    rows.hold();
-    d_rows.hold();
+    warp.rows.hold();
+    warp.d_rows.hold();
     for (int buffer = 0; step.tile < block.end_tile; buffer ^= 1) {
         struct bwd_step next = block.step_from({step.head, step.tile + 1});
         if (next.tile < block.end_tile)
             block.copy_step(next, streamed_tiles + (buffer ^ 1) * tiles::step_elements,
                             streamed_stats + (buffer ^ 1) * STREAMED);
         copy_async_commit();
-        const T *streamed = streamed_tiles + buffer * tiles::step_elements,
-                *d_streamed = streamed + STREAMED * COLUMNS;
-        const struct start_bounds seen_from = block.bounds_of(OF_KEYS ? step.tile * STREAMED : warp_first);
+        int token = step.tile * STREAMED;
+        const struct start_bounds seen_from = block.bounds_of(OF_KEYS ? token : warp.first);
 #pragma unroll 1
-        for (int column = 0; column < STREAMED; column += MMA_DEPTH) {
-            int first = step.tile * STREAMED + column, last = first + MMA_DEPTH - 1; /* of the columns */
-            int first_query = OF_KEYS ? first : warp_first, last_query = OF_KEYS ? last : warp_last;
-            int first_key = OF_KEYS ? warp_first : first, last_key = OF_KEYS ? warp_last : last;
-            /* What nobody sees would add zeros. */
-            if ((geometry.causal && first_key > last_query) || last_key < seen_from.min)
-                continue;
-            bool is_masked = (geometry.causal && last_key > first_query) || last_key >= geometry.tokens ||
-                             first_key < seen_from.max;
-            struct bwd_products<TILES> products = {};
-            bwd_multiply<T, COLUMNS, TILES>(products, rows, d_rows, streamed, d_streamed, column);
-            bwd_softmax_all<OF_KEYS, TILES>(products, geometry, row_stats,
-                                            streamed_stats + buffer * STREAMED + column, is_masked,
-                                            warp_first, first, block.starts);
-            uint32_t a[TILES][4];
-            if constexpr (OF_KEYS) {
-#pragma unroll
-                for (int tile = 0; tile < TILES; tile++)
-                    pack_a<T>(a[tile], products.p[tile]);
-                bwd_add<T, COLUMNS, TILES, OUT>(d_sums, a, d_streamed, column, block.part * OUT);
-            }
-#pragma unroll
-            for (int tile = 0; tile < TILES; tile++)
-                pack_a<T>(a[tile], products.d[tile]);
-            bwd_add<T, COLUMNS, TILES, OUT>(sums, a, streamed, column, block.part * OUT);
-        }
+        for (int column = 0; column < STREAMED; column += MMA_DEPTH)
+            bwd_add_columns(warp, block, streamed_tiles + buffer * tiles::step_elements,
+                            streamed_stats + buffer * STREAMED, token, column, seen_from);
         copy_async_wait<0>();
         __syncthreads();
         step = next;
     }
 
-    int rows_left = geometry.tokens - warp_first, columns_left = geometry.head_dim - block.part * OUT;
-    T *target = d_qkv + warp_first * block.width() + block.part * OUT;
-    store_rows<COLUMNS, TILES, OUT>(warp_tile, sums, geometry.scale, target + (block.rows() - qkv),
+    int rows_left = geometry.tokens - warp.first, columns_left = geometry.head_dim - block.part * OUT;
+    T *target = d_qkv + warp.first * block.width() + block.part * OUT;
+    store_rows<COLUMNS, TILES, OUT>(warp_tile, warp.sums, geometry.scale, target + (block.rows() - qkv),
                                     block.width(), rows_left, columns_left);
     if constexpr (OF_KEYS)
-        store_rows<COLUMNS, TILES, OUT>(d_warp_tile, d_sums, 1.0f, target + (block.d_rows() - qkv),
+        store_rows<COLUMNS, TILES, OUT>(d_warp_tile, warp.d_sums, 1.0f, target + (block.d_rows() - qkv),
                                         block.width(), rows_left, columns_left);
 }
 
