@@ -275,7 +275,7 @@ int feed_push(struct feed *feed, struct loader *loader, const struct batch *batc
     assert(!feed->is_open);
     struct feed_slot *slot = &feed->slots[feed->pushed_count % FEED_SLOTS];
     int retired = retire(feed, slot, err);
-    struct source source;
+    struct source source = {0};
     uint64_t valid = 0;
     slot->loader = loader;
     slot->batch = batch;
