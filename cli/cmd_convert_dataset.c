@@ -1,6 +1,7 @@
 /*
  * cmd_convert_dataset — `millrace convert dataset SRC DST`.
  */
+#include "cli/error_limit.h"
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "cli/verbs.h"
@@ -93,29 +94,6 @@ static int parse_splits(const struct option_list *list, struct convert_options *
     return 0;
 }
 
-static int parse_max_errors(const char *text, struct convert_options *options, struct err *err)
-{
-    options->errors_max = -1;
-    if (!text)
-        return 0;
-    char *end;
-    errno = 0;
-    double value = strtod(text, &end);
-    bool percent = *end == '%' && end[1] == '\0';
-    if (end == text || errno || value < 0 || value > 1e15 || (*end && !percent) || (percent && value > 100) ||
-        (!percent && value != (double)(int64_t)value)) {
-        err_set(err, -EINVAL, "--max-errors does not take this value");
-        err_expected(err, "a whole number, or a percentage as 1%%");
-        err_found(err, "\"%s\"", text);
-        return EXIT_USAGE;
-    }
-    if (percent && value > 0)
-        options->errors_max_fraction = value / 100;
-    else
-        options->errors_max = (int64_t)value;
-    return 0;
-}
-
 static void show_progress(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done,
                           uint64_t bytes)
 {
@@ -179,16 +157,14 @@ static int run(const struct invocation *invocation, struct err *err)
     int status = parse_splits(&args->split, &options, err);
     if (!status)
         status = check_tokenizer(args, err);
+    struct error_limit limit = {.most = -1};
     if (!status)
-        status = parse_max_errors(args->max_errors, &options, err);
+        status = error_limit_parse(args->max_errors, options.skip_errors, &limit, err);
+    options.errors_max = limit.most;
+    options.errors_max_fraction = limit.fraction;
     if (!status && args->resume && args->force) {
         err_set(err, -EINVAL, "--resume and --force exclude each other");
         err_advise(err, "go on with --resume, or begin anew with --force");
-        status = EXIT_USAGE;
-    }
-    if (!status && args->max_errors && !options.skip_errors) {
-        err_set(err, -EINVAL, "--max-errors counts what is skipped");
-        err_advise(err, "add --on-error skip");
         status = EXIT_USAGE;
     }
     if (!status)

@@ -2,6 +2,7 @@
  * cmd_read — `millrace read DATASET`: the samples in the order a training run would see.
  */
 #include "base/clock.h"
+#include "cli/error_limit.h"
 #include "cli/output.h"
 #include "cli/read_sink.h"
 #include "cli/signals.h"
@@ -20,7 +21,7 @@ struct read_args {
     uint64_t batch, micro, rank, ranks, start, count;
     uint64_t workers, memory_bytes, size, block;
     bool flip, force;
-    const char *out;
+    const char *out, *max_errors;
 };
 
 static const char *const order_choices[] = {"shuffle", "full", "sequential", NULL};
@@ -69,6 +70,8 @@ static const struct option rows[] = {
      "a line a sample on stdout: position<TAB>key, or JSON", print_choices},
     {"on-error", 0, OPTION_CHOICE, AT(on_error), NULL, "stop",
      "at a sample that can not be used; skip names, counts and leaves it out", on_error_choices},
+    {"max-errors", 0, OPTION_TEXT, AT(max_errors), "N|P%", NULL,
+     "with --on-error skip: more than N, or P percent of an epoch, end it; no limit without it"},
     {"out", 'o', OPTION_TEXT, AT(out), "DIR", NULL,
      "write each sample's fields as files, pixels as .ppm, windows as .npy"},
     {"force", 0, OPTION_FLAG, AT(force), .help = "existing files in DIR give way"},
@@ -175,12 +178,30 @@ static int stopped(const struct read_args *args, const struct loader *loader, st
     return -EINTR;
 }
 
+static int check_skipped(const struct invocation *invocation, const struct error_limit *limit,
+                         uint64_t skipped, uint64_t samples, struct err *err)
+{
+    bool too_many = limit->most >= 0 && skipped > (uint64_t)limit->most;
+    if (!too_many && !(limit->fraction > 0 && (double)skipped > limit->fraction * (double)samples))
+        return 0;
+    err_set(err, -EBADMSG, "too many samples can not be used");
+    err_at(err, invocation->positional[0], ERR_NO_OFFSET);
+    if (too_many)
+        err_expected(err, "at most %" PRId64, limit->most);
+    else
+        err_expected(err, "at most %g %% of %" PRIu64, limit->fraction * 100, samples);
+    err_found(err, "%" PRIu64, skipped);
+    err_advise(err, "`millrace verify` names all that is bad");
+    return -EBADMSG;
+}
+
 static int read_all(const struct invocation *invocation, struct loader *loader,
-                    const struct batching *batching, struct read_sink *sink, struct err *err)
+                    const struct batching *batching, const struct error_limit *limit, struct read_sink *sink,
+                    struct err *err)
 {
     const struct read_args *args = invocation->args;
     atomic_int *stop = signals_install();
-    uint64_t total = samples_expected(args, batching, loader_shape(loader).samples);
+    uint64_t samples = loader_shape(loader).samples, total = samples_expected(args, batching, samples);
     const struct batch *batch;
     int status;
     bool prints_here = args->print != READ_PRINT_NONE && isatty(STDOUT_FILENO);
@@ -190,6 +211,8 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
         status = read_sink_take(sink, batch, err);
         loader_release(loader, batch);
         progress_update(invocation->console, sink->samples_count + sink->skipped_count, total);
+        if (!status)
+            status = check_skipped(invocation, limit, sink->skipped_count, samples, err);
         if (!status && ferror(stdout))
             status = output_flush(err);
         if (!status && atomic_load(stop))
@@ -220,7 +243,10 @@ static int run(const struct invocation *invocation, struct err *err)
                              .folder = args->out,
                              .force = args->force};
     struct loader *loader = NULL;
+    struct error_limit limit;
     int status = check_usage(args, &options.batching, err);
+    if (!status)
+        status = error_limit_parse(args->max_errors, options.bad_policy == LOADER_BAD_SKIP, &limit, err);
     if (status)
         return status;
     if (args->out)
@@ -229,7 +255,7 @@ static int run(const struct invocation *invocation, struct err *err)
         status = loader_open(&options, &loader, err);
     if (!status) {
         uint64_t began = clock_now_ns();
-        status = read_all(invocation, loader, &options.batching, &sink, err);
+        status = read_all(invocation, loader, &options.batching, &limit, &sink, err);
         uint64_t elapsed = clock_now_ns() - began;
         if (!status)
             status = print_summary(args, loader, &sink, elapsed, err);

@@ -134,6 +134,15 @@ what_read_can_not_use_is_left_out_by_request() {
   millrace read good --batch 1 --micro 1 --start "$position" --count 1 --json >one
   same "$(json '"%016x" % ((int(d[0]["once"], 16) - int(d[1]["once"], 16)) % 2**64)' <(cat whole one))" \
     "$(millrace read bad --batch 1 --micro 1 --on-error skip --json 2>/dev/null >rest; json 'd["once"]' rest)"
+  same "$(status_of millrace read bad --on-error skip --max-errors 1)" 0
+  same "$(status_of millrace read bad --on-error skip --max-errors 3%)" 0 # 1 of 42 is 2.4 %
+  for limit in 0 2%; do
+    same "$(status_of millrace read bad --on-error skip --max-errors $limit)" 1 "status beyond $limit"
+    contains "$(sed -n '$p' errors)" "found 1; "
+  done
+  for wrong in "--max-errors 3" "--on-error skip --max-errors x" "--on-error skip --max-errors 101%"; do
+    same "$(status_of millrace read bad $wrong)" 2 "status of $wrong"
+  done
   millrace read good --on-error skip --json >whole
   same "$(json 'd["samples_count"], d["skipped_count"]' whole)" "(42, 0)"
 }

@@ -201,6 +201,46 @@ static void bad_sample_is_substituted_the_same_way_every_time(void **state)
     fixture_remove(&fixture);
 }
 
+static void skipped_sample_leaves_its_place_empty(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    make(&fixture, fixture_options_default(SAMPLES));
+    flip_in_field(&fixture, BAD, "jpg", 200);
+    for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
+        struct loader_options options = fixture_loader_options(&fixture, decode);
+        struct line_log lines = {0};
+        struct log log = {.write = keep_line, .context = &lines};
+        struct loader *loader;
+        const struct batch *batch;
+        const struct loader_bad_sample *list;
+        struct err err;
+        int skipped = 0;
+        options.bad_policy = LOADER_BAD_SKIP;
+        options.log = &log;
+        assert_ok(loader_open(&options, &loader, &err), &err);
+        while (loader_next(loader, &batch, &err) == LOADER_BATCH) {
+            for (uint32_t i = 0; i < batch->items_count; i++) {
+                const struct batch_item *item = &batch->items[i];
+                assert_int_equal(item->skipped, item->ref.sample == BAD);
+                assert_false(item->substituted);
+                assert_int_equal(item->fields_count, decode == LOADER_BYTES && !item->skipped ? 2 : 0);
+                skipped += item->skipped;
+            }
+            loader_release(loader, batch);
+        }
+        assert_int_equal(skipped, 1);
+        assert_int_equal(loader_quarantine(loader, &list), 1);
+        assert_int_equal(list[0].ref.sample, BAD);
+        assert_int_equal(list[0].substitute, BAD);
+        assert_int_equal(lines.count, 1);
+        assert_non_null(strstr(lines.last, "k000077"));
+        assert_non_null(strstr(lines.last, "left out"));
+        loader_close(loader);
+    }
+    fixture_remove(&fixture);
+}
+
 static void substitutes_bytes_stay_until_release(void **state)
 {
     (void)state;
@@ -577,6 +617,7 @@ int main(void)
         cmocka_unit_test(the_first_bad_sample_of_a_batch_is_the_one_that_is_named),
         cmocka_unit_test(batches_before_the_bad_one_still_come),
         cmocka_unit_test(bad_sample_is_substituted_the_same_way_every_time),
+        cmocka_unit_test(skipped_sample_leaves_its_place_empty),
         cmocka_unit_test(substitutes_bytes_stay_until_release),
         cmocka_unit_test(digests_are_those_of_the_order_also_with_substitutes),
         cmocka_unit_test(missing_field_empty_member_and_bad_label_are_bad_samples),
