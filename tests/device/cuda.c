@@ -7,6 +7,7 @@
 #include "tests/support/test.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 /* A case of the contract in every order of streams. */
@@ -120,6 +121,62 @@ static void events_order_streams(void **state)
     }
 }
 
+enum { THREADS = 3, ROUNDS = 30 };
+
+struct worker {
+    struct device *device;
+    int number;
+    bool failed;
+};
+
+/* Numbers go to the device and back on a stream of the thread's own. */
+static void *send_and_fetch(void *argument)
+{
+    struct worker *worker = argument;
+    struct device *device = worker->device;
+    const struct device_ops *ops = device->ops;
+    struct device_stream *stream = NULL;
+    struct device_event *event = NULL;
+    void *out = NULL, *memory = NULL, *back = NULL;
+    worker->failed = ops->stream_open(device, &stream, NULL) || ops->event_open(device, &event, NULL) ||
+                     ops->mem_alloc(device, MEM_PINNED, BYTES, &out, NULL) ||
+                     ops->mem_alloc(device, MEM_DEVICE, BYTES, &memory, NULL) ||
+                     ops->mem_alloc(device, MEM_PINNED, BYTES, &back, NULL);
+    for (int round = 0; round < ROUNDS && !worker->failed; round++) {
+        memset(out, worker->number * ROUNDS + round, BYTES);
+        worker->failed = ops->copy(device, stream, memory, out, BYTES, NULL) ||
+                         ops->copy(device, stream, back, memory, BYTES, NULL) ||
+                         ops->event_record(device, event, stream, NULL) ||
+                         ops->event_wait(device, event, NULL) || memcmp(out, back, BYTES) != 0;
+    }
+    ops->mem_free(device, MEM_PINNED, out, BYTES);
+    ops->mem_free(device, MEM_DEVICE, memory, BYTES);
+    ops->mem_free(device, MEM_PINNED, back, BYTES);
+    ops->event_close(device, event);
+    ops->stream_close(device, stream);
+    return NULL;
+}
+
+static void threads_have_streams_of_their_own(void **state)
+{
+    (void)state;
+    for (size_t order = 0; order < order_count(); order++) {
+        order_set(order);
+        struct device *device = contract_open("cuda");
+        pthread_t threads[THREADS];
+        struct worker workers[THREADS];
+        for (int i = 0; i < THREADS; i++) {
+            workers[i] = (struct worker){.device = device, .number = i};
+            assert_int_equal(pthread_create(&threads[i], NULL, send_and_fetch, &workers[i]), 0);
+        }
+        for (int i = 0; i < THREADS; i++) {
+            pthread_join(threads[i], NULL);
+            assert_false(workers[i].failed);
+        }
+        device_close(device);
+    }
+}
+
 /* A question does not wait; asked often enough, it is answered. */
 static void an_event_is_done_in_the_end(void **state)
 {
@@ -160,6 +217,7 @@ int main(void)
         cmocka_unit_test(threads_share_a_device),
         cmocka_unit_test(it_tells_what_it_is),
         cmocka_unit_test(events_order_streams),
+        cmocka_unit_test(threads_have_streams_of_their_own),
         cmocka_unit_test(an_event_is_done_in_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
