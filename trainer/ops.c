@@ -3,11 +3,17 @@
  */
 #include "trainer/ops.h"
 
+#include "trainer/ops_cuda.h"
+
+#include <string.h>
+
 #include <string.h>
 
 int ops_open(struct device *device, enum dtype compute, unsigned threads, struct ops **ret_ops,
              struct err *err)
 {
+    if (strcmp(device->ops->name, "cuda") == 0)
+        return ops_cuda_open(device, compute, ret_ops, err);
     return ops_cpu_open(device, compute, threads, ret_ops, err);
 }
 

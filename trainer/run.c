@@ -190,6 +190,7 @@ static int open_model(struct run *run, struct err *err)
 static int open_optimizer(struct run *run, struct err *err)
 {
     const struct train_config *c = run->config;
+    run->scaler = scaler_begin(c->precision.compute == CONFIG_FP16, model_rows(run->model));
     run->schedule = (struct schedule){.type = (enum schedule_type)c->schedule.type,
                                       .lr = c->optimizer.lr,
                                       .min_lr = c->schedule.min_lr,
@@ -329,7 +330,6 @@ static int open_ops(struct run *run, struct err *err)
     int status = device_open(config_device_name(c->device), &run->device, err);
     if (!status)
         status = ops_open(run->device, compute[c->precision.compute], (unsigned)c->threads, &run->ops, err);
-    run->scaler = scaler_begin(c->precision.compute == CONFIG_FP16);
     return status;
 }
 

@@ -3,9 +3,17 @@
  */
 #include "trainer/scaler.h"
 
-struct scaler scaler_begin(bool is_dynamic)
+struct scaler scaler_begin(bool is_dynamic, uint64_t rows)
 {
-    return (struct scaler){.is_dynamic = is_dynamic, .scale = is_dynamic ? SCALER_FIRST : 1};
+    struct scaler scaler = {.is_dynamic = is_dynamic, .scale = is_dynamic ? SCALER_FIRST : 1, .rows = 1};
+    while (is_dynamic && scaler.rows < (double)rows)
+        scaler.rows *= 2;
+    return scaler;
+}
+
+double scaler_factor(const struct scaler *scaler)
+{
+    return scaler->scale / scaler->rows;
 }
 
 bool scaler_update(struct scaler *scaler, bool is_finite)

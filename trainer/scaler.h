@@ -3,6 +3,9 @@
  *
  * Doubles after SCALER_CLEAN_STEPS steps without an overflow, halves at an overflow, whose step is skipped (Micikevicius et al., "Mixed
  * precision training", ICLR 2018; PyTorch's GradScaler). Powers of two: what is multiplied and later divided is exact.
+ *
+ * The scale is that of a micro-batch's mean loss, as elsewhere. Gradients here are of the sum over its rows, so what multiplies them is
+ * the scale over the number of rows, rounded up to a power of two.
  */
 #ifndef MILLRACE_TRAINER_SCALER_H
 #define MILLRACE_TRAINER_SCALER_H
@@ -17,9 +20,11 @@ struct scaler {
     bool is_dynamic;
     double scale;
     uint64_t clean_steps_count; /* since the scale changed */
+    double rows; /* a power of two, at least those of a micro-batch; not part of a checkpoint */
 };
 
-struct scaler scaler_begin(bool is_dynamic);
+struct scaler scaler_begin(bool is_dynamic, uint64_t rows);
+double scaler_factor(const struct scaler *scaler); /* of the sum of a micro-batch's losses */
 /* After a step: were its loss and gradients finite? False where they were not and the scale can't be lowered. */
 bool scaler_update(struct scaler *scaler, bool is_finite);
 

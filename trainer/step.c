@@ -59,7 +59,7 @@ static int micro_gradients(struct run *run, struct run_words *words, struct err 
     if (status)
         return status;
     const struct model_result result = {run->losses, run->correct};
-    input.loss_scale = run->scaler.scale;
+    input.loss_scale = scaler_factor(&run->scaler);
     model_forward(run->model, &run->stage, run->compute_weights, run->activations, &input, NULL, NULL, NULL);
     model_backward(run->model, &run->stage, run->compute_weights, run->activations, &input,
                    tree_leaf(&run->tree), &result, NULL, NULL, NULL, NULL);
@@ -109,8 +109,9 @@ int run_step(struct run *run, struct step_totals *totals, struct err *err)
     if (status)
         return status;
 
-    double norm, scale = optimizer_gradient_scale(&run->optimizer, exact_sum_value(&words.squares),
-                                                  (double)words.valid_count * run->scaler.scale, &norm);
+    double norm,
+        scale = optimizer_gradient_scale(&run->optimizer, exact_sum_value(&words.squares),
+                                         (double)words.valid_count * scaler_factor(&run->scaler), &norm);
     bool is_finite = isfinite(norm) && isfinite(exact_sum_value(&words.losses));
     double lr = schedule_lr(&run->schedule, run->optimizer.updates), loss_scale = run->scaler.scale;
     if (!scaler_update(&run->scaler, is_finite)) {

@@ -7,8 +7,8 @@
 static void without_scaling_an_overflow_is_never_forgiven(void **state)
 {
     (void)state;
-    struct scaler s = scaler_begin(false);
-    assert_true(s.scale == 1);
+    struct scaler s = scaler_begin(false, 100);
+    assert_true(s.scale == 1 && scaler_factor(&s) == 1);
     for (int step = 0; step < 3 * SCALER_CLEAN_STEPS; step++)
         assert_true(scaler_update(&s, true));
     assert_true(s.scale == 1);
@@ -18,8 +18,9 @@ static void without_scaling_an_overflow_is_never_forgiven(void **state)
 static void the_scale_halves_at_an_overflow_and_doubles_after_clean_steps(void **state)
 {
     (void)state;
-    struct scaler s = scaler_begin(true);
+    struct scaler s = scaler_begin(true, 100);
     assert_true(s.scale == SCALER_FIRST);
+    assert_true(scaler_factor(&s) == SCALER_FIRST / 128.0); /* of a sum over 100 rows */
     assert_true(scaler_update(&s, false));
     assert_true(s.scale == SCALER_FIRST / 2);
     for (int step = 1; step < SCALER_CLEAN_STEPS; step++)
@@ -34,7 +35,7 @@ static void the_scale_halves_at_an_overflow_and_doubles_after_clean_steps(void *
 static void the_scale_has_a_least_and_a_largest_value(void **state)
 {
     (void)state;
-    struct scaler s = scaler_begin(true);
+    struct scaler s = scaler_begin(true, 100);
     while (s.scale > SCALER_LEAST)
         assert_true(scaler_update(&s, false));
     assert_false(scaler_update(&s, false));

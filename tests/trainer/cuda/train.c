@@ -1,0 +1,268 @@
+/*
+ * train — whole runs on a CUDA device: the loader's batches, a model's steps, checkpoints. In every test run on the CPU, where streams
+ * and threads take any legal order; on a GPU where there is one.
+ */
+#include "tests/cuda_on_cpu/order.h"
+#include "tests/support/test.h"
+
+#include "ckpt/ckpt.h"
+#include "convert/dataset.h"
+#include "image/jpeg.h"
+#include "trainer/trainer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { STEPS = 4, STOP_STEP = 2, SETS_MAX = 48, TEXT_BYTES = 3000, SIDE = 16, PICTURES = 12 };
+
+/* A folder with a dataset of text and one of pictures. */
+struct fixture {
+    char folder[TEST_PATH_BYTES_MAX];
+    struct io *io;
+};
+
+static void make_text(const struct fixture *f)
+{
+    char path[2 * TEST_PATH_BYTES_MAX], target[2 * TEST_PATH_BYTES_MAX], text[TEXT_BYTES];
+    struct err err;
+    struct convert_result result;
+    snprintf(path, sizeof path, "%s/text.txt", f->folder);
+    snprintf(target, sizeof target, "%s/text", f->folder);
+    for (int i = 0; i < TEXT_BYTES; i++)
+        text[i] = (char)('a' + i * i / 7 % 19);
+    test_write_file(path, text, sizeof text);
+    const struct convert_options convert = {
+        .source = path, .target = target, .tokenizer = "bytes", .errors_max = -1};
+    assert_ok(convert_dataset(f->io, &convert, &result, &err), &err);
+}
+
+/* Two classes: red pictures and blue ones, with some noise. */
+static void make_pictures(const struct fixture *f)
+{
+    char source[2 * TEST_PATH_BYTES_MAX], target[2 * TEST_PATH_BYTES_MAX], path[3 * TEST_PATH_BYTES_MAX];
+    struct err err;
+    struct convert_result result;
+    snprintf(source, sizeof source, "%s/photos", f->folder);
+    snprintf(target, sizeof target, "%s/pictures", f->folder);
+    assert_int_equal(mkdir(source, 0700), 0);
+    for (int class = 0; class < 2; class ++) {
+        snprintf(path, sizeof path, "%s/%d", source, class);
+        assert_int_equal(mkdir(path, 0700), 0);
+        for (int n = 0; n < PICTURES / 2; n++) {
+            uint8_t rgb[SIDE * SIDE * 3];
+            struct str jpeg = {0};
+            for (int i = 0; i < SIDE * SIDE * 3; i++)
+                rgb[i] = (uint8_t)((i % 3 == 2 * class ? 160 : 40) + (i * 31 + n * 17) % 60);
+            assert_ok(jpeg_encode(rgb, SIDE, SIDE, SIDE * 3, 90, &jpeg, &err), &err);
+            snprintf(path, sizeof path, "%s/%d/%d.jpg", source, class, n);
+            test_write_file(path, jpeg.data, jpeg.bytes);
+            str_deinit(&jpeg);
+        }
+    }
+    const struct convert_options convert = {.source = source, .target = target, .errors_max = -1};
+    assert_ok(convert_dataset(f->io, &convert, &result, &err), &err);
+}
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    struct err err;
+    test_make_folder(f.folder);
+    assert_ok(io_open(f.folder, NULL, &f.io, &err), &err);
+    make_text(&f);
+    make_pictures(&f);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    io_close(f->io);
+    test_remove_folder(f->folder);
+    return 0;
+}
+
+/* What one run came to. */
+struct outcome {
+    double losses[STEPS + 1]; /* by step, 1.. */
+    double val_loss;
+    struct ckpt_hashes hashes;
+    atomic_int stop;
+    uint64_t stop_step; /* 0: never */
+};
+
+static void note(void *context, const struct trainer_report *report)
+{
+    struct outcome *outcome = context;
+    if (report->event != TRAINER_STEP)
+        return;
+    outcome->losses[report->step] = report->loss;
+    if (report->step == outcome->stop_step)
+        atomic_store(&outcome->stop, 1);
+}
+
+/* Runs into folder/name. extra: NULL-terminated settings over the small model's. */
+static void run(const struct fixture *f, const char *name, const char *device, const char *const *extra,
+                struct outcome *outcome)
+{
+    char dir[2 * TEST_PATH_BYTES_MAX], train[2 * TEST_PATH_BYTES_MAX], val[2 * TEST_PATH_BYTES_MAX], on[32],
+        ckpt[3 * TEST_PATH_BYTES_MAX];
+    bool pictures = strstr(extra[0], "vit") != NULL;
+    snprintf(dir, sizeof dir, "run.dir=%s/%s", f->folder, name);
+    snprintf(train, sizeof train, "data.train=%s/%s", f->folder, pictures ? "pictures" : "text");
+    snprintf(val, sizeof val, "data.val=%s/%s", f->folder, pictures ? "pictures" : "text");
+    snprintf(on, sizeof on, "device=%s", device);
+    const char *sets[SETS_MAX] = {dir,
+                                  train,
+                                  val,
+                                  on,
+                                  "threads=1",
+                                  "run.steps=4",
+                                  "run.seed=5",
+                                  "data.memory=4MiB",
+                                  "data.workers=1",
+                                  "data.image.size=16",
+                                  "data.text.block=24",
+                                  "model.layers=2",
+                                  "model.width=32",
+                                  "model.heads=2",
+                                  "model.patch=4",
+                                  "batch.global=6",
+                                  "batch.micro=2",
+                                  "optimizer.lr=1e-2",
+                                  "schedule.warmup=2",
+                                  "schedule.min_lr=1e-4",
+                                  "log.every=1",
+                                  "eval.every=0",
+                                  "checkpoint.every=1",
+                                  "checkpoint.keep.last=1"};
+    size_t count = 0;
+    while (sets[count])
+        count++;
+    for (; *extra; extra++)
+        sets[count++] = *extra;
+    struct train_config config;
+    struct err err;
+    assert_ok(config_parse("", 0, "none", sets, count, &config, &err), &err);
+    const struct trainer_options options = {
+        .config = &config, .io = f->io, .stop = &outcome->stop, .report = note, .report_context = outcome};
+    struct trainer_result result;
+    assert_ok(trainer_run(&options, &result, &err), &err);
+    assert_int_equal(result.end, outcome->stop_step ? TRAINER_STOPPED : TRAINER_DONE);
+    outcome->val_loss = result.val_loss;
+    snprintf(ckpt, sizeof ckpt, "%s/%s/ckpt", f->folder, name);
+    assert_ok(ckpt_hash(f->io, ckpt, &outcome->hashes, NULL, NULL, &err), &err);
+}
+
+static void assert_same_bits(const struct outcome *a, const struct outcome *b)
+{
+    assert_memory_equal(&a->hashes, &b->hashes, sizeof a->hashes);
+    assert_true(a->val_loss == b->val_loss);
+    for (int step = 1; step <= STEPS; step++)
+        if (a->losses[step] != b->losses[step])
+            fail_msg("loss of step %d: %.17g, not %.17g", step, b->losses[step], a->losses[step]);
+}
+
+/* Every kind of model, and every option that changes what is queued. */
+static const char *const VIT[] = {"model.type=vit", NULL}, *const GPT2[] = {"model.type=gpt2", NULL},
+                         *const LLAMA[] = {"model.type=llama", "model.heads=4", "model.kv_heads=2", NULL},
+                         *const MASKED[] = {"model.type=gpt2", "data.text.mask=document", "model.recompute=2",
+                                            NULL};
+static const char *const *const MODELS[] = {VIT, MASKED, LLAMA, GPT2};
+
+/* Under the sanitizers, which take ten times as long, the first two. */
+static size_t models_count(void)
+{
+    return test_is_sanitized() ? 2 : sizeof MODELS / sizeof MODELS[0];
+}
+
+/* extra with one more setting. */
+static const char *const *with(const char *const *extra, const char *setting, const char *room[SETS_MAX])
+{
+    size_t count = 0;
+    for (; extra[count]; count++)
+        room[count] = extra[count];
+    room[count] = setting;
+    room[count + 1] = NULL;
+    return room;
+}
+
+static void losses_are_those_of_the_cpu(void **state)
+{
+    const struct fixture *f = *state;
+    const struct {
+        const char *precision;
+        double tolerance; /* relative: sums in another order; 8 bits of each activation */
+    } cases[] = {
+        {"precision.compute=fp32", 2e-5}, {"precision.compute=bf16", 3e-2}, {"precision.compute=fp16", 6e-3}};
+    for (size_t m = 0; m < models_count(); m++) {
+        struct outcome cpu = {0};
+        char name[32];
+        snprintf(name, sizeof name, "cpu-%zu", m);
+        run(f, name, "cpu", MODELS[m], &cpu);
+        for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+            const char *room[SETS_MAX];
+            struct outcome cuda = {0};
+            order_set(c);
+            snprintf(name, sizeof name, "cuda-%zu-%zu", m, c);
+            run(f, name, "cuda", with(MODELS[m], cases[c].precision, room), &cuda);
+            for (int step = 1; step <= STEPS; step++)
+                if (!(fabs(cuda.losses[step] - cpu.losses[step]) <=
+                      cases[c].tolerance * (1 + fabs(cpu.losses[step]))))
+                    fail_msg("%s %s: loss %.9g in step %d, the cpu has %.9g", MODELS[m][0],
+                             cases[c].precision, cuda.losses[step], step, cpu.losses[step]);
+            assert_true(fabs(cuda.val_loss - cpu.val_loss) <= cases[c].tolerance * (1 + cpu.val_loss));
+        }
+    }
+}
+
+static void every_order_of_threads_and_streams_gives_the_same_bits(void **state)
+{
+    const struct fixture *f = *state;
+    for (size_t m = 0; m < models_count(); m++) {
+        struct outcome first = {0};
+        const char *room[SETS_MAX];
+        for (size_t order = 0; order < order_count(); order++) {
+            struct outcome again = {0};
+            char name[32];
+            snprintf(name, sizeof name, "order-%zu-%zu", m, order);
+            order_set(order);
+            run(f, name, "cuda", with(MODELS[m], "precision.compute=bf16", room), order ? &again : &first);
+            if (order)
+                assert_same_bits(&first, &again);
+        }
+    }
+}
+
+static void a_run_that_was_stopped_goes_on_to_the_same_bits(void **state)
+{
+    const struct fixture *f = *state;
+    for (size_t m = 0; m < models_count(); m++) {
+        struct outcome whole = {0}, begun = {.stop_step = STOP_STEP}, ended = {0};
+        const char *room[SETS_MAX], *const *extra = with(MODELS[m], "precision.compute=fp16", room);
+        char name[32];
+        order_set(1);
+        snprintf(name, sizeof name, "whole-%zu", m);
+        run(f, name, "cuda", extra, &whole);
+        snprintf(name, sizeof name, "cut-%zu", m);
+        run(f, name, "cuda", extra, &begun);
+        run(f, name, "cuda", extra, &ended);
+        for (int step = 1; step <= STEPS; step++)
+            if (begun.losses[step] != 0) /* the wish is heard at the end of a step */
+                ended.losses[step] = begun.losses[step];
+        assert_same_bits(&whole, &ended);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(losses_are_those_of_the_cpu),
+        cmocka_unit_test(every_order_of_threads_and_streams_gives_the_same_bits),
+        cmocka_unit_test(a_run_that_was_stopped_goes_on_to_the_same_bits),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,441 @@
+/*
+ * ops_cuda — see ops_cuda.h: the table over the kernels of trainer/cuda/, their workspace, and failures.
+ *
+ * Nothing here waits for the device but sync, and nothing allocates but opening and planning. A kernel that could not be queued is
+ * remembered and told by sync, as is what the device itself reports. Workspace is shared by operations that follow one another on the one stream;
+ * what it takes is not known before the first call for some of them, so it has a fixed part for all, and grows when a shape is planned.
+ */
+#include "trainer/ops_cuda.h"
+
+#include "device/device_cuda.h"
+#include "trainer/cuda/attention.h"
+#include "trainer/cuda/columns.h"
+#include "trainer/cuda/gemm.h"
+#include "trainer/cuda/norm.h"
+#include "trainer/cuda/patches.h"
+#include "trainer/cuda/pointwise.h"
+#include "trainer/cuda/rope.h"
+#include "trainer/cuda/rows.h"
+#include "trainer/cuda/update.h"
+#include "trainer/cuda/xent.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    /* Counts up with every change of a kernel that may change bits. */
+    OPS_CUDA_KERNELS_VERSION = 1,
+    WORKSPACE_BYTES = 64 << 20,
+    ROPE_TABLES_MAX = 4, /* different shapes of rotary positions in one run */
+};
+
+/* Angles of one base and head dimension, for up to so many tokens. */
+struct rope_table {
+    float *angles;
+    uint64_t tokens, head_dim;
+    double base;
+};
+
+/* Owner thread. */
+struct ops_cuda {
+    struct ops ops;
+    cudaStream_t stream;
+    struct cuda_gemm *gemm;
+    float *workspace; /* partial sums of one operation */
+    struct rope_table ropes[ROPE_TABLES_MAX];
+    int ropes_count;
+    int status; /* the first failure since the last sync */
+    struct err failure;
+};
+
+static struct ops_cuda *cuda_of(struct ops *ops)
+{
+    return (struct ops_cuda *)ops; /* the first member */
+}
+
+static void remember(struct ops_cuda *cuda, int status, const struct err *detail)
+{
+    if (status == 0 || cuda->status)
+        return;
+    cuda->status = status;
+    cuda->failure = *detail;
+}
+
+/* What a launcher said. */
+static void check(struct ops_cuda *cuda, cudaError_t code, const char *what)
+{
+    struct err detail = {0};
+    if (code != cudaSuccess)
+        remember(cuda, device_cuda_status(cuda->ops.device, (int)code, what, &detail), &detail);
+}
+
+/* Whether an operation's partial sums fit; a failure of the ops where they do not. */
+static bool fits(struct ops_cuda *cuda, uint64_t floats, const char *what)
+{
+    struct err detail = {0};
+    if (floats <= WORKSPACE_BYTES / sizeof(float))
+        return true;
+    remember(cuda,
+             err_set(&detail, -EOVERFLOW, "%s needs %" PRIu64 " bytes of workspace, more than %d", what,
+                     floats * sizeof(float), WORKSPACE_BYTES),
+             &detail);
+    return false;
+}
+
+static int plan_gemm(struct ops *ops, const struct gemm_shape *shape, struct gemm_plan *ret_plan,
+                     struct err *err)
+{
+    return cuda_gemm_plan(cuda_of(ops)->gemm, shape, ret_plan, err);
+}
+
+static void gemm(struct ops *ops, const struct gemm_plan *plan, const void *a, const void *b,
+                 const void *bias, void *c)
+{
+    struct err detail = {0};
+    remember(cuda_of(ops), cuda_gemm_run(cuda_of(ops)->gemm, plan, a, b, bias, c, &detail), &detail);
+}
+
+static void bias_bwd(struct ops *ops, void *d_bias, const void *d_out, uint64_t rows, uint64_t cols,
+                     bool accumulate)
+{
+    struct ops_cuda *cuda = cuda_of(ops);
+    if (fits(cuda, cuda_bias_bwd_workspace(rows, cols), "the gradient of a bias"))
+        check(
+            cuda,
+            cuda_bias_bwd(ops->compute, d_bias, d_out, rows, cols, accumulate, cuda->workspace, cuda->stream),
+            "the gradient of a bias");
+}
+
+static void norm_fwd(struct ops *ops, const struct norm_shape *shape, void *out, void *mean, void *rstd,
+                     const void *x, const void *weight, const void *bias)
+{
+    const struct cuda_norm_fwd_arrays arrays = {out, mean, rstd, x, weight, bias};
+    check(cuda_of(ops), cuda_norm_fwd(ops->compute, shape, &arrays, cuda_of(ops)->stream), "a norm");
+}
+
+static void norm_bwd(struct ops *ops, const struct norm_shape *shape, void *d_x, void *d_weight, void *d_bias,
+                     const void *d_out, const void *x, const void *mean, const void *rstd, const void *weight,
+                     bool accumulate)
+{
+    struct ops_cuda *cuda = cuda_of(ops);
+    const struct cuda_norm_bwd_arrays arrays = {d_x,    d_weight, d_bias, d_out,          x,
+                                                weight, mean,     rstd,   cuda->workspace};
+    if (fits(cuda, cuda_norm_bwd_workspace(shape), "the gradient of a norm"))
+        check(cuda, cuda_norm_bwd(ops->compute, shape, &arrays, accumulate, cuda->stream),
+              "the gradient of a norm");
+}
+
+static int plan_attn(struct ops *ops, const struct attn_shape *shape, struct err *err)
+{
+    if (shape->batch == 0 || shape->tokens == 0 || shape->heads == 0 || shape->kv_heads == 0 ||
+        shape->heads % shape->kv_heads != 0 || !attention_takes(ops->compute, shape)) {
+        err_set(err, -EINVAL,
+                "no attention of %" PRIu64 " tokens, %" PRIu64 " heads, %" PRIu64
+                " key-value heads, head dimension %" PRIu64 " on a GPU",
+                shape->tokens, shape->heads, shape->kv_heads, shape->head_dim);
+        err_expected(err, "a head dimension of at most 256, a multiple of 8 in %s", dtype_name(ops->compute));
+        return -EINVAL;
+    }
+    return device_cuda_status(ops->device, (int)attention_prepare(ops->compute, shape), "attention", err);
+}
+
+static void attn_fwd(struct ops *ops, const struct attn_shape *shape, void *out, void *lse, const void *qkv,
+                     const int32_t *row_starts)
+{
+    const struct attention_fwd_arrays arrays = {out, lse, qkv, row_starts};
+    check(cuda_of(ops), attention_fwd(ops->compute, shape, &arrays, cuda_of(ops)->stream), "attention");
+}
+
+static void attn_bwd(struct ops *ops, const struct attn_shape *shape, void *d_qkv, const void *d_out,
+                     const void *qkv, const void *out, const void *lse, const int32_t *row_starts,
+                     void *scratch)
+{
+    const struct attention_bwd_arrays arrays = {d_qkv, d_out, qkv, out, lse, row_starts, scratch};
+    check(cuda_of(ops), attention_bwd(ops->compute, shape, &arrays, cuda_of(ops)->stream),
+          "the gradient of attention");
+}
+
+static uint64_t attn_bwd_scratch(struct ops *ops, const struct attn_shape *shape)
+{
+    (void)ops;
+    return attention_bwd_workspace(shape);
+}
+
+/* Made when a shape is first turned, before the steady state; NULL where that failed, which is remembered. */
+static const float *rope_angles(struct ops_cuda *cuda, const struct attn_shape *shape, double base)
+{
+    struct device *device = cuda->ops.device;
+    struct err detail = {0};
+    for (int i = 0; i < cuda->ropes_count; i++) {
+        const struct rope_table *table = &cuda->ropes[i];
+        if (table->tokens >= shape->tokens && table->head_dim == shape->head_dim && table->base == base)
+            return table->angles;
+    }
+    struct rope_table table = {.tokens = shape->tokens, .head_dim = shape->head_dim, .base = base};
+    int status = cuda->ropes_count < ROPE_TABLES_MAX
+                     ? 0
+                     : err_set(&detail, -EINVAL, "more than %d kinds of rotary positions", ROPE_TABLES_MAX);
+    if (!status)
+        status = device->ops->mem_alloc(device, MEM_DEVICE,
+                                        rope_table_floats(table.tokens, table.head_dim) * sizeof(float),
+                                        (void **)&table.angles, &detail);
+    if (status) {
+        remember(cuda, status, &detail);
+        return NULL;
+    }
+    cuda->ropes[cuda->ropes_count++] = table;
+    check(cuda, rope_table_fill(table.angles, table.tokens, table.head_dim, base, cuda->stream),
+          "rotary positions");
+    return table.angles;
+}
+
+static void rope(struct ops *ops, const struct attn_shape *shape, void *qkv, double base, bool backward)
+{
+    struct ops_cuda *cuda = cuda_of(ops);
+    const float *angles = rope_angles(cuda, shape, base);
+    if (angles)
+        check(cuda, rope_turn(ops->compute, shape, qkv, angles, backward, cuda->stream), "rotary positions");
+}
+
+static void gelu_fwd(struct ops *ops, void *out, const void *x, uint64_t count)
+{
+    check(cuda_of(ops), cuda_gelu_fwd(ops->compute, out, x, count, cuda_of(ops)->stream), "GELU");
+}
+
+static void gelu_bwd(struct ops *ops, void *d_x, const void *d_out, const void *x, uint64_t count)
+{
+    check(cuda_of(ops), cuda_gelu_bwd(ops->compute, d_x, d_out, x, count, cuda_of(ops)->stream),
+          "the gradient of GELU");
+}
+
+static void swiglu_fwd(struct ops *ops, void *out, const void *gate_up, uint64_t rows, uint64_t cols)
+{
+    check(cuda_of(ops), cuda_swiglu_fwd(ops->compute, out, gate_up, rows, cols, cuda_of(ops)->stream),
+          "SwiGLU");
+}
+
+static void swiglu_bwd(struct ops *ops, void *d_gate_up, const void *d_out, const void *gate_up,
+                       uint64_t rows, uint64_t cols)
+{
+    check(cuda_of(ops),
+          cuda_swiglu_bwd(ops->compute, d_gate_up, d_out, gate_up, rows, cols, cuda_of(ops)->stream),
+          "the gradient of SwiGLU");
+}
+
+static void add(struct ops *ops, void *out, const void *a, const void *b, uint64_t count)
+{
+    check(cuda_of(ops), cuda_add(ops->compute, out, a, b, count, cuda_of(ops)->stream), "a sum");
+}
+
+static void tree_add(struct ops *ops, void *target, const void *source, uint64_t count)
+{
+    check(cuda_of(ops), cuda_add(ops->master, target, target, source, count, cuda_of(ops)->stream),
+          "a sum of gradients");
+}
+
+static void embed_fwd(struct ops *ops, void *out, const int32_t *ids, uint64_t id_stride, const void *table,
+                      const void *positions, uint64_t items, uint64_t tokens, uint64_t cols)
+{
+    const struct cuda_embed embed = {ids, id_stride, items, tokens, cols};
+    check(cuda_of(ops), cuda_embed_fwd(ops->compute, &embed, out, table, positions, cuda_of(ops)->stream),
+          "an embedding");
+}
+
+static void embed_bwd(struct ops *ops, void *d_table, const void *d_out, const int32_t *ids,
+                      uint64_t id_stride, const int32_t *by_id, uint64_t items, uint64_t tokens,
+                      uint64_t cols, uint64_t vocabulary, bool accumulate)
+{
+    struct ops_cuda *cuda = cuda_of(ops);
+    const struct cuda_embed embed = {ids, id_stride, items, tokens, cols};
+    const struct cuda_embed_bwd_arrays arrays = {d_table, d_out, by_id, cuda->workspace};
+    if (fits(cuda, cuda_embed_bwd_workspace(items * tokens, cols), "the gradient of an embedding"))
+        check(cuda, cuda_embed_bwd(ops->compute, &embed, &arrays, vocabulary, accumulate, cuda->stream),
+              "the gradient of an embedding");
+}
+
+static void positions_fwd(struct ops *ops, void *out, const void *x, const void *positions, uint64_t items,
+                          uint64_t rows, uint64_t cols)
+{
+    const struct cuda_items shape = {items, rows, cols};
+    check(cuda_of(ops), cuda_positions_fwd(ops->compute, &shape, out, x, positions, cuda_of(ops)->stream),
+          "positions");
+}
+
+static void positions_bwd(struct ops *ops, void *d_positions, const void *d_out, uint64_t items,
+                          uint64_t rows, uint64_t cols, bool accumulate)
+{
+    const struct cuda_items shape = {items, rows, cols};
+    check(cuda_of(ops),
+          cuda_positions_bwd(ops->compute, &shape, d_positions, d_out, accumulate, cuda_of(ops)->stream),
+          "the gradient of positions");
+}
+
+static void patches(struct ops *ops, void *out, const uint8_t *images, uint64_t items, uint64_t side,
+                    uint64_t patch, const float mean[3], const float deviation[3])
+{
+    const struct cuda_images shape = {items, side, patch, mean, deviation};
+    check(cuda_of(ops), cuda_patches(ops->compute, &shape, out, images, cuda_of(ops)->stream), "patches");
+}
+
+static void pool_fwd(struct ops *ops, void *out, const void *x, uint64_t items, uint64_t rows, uint64_t cols)
+{
+    const struct cuda_items shape = {items, rows, cols};
+    check(cuda_of(ops), cuda_pool_fwd(ops->compute, &shape, out, x, cuda_of(ops)->stream), "a mean");
+}
+
+static void pool_bwd(struct ops *ops, void *d_x, const void *d_out, uint64_t items, uint64_t rows,
+                     uint64_t cols)
+{
+    const struct cuda_items shape = {items, rows, cols};
+    check(cuda_of(ops), cuda_pool_bwd(ops->compute, &shape, d_x, d_out, cuda_of(ops)->stream),
+          "the gradient of a mean");
+}
+
+static void xent(struct ops *ops, void *logits, double *losses, uint8_t *correct, const int32_t *targets,
+                 uint64_t items, uint64_t tokens, uint64_t target_stride, uint64_t classes,
+                 double gradient_scale)
+{
+    const struct cuda_xent_shape shape = {items, tokens, target_stride, classes, classes};
+    const struct cuda_xent_arrays arrays = {logits, losses, correct, targets};
+    check(cuda_of(ops), cuda_xent(ops->compute, &shape, &arrays, gradient_scale, cuda_of(ops)->stream),
+          "the cross-entropy");
+}
+
+static void adamw(struct ops *ops, void *params, void *compute, void *moment1, void *moment2,
+                  const void *gradients, const uint8_t *decays, uint64_t count,
+                  const struct adamw_scalars *scalars)
+{
+    const struct cuda_adamw_arrays arrays = {.params = params,
+                                             .moment1 = moment1,
+                                             .moment2 = moment2,
+                                             .gradients = gradients,
+                                             .decays = decays,
+                                             .compute = compute,
+                                             .compute_type = ops->compute,
+                                             .count = count};
+    check(cuda_of(ops), cuda_adamw(&arrays, scalars, cuda_of(ops)->stream), "an update");
+}
+
+static void to_compute(struct ops *ops, void *compute, const void *master, uint64_t count)
+{
+    check(cuda_of(ops), cuda_from_f32(ops->compute, compute, master, count, cuda_of(ops)->stream),
+          "a conversion of weights");
+}
+
+static void row_sumsq(struct ops *ops, double *sums, const void *x, uint64_t rows, uint64_t cols)
+{
+    check(cuda_of(ops), cuda_row_sumsq(sums, x, rows, cols, cuda_of(ops)->stream), "a sum of squares");
+}
+
+static void exact_add(struct ops *ops, int64_t *words, const double *terms, uint64_t count)
+{
+    check(cuda_of(ops), cuda_exact_add(words, terms, count, cuda_of(ops)->stream), "an exact sum");
+}
+
+static void count_add(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count)
+{
+    check(cuda_of(ops), cuda_count_add(word, flags, count, cuda_of(ops)->stream), "a count");
+}
+
+static void numerics_id(struct ops *ops, struct str *out)
+{
+    const struct device_cuda_info *info = device_cuda_info(ops->device);
+    str_add_format(out, "cuda: %s, capability %d.%d, runtime %d; ", info->name, info->capability_major,
+                   info->capability_minor, info->runtime_version);
+    cuda_gemm_describe(cuda_of(ops)->gemm, out);
+    str_add_format(out, "; kernels %d; %s", OPS_CUDA_KERNELS_VERSION, dtype_name(ops->compute));
+}
+
+static int cuda_sync(struct ops *ops, struct err *err)
+{
+    struct ops_cuda *cuda = cuda_of(ops);
+    int status = ops->device->ops->stream_sync(ops->device, ops->stream, err);
+    if (cuda->status) { /* the first cause, also where the device failed for it */
+        status = cuda->status;
+        if (err)
+            *err = cuda->failure;
+    }
+    cuda->status = 0;
+    return status;
+}
+
+static void cuda_close(struct ops *ops)
+{
+    struct ops_cuda *cuda = cuda_of(ops);
+    const struct device_ops *device = ops->device->ops;
+    if (ops->stream)
+        device->stream_sync(ops->device, ops->stream, NULL);
+    cuda_gemm_close(cuda->gemm);
+    for (int i = 0; i < cuda->ropes_count; i++)
+        device->mem_free(ops->device, MEM_DEVICE, cuda->ropes[i].angles,
+                         rope_table_floats(cuda->ropes[i].tokens, cuda->ropes[i].head_dim) * sizeof(float));
+    device->mem_free(ops->device, MEM_DEVICE, cuda->workspace, WORKSPACE_BYTES);
+    if (ops->stream)
+        device->stream_close(ops->device, ops->stream);
+    free(cuda);
+}
+
+static const struct ops_table table = {
+    .name = "cuda",
+    .plan_gemm = plan_gemm,
+    .gemm = gemm,
+    .bias_bwd = bias_bwd,
+    .norm_fwd = norm_fwd,
+    .norm_bwd = norm_bwd,
+    .plan_attn = plan_attn,
+    .attn_fwd = attn_fwd,
+    .attn_bwd = attn_bwd,
+    .attn_bwd_scratch = attn_bwd_scratch,
+    .rope = rope,
+    .gelu_fwd = gelu_fwd,
+    .gelu_bwd = gelu_bwd,
+    .swiglu_fwd = swiglu_fwd,
+    .swiglu_bwd = swiglu_bwd,
+    .add = add,
+    .embed_fwd = embed_fwd,
+    .embed_bwd = embed_bwd,
+    .embed_bwd_wants_order = true,
+    .positions_fwd = positions_fwd,
+    .positions_bwd = positions_bwd,
+    .patches = patches,
+    .pool_fwd = pool_fwd,
+    .pool_bwd = pool_bwd,
+    .xent = xent,
+    .tree_add = tree_add,
+    .adamw = adamw,
+    .to_compute = to_compute,
+    .row_sumsq = row_sumsq,
+    .exact_add = exact_add,
+    .count_add = count_add,
+    .numerics_id = numerics_id,
+    .sync = cuda_sync,
+    .close = cuda_close,
+};
+
+int ops_cuda_open(struct device *device, enum dtype compute, struct ops **ret_ops, struct err *err)
+{
+    if (compute != DTYPE_F32 && compute != DTYPE_BF16 && compute != DTYPE_F16)
+        return err_set(err, -EINVAL, "a GPU computes in F32, BF16 or F16, not in %s", dtype_name(compute));
+    struct ops_cuda *cuda = calloc(1, sizeof *cuda);
+    if (!cuda)
+        return err_set(err, -ENOMEM, "out of memory for the compute ops");
+    cuda->ops = (struct ops){.table = &table, .device = device, .compute = compute, .master = DTYPE_F32};
+    int status = device_cuda_use(device, err);
+    if (!status)
+        status = device->ops->stream_open(device, &cuda->ops.stream, err);
+    if (!status)
+        status = device->ops->mem_alloc(device, MEM_DEVICE, WORKSPACE_BYTES, (void **)&cuda->workspace, err);
+    if (!status) {
+        cuda->stream = device_cuda_stream(cuda->ops.stream);
+        status = cuda_gemm_open(device, cuda->stream, compute, &cuda->gemm, err);
+    }
+    if (status) {
+        cuda_close(&cuda->ops);
+        return status;
+    }
+    *ret_ops = &cuda->ops;
+    return 0;
+}

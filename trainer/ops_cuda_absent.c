@@ -1,0 +1,12 @@
+/*
+ * ops_cuda_absent — ops_cuda.h in a build without CUDA, where no such device can be opened either.
+ */
+#include "trainer/ops_cuda.h"
+
+#include <errno.h>
+
+int ops_cuda_open(struct device *device, enum dtype compute, struct ops **ret_ops, struct err *err)
+{
+    (void)device, (void)compute, (void)ret_ops;
+    return err_set(err, -ENODEV, "this build has no CUDA");
+}
