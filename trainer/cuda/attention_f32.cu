@@ -46,21 +46,21 @@ __device__ inline void f32_load(float *tile, const float *source, uint64_t strid
     }
 }
 
-template <int ROWS> __device__ inline void f32_clear(float *tile, int columns)
+/* Each thread clears, adds to and stores the same sums: threadIdx.x + i * F32_THREADS of rows x columns. */
+template <int ROWS> __device__ inline void f32_clear(float *sums, int columns)
 {
-    for (int at = threadIdx.x; at < f32_tiles<ROWS>::elements(columns); at += F32_THREADS)
-        tile[at] = 0;
+    for (int at = threadIdx.x; at < ROWS * columns; at += F32_THREADS)
+        sums[at / columns * (columns + 1) + at % columns] = 0;
 }
 
-/* Each thread adds to, and later stores, the same elements: at = threadIdx.x + i * F32_THREADS of rows x columns. */
 template <int ROWS>
-__device__ inline void f32_store(float *target, uint64_t stride, const float *tile, float factor, int rows,
+__device__ inline void f32_store(float *target, uint64_t stride, const float *sums, float factor, int rows,
                                  int columns)
 {
     for (int at = threadIdx.x; at < ROWS * columns; at += F32_THREADS) {
         int row = at / columns, column = at % columns;
         if (row < rows)
-            target[row * stride + column] = tile[row * (columns + 1) + column] * factor;
+            target[row * stride + column] = sums[row * (columns + 1) + column] * factor;
     }
 }
 
@@ -210,7 +210,7 @@ __global__ void __launch_bounds__(F32_THREADS)
     for (int head = first_head; head < first_head + (OF_KEYS ? group : 1); head++) {
         const float *q = qkv + geometry.q_at(batch, head), *d_o = d_out + geometry.out_at(batch, head);
         const float2 *head_stats = stats + ((uint64_t)batch * geometry.heads + head) * padded;
-        if (OF_KEYS ? head == first_head : true) {
+        if (!OF_KEYS || head == first_head) {
             f32_load<ROWS>(row_tile, (OF_KEYS ? k : q) + first * width, width, rows_left, columns);
             f32_load<ROWS>(d_row_tile, OF_KEYS ? v + first * width : d_o + first * out_width,
                            OF_KEYS ? width : out_width, rows_left, columns);
