@@ -31,6 +31,7 @@ static void wait_for_next(struct loader *loader)
     while (!has_next(loader))
         pthread_cond_wait(&loader->consumer_wake, &loader->mutex);
     loader->consumer_waits = false;
+    stats_update_full(loader); /* all else may have been ready before this batch was */
     bool is_end = loader->taken == loader->planned;
     stats_add_wait(loader, is_end ? NULL : loader_slot(loader, loader->taken), begin_ns, clock_now_ns());
 }

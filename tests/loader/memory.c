@@ -21,6 +21,27 @@ static atomic_bool is_held; /* what the reader thread planned ahead never comes 
 static atomic_int held_count;
 static bool cuts_short; /* every fifth small read */
 static atomic_int reads_seen, files_opened;
+static atomic_bool first_is_held; /* the reads of the first micro-batch come when this ends */
+static struct io_request *held_back[LOADER_QUEUE_DEPTH];
+static unsigned held_back_count; /* the reader thread's */
+
+/* Of what was done, keeps back what belongs to the first micro-batch, or gives it out; returns how many are done then. */
+static int hold_back_first(struct io_request **done, int reaped, unsigned count_max)
+{
+    unsigned count = 0;
+    bool holds = first_is_held;
+    for (int i = 0; i < reaped; i++) {
+        const struct load_chunk *chunk = done[i]->user;
+        bool is_first = chunk->slot->batch.step == 0 && chunk->slot->batch.micro == 0;
+        if (holds && is_first)
+            held_back[held_back_count++] = done[i];
+        else
+            done[count++] = done[i];
+    }
+    while (!holds && held_back_count > 0 && count < count_max)
+        done[count++] = held_back[--held_back_count];
+    return (int)count;
+}
 
 static int altered_reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
                         int timeout_ms)
@@ -30,7 +51,14 @@ static int altered_reap(struct io_queue *queue, struct io_request **done, unsign
         gate_pause();
         return 0;
     }
-    int reaped = real_ops->reap(queue, done, count_max, least, timeout_ms);
+    bool waits_for_held =
+        held_back_count > 0 && timeout_ms != IO_FOREVER; /* nothing else may be on its way */
+    int reaped = waits_for_held ? real_ops->reap(queue, done, count_max, 0, 0)
+                                : real_ops->reap(queue, done, count_max, least, timeout_ms);
+    if (reaped >= 0 && timeout_ms != IO_FOREVER)
+        reaped = hold_back_first(done, reaped, count_max);
+    if (waits_for_held && reaped == 0)
+        gate_pause();
     for (int i = 0; i < reaped; i++)
         if (atomic_fetch_add(&reads_seen, 1) % 5 == 1 && cuts_short && done[i]->bytes < SHARD_TAIL_BYTES / 16)
             done[i]->result /= 2; /* as if the shard ended there */
@@ -277,6 +305,43 @@ static void a_consumer_that_stays_away_is_told(void **state)
     loader_close(loader);
 }
 
+/* Lets the first micro-batch come when the consumer waits for it and the others are ready. */
+static void *release_first_when_others_are_ready(void *argument)
+{
+    struct loader *loader = argument;
+    for (bool others_are = false; !others_are; gate_pause()) {
+        pthread_mutex_lock(&loader->mutex);
+        others_are = loader->consumer_waits && loader->reader_block == LOAD_NO_SLOT &&
+                     loader->ready + 1 == loader->planned;
+        pthread_mutex_unlock(&loader->mutex);
+    }
+    first_is_held = false;
+    return NULL;
+}
+
+static void a_consumer_that_waited_for_the_last_of_all_is_told_when_it_stays_away(void **state)
+{
+    struct fixture *fixture = *state;
+    /* pictures, so that the reader is done before the workers are */
+    struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
+    struct loader *loader;
+    const struct batch *batch;
+    struct err err;
+    pthread_t helper;
+    options.batches_ahead = 3;
+    alter(fixture);
+    first_is_held = true;
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    assert_int_equal(pthread_create(&helper, NULL, release_first_when_others_are_ready, loader), 0);
+    assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
+    pthread_join(helper, NULL);
+    uint64_t before = loader_stats(loader).stage_ns[LOADER_STAGE_CONSUMER];
+    while (loader_stats(loader).stage_ns[LOADER_STAGE_CONSUMER] == before)
+        gate_pause();
+    loader_close(loader);
+    fixture->io->ops = real_ops;
+}
+
 /* Lets held reads come when the consumer waits for them. */
 static void *release_when_consumer_waits(void *argument)
 {
@@ -390,6 +455,7 @@ int main(void)
         cmocka_unit_test(consumer_that_holds_all_is_told),
         cmocka_unit_test(consumer_that_holds_the_ring_is_told),
         cmocka_unit_test(a_consumer_that_stays_away_is_told),
+        cmocka_unit_test(a_consumer_that_waited_for_the_last_of_all_is_told_when_it_stays_away),
         cmocka_unit_test(waiting_for_reads_is_told),
         cmocka_unit_test(closing_while_reads_never_come_does_not_wait_for_them),
         cmocka_unit_test(short_reads_make_bad_samples),
