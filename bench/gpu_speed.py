@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""gpu_speed — `millrace train` on a GPU beside PyTorch, eager and compiled, on the same models, in one run.
+
+    bench/gpu_speed.py [--millrace build/release/millrace] [--models gpt2-124m,gpt2-350m,vit-b16] [--steps 60] [--out FOLDER]
+
+Both train in bf16 with float32 weights and moments (torch: autocast and the fused AdamW), gradients clipped, one micro-batch a step. Tokens are
+random letters; pictures are random JPEGs, which millrace reads from shards and decodes while torch gets ready tensors in device memory: that favours torch.
+A rate is the median over windows of ten steps, the first window left out. Ratios are millrace's over torch's.
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+WINDOW_STEPS = 10
+MODELS = {
+    "gpt2-124m": dict(type="gpt2", layers=12, heads=12, width=768, block=1024, vocabulary=50304, batch=32),
+    "gpt2-350m": dict(type="gpt2", layers=24, heads=16, width=1024, block=1024, vocabulary=50304, batch=16),
+    "vit-b16": dict(type="vit", layers=12, heads=12, width=768, patch=16, side=224, classes=1000, batch=128),
+    "gpt2-tiny": dict(type="gpt2", layers=2, heads=2, width=64, block=64, vocabulary=512, batch=4),
+    "vit-tiny": dict(type="vit", layers=2, heads=2, width=64, patch=8, side=32, classes=10, batch=4),
+}
+
+
+class Block(nn.Module):
+    def __init__(self, m, causal):
+        super().__init__()
+        width = m["width"]
+        self.heads, self.causal = m["heads"], causal
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.fc, self.out = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        items, tokens, width = x.shape
+        q, k, v = (part.view(items, tokens, self.heads, -1).transpose(1, 2) for part in self.qkv(self.norm1(x)).split(width, 2))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        x = x + self.proj(mixed.transpose(1, 2).reshape(items, tokens, width))
+        return x + self.out(F.gelu(self.fc(self.norm2(x)), approximate="tanh"))
+
+
+class Model(nn.Module):
+    def __init__(self, m):
+        super().__init__()
+        self.m, width, self.text = m, m["width"], m["type"] == "gpt2"
+        if self.text:
+            self.tokens, self.positions = nn.Embedding(m["vocabulary"], width), nn.Embedding(m["block"], width)
+        else:
+            self.patches = nn.Conv2d(3, width, m["patch"], m["patch"])
+            self.positions = nn.Embedding((m["side"] // m["patch"]) ** 2, width)
+            self.head = nn.Linear(width, m["classes"])
+        self.blocks = nn.ModuleList(Block(m, self.text) for _ in range(m["layers"]))
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, data, targets):
+        x = self.tokens(data) if self.text else self.patches(data).flatten(2).transpose(1, 2)
+        x = x + self.positions.weight[:x.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        x = self.norm(x)
+        logits = F.linear(x, self.tokens.weight) if self.text else self.head(x.mean(1))
+        return F.cross_entropy(logits.reshape(-1, logits.shape[-1]).float(), targets.reshape(-1))
+
+
+def torch_rate(m, steps, device, compiled):
+    torch.manual_seed(1)
+    model = Model(m).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, **({"fused": True} if device == "cuda" else {}))
+    step_model = torch.compile(model) if compiled else model
+    if m["type"] == "gpt2":
+        data = torch.randint(0, m["vocabulary"], (m["batch"], m["block"]), device=device)
+        targets = torch.randint(0, m["vocabulary"], (m["batch"], m["block"]), device=device)
+    else:
+        data = torch.rand(m["batch"], 3, m["side"], m["side"], device=device)
+        targets = torch.randint(0, m["classes"], (m["batch"],), device=device)
+    wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
+    rates = []
+    for _ in range(steps // WINDOW_STEPS):
+        wait()
+        began = time.monotonic()
+        for _ in range(WINDOW_STEPS):
+            with torch.autocast(device, dtype=torch.bfloat16):
+                loss = step_model(data, targets)
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        wait()
+        rates.append(WINDOW_STEPS * m["batch"] * m.get("block", 1) / (time.monotonic() - began))
+    peak = torch.cuda.max_memory_allocated() if device == "cuda" else 0
+    if device == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    return statistics.median(rates[1:]), peak
+
+
+def make_tokens(folder, m, steps, millrace):
+    """Random letters, a token each: the speed is that of any tokens, but for the embedding's gradient, which has few rows here."""
+    count = (steps + 1) * m["batch"] * (m["block"] + 1)
+    letters = numpy.random.default_rng(1).integers(97, 123, count, dtype=numpy.uint8)
+    (folder / "text.txt").write_bytes(letters.tobytes())
+    subprocess.run([millrace, "convert", "dataset", folder / "text.txt", folder / "tokens", "--tokenizer", "bytes", "--quiet"], check=True, stdout=subprocess.DEVNULL)
+    return folder / "tokens"
+
+
+def make_pictures(folder, m, steps, millrace):
+    """Photos of noise in blocks of 8 x 8, some 400 pixels wide, by classes."""
+    from PIL import Image
+    random = numpy.random.default_rng(2)
+    for i in range(min(steps * m["batch"], 2048)):
+        path = folder / "photos" / f"{i % min(m['classes'], 64):03}" / f"{i:05}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(random.integers(0, 256, (38, 50, 3), dtype=numpy.uint8)).resize((400, 304)).save(path, quality=90)
+    subprocess.run([millrace, "convert", "dataset", folder / "photos", folder / "shards", "--quiet"], check=True, stdout=subprocess.DEVNULL)
+    return folder / "shards"
+
+
+def millrace_rate(m, steps, device, options, folder):
+    text = m["type"] == "gpt2"
+    data = make_tokens(folder, m, steps, options.millrace) if text else make_pictures(folder, m, steps, options.millrace)
+    config = folder / "train.yaml"
+    config.write_text(
+        f"run: {{dir: {folder}/run, seed: 1, steps: {steps}}}\ndevice: {device}\n"
+        f"data: {{train: {data}, memory: 2GiB, order: {'sequential' if text else 'shuffle'}, "
+        + (f"text: {{block: {m['block']}}}" if text else f"image: {{size: {m['side']}}}") + "}\n"
+        f"model: {{type: {m['type']}, layers: {m['layers']}, heads: {m['heads']}, width: {m['width']}, "
+        + (f"vocabulary: {m['vocabulary']}" if text else f"patch: {m['patch']}, classes: {m['classes']}") + "}\n"
+        f"batch: {{global: {m['batch']}, micro: {m['batch']}}}\noptimizer: {{lr: 1e-4}}\nschedule: {{min_lr: 1e-5}}\n"
+        f"precision: {{compute: {'bf16' if device == 'cuda' else 'fp32'}}}\n"
+        f"checkpoint: {{every: 0}}\nlog: {{every: {WINDOW_STEPS}}}\n")
+    ran = subprocess.run([options.millrace, "train", config], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if ran.returncode:
+        sys.exit(f"gpu_speed: millrace train failed:\n{ran.stderr}")
+    key = "tokens_per_second" if text else "samples_per_second"
+    lines = [json.loads(line) for line in open(folder / "run" / "metrics.jsonl")]
+    memory = next((line.split("memory:")[1].strip() for line in ran.stderr.splitlines() if line.startswith("memory:")), "")
+    return statistics.median([line[key] for line in lines if key in line][1:]), memory
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--millrace", default="build/release/millrace")
+    parser.add_argument("--models", default="gpt2-124m,gpt2-350m,vit-b16", help="of " + ", ".join(MODELS))
+    parser.add_argument("--steps", type=int, default=60, help=f"of each, a multiple of {WINDOW_STEPS}, at least {2 * WINDOW_STEPS}")
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="cpu: to try this program, fp32 there")
+    parser.add_argument("--out", type=pathlib.Path, help="folder for speed.json; default: none")
+    options = parser.parse_args()
+    if options.steps % WINDOW_STEPS or options.steps < 2 * WINDOW_STEPS:
+        parser.error(f"--steps is no multiple of {WINDOW_STEPS} from {2 * WINDOW_STEPS} on")
+    device = torch.cuda.get_device_name() if options.device == "cuda" else "cpu"
+    print(f"{device}, torch {torch.__version__}, {options.steps} steps each; tokens or pictures a second")
+    print("| model | millrace | torch eager | ratio | torch compiled | ratio | torch's peak, GiB | millrace's memory |")
+    print("|---|---|---|---|---|---|---|---|")
+    results = []
+    for name in options.models.split(","):
+        m = MODELS[name]
+        with tempfile.TemporaryDirectory(prefix="millrace-gpu-") as folder:
+            ours, memory = millrace_rate(m, options.steps, options.device, options, pathlib.Path(folder))
+        eager, peak = torch_rate(m, options.steps, options.device, False)
+        can_compile = options.device == "cuda" and hasattr(torch, "compile")
+        fast = torch_rate(m, options.steps, options.device, True)[0] if can_compile else float("nan")
+        results.append(dict(model=name, millrace_per_second=ours, torch_eager_per_second=eager, torch_compiled_per_second=fast,
+                            torch_peak_bytes=peak, millrace_memory=memory))
+        print(f"| {name} | {ours:.0f} | {eager:.0f} | {ours / eager:.2f} | {fast:.0f} | {ours / fast:.2f} | {peak / 2**30:.1f} | {memory} |", flush=True)
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "speed.json").write_text(json.dumps(dict(device=device, torch=torch.__version__, steps=options.steps, results=results), indent=1))
+
+
+main()
