@@ -131,7 +131,7 @@ static void norm_bwd(struct ops *ops, const struct norm_shape *shape, void *d_x,
 static int plan_attn(struct ops *ops, const struct attn_shape *shape, struct err *err)
 {
     if (shape->batch == 0 || shape->tokens == 0 || shape->heads == 0 || shape->kv_heads == 0 ||
-        shape->heads % shape->kv_heads != 0 || !attention_takes(ops->compute, shape)) {
+        shape->heads % shape->kv_heads != 0 || !cuda_attention_takes(ops->compute, shape)) {
         err_set(err, -EINVAL,
                 "no attention of %" PRIu64 " tokens, %" PRIu64 " heads, %" PRIu64
                 " key-value heads, head dimension %" PRIu64 " on a GPU",
@@ -139,29 +139,30 @@ static int plan_attn(struct ops *ops, const struct attn_shape *shape, struct err
         err_expected(err, "a head dimension of at most 256, a multiple of 8 in %s", dtype_name(ops->compute));
         return -EINVAL;
     }
-    return device_cuda_status(ops->device, (int)attention_prepare(ops->compute, shape), "attention", err);
+    return device_cuda_status(ops->device, (int)cuda_attention_prepare(ops->compute, shape), "attention",
+                              err);
 }
 
 static void attn_fwd(struct ops *ops, const struct attn_shape *shape, void *out, void *lse, const void *qkv,
                      const int32_t *row_starts)
 {
-    const struct attention_fwd_arrays arrays = {out, lse, qkv, row_starts};
-    check(cuda_of(ops), attention_fwd(ops->compute, shape, &arrays, cuda_of(ops)->stream), "attention");
+    const struct cuda_attention_fwd_arrays arrays = {out, lse, qkv, row_starts};
+    check(cuda_of(ops), cuda_attention_fwd(ops->compute, shape, &arrays, cuda_of(ops)->stream), "attention");
 }
 
 static void attn_bwd(struct ops *ops, const struct attn_shape *shape, void *d_qkv, const void *d_out,
                      const void *qkv, const void *out, const void *lse, const int32_t *row_starts,
                      void *scratch)
 {
-    const struct attention_bwd_arrays arrays = {d_qkv, d_out, qkv, out, lse, row_starts, scratch};
-    check(cuda_of(ops), attention_bwd(ops->compute, shape, &arrays, cuda_of(ops)->stream),
+    const struct cuda_attention_bwd_arrays arrays = {d_qkv, d_out, qkv, out, lse, row_starts, scratch};
+    check(cuda_of(ops), cuda_attention_bwd(ops->compute, shape, &arrays, cuda_of(ops)->stream),
           "the gradient of attention");
 }
 
 static uint64_t attn_bwd_scratch(struct ops *ops, const struct attn_shape *shape)
 {
     (void)ops;
-    return attention_bwd_workspace(shape);
+    return cuda_attention_bwd_workspace(shape);
 }
 
 /* Made when a shape is first turned, before the steady state; NULL where that failed, which is remembered. */
@@ -180,14 +181,14 @@ static const float *rope_angles(struct ops_cuda *cuda, const struct attn_shape *
                      : err_set(&detail, -EINVAL, "more than %d kinds of rotary positions", ROPE_TABLES_MAX);
     if (!status)
         status = device->ops->mem_alloc(device, MEM_DEVICE,
-                                        rope_table_floats(table.tokens, table.head_dim) * sizeof(float),
+                                        cuda_rope_table_floats(table.tokens, table.head_dim) * sizeof(float),
                                         (void **)&table.angles, &detail);
     if (status) {
         remember(cuda, status, &detail);
         return NULL;
     }
     cuda->ropes[cuda->ropes_count++] = table;
-    check(cuda, rope_table_fill(table.angles, table.tokens, table.head_dim, base, cuda->stream),
+    check(cuda, cuda_rope_table_fill(table.angles, table.tokens, table.head_dim, base, cuda->stream),
           "rotary positions");
     return table.angles;
 }
@@ -197,7 +198,8 @@ static void rope(struct ops *ops, const struct attn_shape *shape, void *qkv, dou
     struct ops_cuda *cuda = cuda_of(ops);
     const float *angles = rope_angles(cuda, shape, base);
     if (angles)
-        check(cuda, rope_turn(ops->compute, shape, qkv, angles, backward, cuda->stream), "rotary positions");
+        check(cuda, cuda_rope_turn(ops->compute, shape, qkv, angles, backward, cuda->stream),
+              "rotary positions");
 }
 
 static void gelu_fwd(struct ops *ops, void *out, const void *x, uint64_t count)
@@ -371,7 +373,8 @@ static void cuda_close(struct ops *ops)
     cuda_gemm_close(cuda->gemm);
     for (int i = 0; i < cuda->ropes_count; i++)
         device->mem_free(ops->device, MEM_DEVICE, cuda->ropes[i].angles,
-                         rope_table_floats(cuda->ropes[i].tokens, cuda->ropes[i].head_dim) * sizeof(float));
+                         cuda_rope_table_floats(cuda->ropes[i].tokens, cuda->ropes[i].head_dim) *
+                             sizeof(float));
     device->mem_free(ops->device, MEM_DEVICE, cuda->workspace, WORKSPACE_BYTES);
     if (ops->stream)
         device->stream_close(ops->device, ops->stream);

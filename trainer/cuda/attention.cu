@@ -22,7 +22,7 @@ static bool is_countable(const struct attn_shape *shape)
     return (uint64_t)attention_padded((int)shape->tokens) <= most / (shape->batch * shape->heads);
 }
 
-bool attention_takes(enum dtype type, const struct attn_shape *shape)
+bool cuda_attention_takes(enum dtype type, const struct attn_shape *shape)
 {
     if (!is_countable(shape) || shape->kv_heads == 0 || shape->heads % shape->kv_heads != 0)
         return false;
@@ -31,9 +31,9 @@ bool attention_takes(enum dtype type, const struct attn_shape *shape)
     return type == DTYPE_F32 || (runs_on_tensor_cores(type) && shape->head_dim % HEAD_DIM_ALIGN == 0);
 }
 
-cudaError_t attention_prepare(enum dtype type, const struct attn_shape *shape)
+cudaError_t cuda_attention_prepare(enum dtype type, const struct attn_shape *shape)
 {
-    if (!attention_takes(type, shape))
+    if (!cuda_attention_takes(type, shape))
         return cudaErrorInvalidValue;
     if (!runs_on_tensor_cores(type))
         return attention_f32_prepare(shape);
@@ -41,10 +41,10 @@ cudaError_t attention_prepare(enum dtype type, const struct attn_shape *shape)
     return status != cudaSuccess ? status : attention_mma_bwd_prepare(type, shape);
 }
 
-cudaError_t attention_fwd(enum dtype type, const struct attn_shape *shape,
-                          const struct attention_fwd_arrays *arrays, cudaStream_t stream)
+cudaError_t cuda_attention_fwd(enum dtype type, const struct attn_shape *shape,
+                               const struct cuda_attention_fwd_arrays *arrays, cudaStream_t stream)
 {
-    if (!attention_takes(type, shape))
+    if (!cuda_attention_takes(type, shape))
         return cudaErrorInvalidValue;
     return runs_on_tensor_cores(type) ? attention_mma_fwd(type, shape, arrays, stream)
                                       : attention_f32_fwd(shape, arrays, stream);
@@ -56,16 +56,16 @@ static uint64_t query_stats_count(const struct attn_shape *shape)
     return shape->batch * shape->heads * attention_padded((int)shape->tokens);
 }
 
-uint64_t attention_bwd_workspace(const struct attn_shape *shape)
+uint64_t cuda_attention_bwd_workspace(const struct attn_shape *shape)
 {
     uint64_t bounds = shape->batch * (attention_padded((int)shape->tokens) / ATTENTION_BOUNDS_ROWS);
     return (query_stats_count(shape) * sizeof(float2) + bounds * sizeof(struct start_bounds)) / sizeof(float);
 }
 
-cudaError_t attention_bwd(enum dtype type, const struct attn_shape *shape,
-                          const struct attention_bwd_arrays *arrays, cudaStream_t stream)
+cudaError_t cuda_attention_bwd(enum dtype type, const struct attn_shape *shape,
+                               const struct cuda_attention_bwd_arrays *arrays, cudaStream_t stream)
 {
-    if (!attention_takes(type, shape))
+    if (!cuda_attention_takes(type, shape))
         return cudaErrorInvalidValue;
     struct attention_stats stats = {reinterpret_cast<float2 *>(arrays->workspace), NULL};
     if (arrays->row_starts != NULL)

@@ -1,9 +1,9 @@
 /*
  * attention — attention and its backward pass on a CUDA device, as trainer/ops.h has them: memory linear in tokens.
  *
- *     attention_prepare(DTYPE_BF16, &shape)                                    once a shape
- *     attention_fwd(DTYPE_BF16, &shape, &(struct attention_fwd_arrays){...}, stream)
- *     attention_bwd(DTYPE_BF16, &shape, &(struct attention_bwd_arrays){...}, stream)
+ *     cuda_attention_prepare(DTYPE_BF16, &shape)                                    once a shape
+ *     cuda_attention_fwd(DTYPE_BF16, &shape, &(struct cuda_attention_fwd_arrays){...}, stream)
+ *     cuda_attention_bwd(DTYPE_BF16, &shape, &(struct cuda_attention_bwd_arrays){...}, stream)
  *
  * BF16 and F16 run on tensor cores with sums in float; head_dim is a multiple of 8. F32 runs in plain float, slowly, with any
  * head_dim. It is 256 at most. The bits are a function of shape and data: every sum belongs to one block, which adds in one order,
@@ -29,32 +29,32 @@ extern "C" {
 struct attn_shape;
 
 /* False where no kernel takes such attention: what plan_attn refuses. */
-bool attention_takes(enum dtype type, const struct attn_shape *shape);
+bool cuda_attention_takes(enum dtype type, const struct attn_shape *shape);
 
-/* Lets the kernels of this shape have their shared memory, before their first run. cudaErrorInvalidValue where attention_takes says
+/* Lets the kernels of this shape have their shared memory, before their first run. cudaErrorInvalidValue where cuda_attention_takes says
  * no (as of all that follow); the device's error where it has too little. */
-cudaError_t attention_prepare(enum dtype type, const struct attn_shape *shape);
+cudaError_t cuda_attention_prepare(enum dtype type, const struct attn_shape *shape);
 
-struct attention_fwd_arrays {
+struct cuda_attention_fwd_arrays {
     void *out;  /* [batch * tokens, heads * head_dim] */
     float *lse; /* [batch, heads, tokens] */
     const void *qkv;
     const int32_t *row_starts; /* or NULL */
 };
-cudaError_t attention_fwd(enum dtype type, const struct attn_shape *shape,
-                          const struct attention_fwd_arrays *arrays, cudaStream_t stream);
+cudaError_t cuda_attention_fwd(enum dtype type, const struct attn_shape *shape,
+                               const struct cuda_attention_fwd_arrays *arrays, cudaStream_t stream);
 
-struct attention_bwd_arrays {
+struct cuda_attention_bwd_arrays {
     void *d_qkv; /* all of it is written */
     const void *d_out, *qkv;
     const void *out; /* and lse: of the forward pass with the same qkv and row_starts */
     const float *lse;
     const int32_t *row_starts; /* or NULL */
-    float *workspace;          /* attention_bwd_workspace floats */
+    float *workspace;          /* cuda_attention_bwd_workspace floats */
 };
-uint64_t attention_bwd_workspace(const struct attn_shape *shape);
-cudaError_t attention_bwd(enum dtype type, const struct attn_shape *shape,
-                          const struct attention_bwd_arrays *arrays, cudaStream_t stream);
+uint64_t cuda_attention_bwd_workspace(const struct attn_shape *shape);
+cudaError_t cuda_attention_bwd(enum dtype type, const struct attn_shape *shape,
+                               const struct cuda_attention_bwd_arrays *arrays, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

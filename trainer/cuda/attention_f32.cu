@@ -255,7 +255,8 @@ __global__ void __launch_bounds__(F32_THREADS)
 }
 
 template <int ROWS, bool OF_KEYS>
-static cudaError_t f32_bwd_launch(const struct attn_shape *shape, const struct attention_bwd_arrays *arrays,
+static cudaError_t f32_bwd_launch(const struct attn_shape *shape,
+                                  const struct cuda_attention_bwd_arrays *arrays,
                                   const struct attention_stats *stats, cudaStream_t stream)
 {
     uint64_t units = shape->batch * (OF_KEYS ? shape->kv_heads : shape->heads);
@@ -283,7 +284,7 @@ cudaError_t attention_f32_prepare(const struct attn_shape *shape)
     });
 }
 
-cudaError_t attention_f32_fwd(const struct attn_shape *shape, const struct attention_fwd_arrays *arrays,
+cudaError_t attention_f32_fwd(const struct attn_shape *shape, const struct cuda_attention_fwd_arrays *arrays,
                               cudaStream_t stream)
 {
     return f32_dispatch(shape, [&](auto rows) {
@@ -296,7 +297,7 @@ cudaError_t attention_f32_fwd(const struct attn_shape *shape, const struct atten
     });
 }
 
-cudaError_t attention_f32_bwd(const struct attn_shape *shape, const struct attention_bwd_arrays *arrays,
+cudaError_t attention_f32_bwd(const struct attn_shape *shape, const struct cuda_attention_bwd_arrays *arrays,
                               const struct attention_stats *stats, cudaStream_t stream)
 {
     return f32_dispatch(shape, [&](auto rows) {

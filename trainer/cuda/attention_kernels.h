@@ -93,23 +93,23 @@ struct attention_stats {
 };
 
 cudaError_t attention_stats_fill(enum dtype type, const struct attn_shape *shape,
-                                 const struct attention_bwd_arrays *arrays,
+                                 const struct cuda_attention_bwd_arrays *arrays,
                                  const struct attention_stats *stats, cudaStream_t stream);
 
 /* On tensor cores, by mma.sync: BF16 and F16. */
 cudaError_t attention_mma_fwd_prepare(enum dtype type, const struct attn_shape *shape);
 cudaError_t attention_mma_fwd(enum dtype type, const struct attn_shape *shape,
-                              const struct attention_fwd_arrays *arrays, cudaStream_t stream);
+                              const struct cuda_attention_fwd_arrays *arrays, cudaStream_t stream);
 cudaError_t attention_mma_bwd_prepare(enum dtype type, const struct attn_shape *shape);
 cudaError_t attention_mma_bwd(enum dtype type, const struct attn_shape *shape,
-                              const struct attention_bwd_arrays *arrays, const struct attention_stats *stats,
-                              cudaStream_t stream);
+                              const struct cuda_attention_bwd_arrays *arrays,
+                              const struct attention_stats *stats, cudaStream_t stream);
 
 /* In plain float. */
 cudaError_t attention_f32_prepare(const struct attn_shape *shape);
-cudaError_t attention_f32_fwd(const struct attn_shape *shape, const struct attention_fwd_arrays *arrays,
+cudaError_t attention_f32_fwd(const struct attn_shape *shape, const struct cuda_attention_fwd_arrays *arrays,
                               cudaStream_t stream);
-cudaError_t attention_f32_bwd(const struct attn_shape *shape, const struct attention_bwd_arrays *arrays,
+cudaError_t attention_f32_bwd(const struct attn_shape *shape, const struct cuda_attention_bwd_arrays *arrays,
                               const struct attention_stats *stats, cudaStream_t stream);
 
 #endif

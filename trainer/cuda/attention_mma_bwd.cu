@@ -375,7 +375,7 @@ template <typename T, int COLUMNS, bool OF_KEYS> static cudaError_t bwd_prepare(
 }
 
 template <typename T, int COLUMNS, bool OF_KEYS>
-static cudaError_t bwd_launch(const struct attn_shape *shape, const struct attention_bwd_arrays *arrays,
+static cudaError_t bwd_launch(const struct attn_shape *shape, const struct cuda_attention_bwd_arrays *arrays,
                               const struct attention_stats *stats, cudaStream_t stream)
 {
     using tiles = bwd_tiles<COLUMNS, OF_KEYS>;
@@ -398,8 +398,8 @@ cudaError_t attention_mma_bwd_prepare(enum dtype type, const struct attn_shape *
 }
 
 cudaError_t attention_mma_bwd(enum dtype type, const struct attn_shape *shape,
-                              const struct attention_bwd_arrays *arrays, const struct attention_stats *stats,
-                              cudaStream_t stream)
+                              const struct cuda_attention_bwd_arrays *arrays,
+                              const struct attention_stats *stats, cudaStream_t stream)
 {
     return dispatch_head(type, shape->head_dim, [&](auto element, auto columns) {
         using T = decltype(element);

@@ -270,7 +270,7 @@ cudaError_t attention_mma_fwd_prepare(enum dtype type, const struct attn_shape *
 }
 
 cudaError_t attention_mma_fwd(enum dtype type, const struct attn_shape *shape,
-                              const struct attention_fwd_arrays *arrays, cudaStream_t stream)
+                              const struct cuda_attention_fwd_arrays *arrays, cudaStream_t stream)
 {
     return dispatch_head(type, shape->head_dim, [&](auto element, auto columns) {
         using T = decltype(element);

@@ -68,8 +68,9 @@ __global__ void __launch_bounds__(WARP_THREADS)
 }
 
 template <typename T>
-static cudaError_t stats_launch(const struct attn_shape *shape, const struct attention_bwd_arrays *arrays,
-                                float2 *stats, cudaStream_t stream)
+static cudaError_t stats_launch(const struct attn_shape *shape,
+                                const struct cuda_attention_bwd_arrays *arrays, float2 *stats,
+                                cudaStream_t stream)
 {
     uint64_t heads = shape->batch * attention_padded((int)shape->tokens) * shape->heads;
     auto launch = [&](auto kernel) {
@@ -83,7 +84,7 @@ static cudaError_t stats_launch(const struct attn_shape *shape, const struct att
 }
 
 cudaError_t attention_stats_fill(enum dtype type, const struct attn_shape *shape,
-                                 const struct attention_bwd_arrays *arrays,
+                                 const struct cuda_attention_bwd_arrays *arrays,
                                  const struct attention_stats *stats, cudaStream_t stream)
 {
     cudaError_t status = dispatch_type(type, [&](auto element) {

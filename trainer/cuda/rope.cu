@@ -68,8 +68,8 @@ __global__ void __launch_bounds__(ROPE_THREADS)
     }
 }
 
-cudaError_t rope_table_fill(float *table, uint64_t tokens, uint64_t head_dim, double base,
-                            cudaStream_t stream)
+cudaError_t cuda_rope_table_fill(float *table, uint64_t tokens, uint64_t head_dim, double base,
+                                 cudaStream_t stream)
 {
     uint64_t count = tokens * (head_dim / 2);
     if (head_dim == 0 || head_dim % 2 != 0 || head_dim > INT_MAX || tokens == 0 ||
@@ -93,8 +93,8 @@ static cudaError_t rope_launch(const struct attn_shape *shape, void *qkv, const 
     return rows_are_packed<T>(pairs) ? launch(rope_kernel<T, true>) : launch(rope_kernel<T, false>);
 }
 
-cudaError_t rope_turn(enum dtype type, const struct attn_shape *shape, void *qkv, const float *table,
-                      bool backward, cudaStream_t stream)
+cudaError_t cuda_rope_turn(enum dtype type, const struct attn_shape *shape, void *qkv, const float *table,
+                           bool backward, cudaStream_t stream)
 {
     uint64_t rows = shape->batch * shape->tokens;
     if (shape->head_dim == 0 || shape->head_dim % 2 != 0 || rows == 0 || rows > INT_MAX)

@@ -19,19 +19,19 @@ extern "C" {
 struct attn_shape;
 
 /* Floats of a table of so many tokens: {cosine, sine} a pair. */
-static inline uint64_t rope_table_floats(uint64_t tokens, uint64_t head_dim)
+static inline uint64_t cuda_rope_table_floats(uint64_t tokens, uint64_t head_dim)
 {
     return tokens * head_dim;
 }
 
 /* Fills the table, 8-byte aligned: the angle of token t and pair i is t * base^(-i / (head_dim / 2)). cudaErrorInvalidValue where
  * head_dim is odd. */
-cudaError_t rope_table_fill(float *table, uint64_t tokens, uint64_t head_dim, double base,
-                            cudaStream_t stream);
+cudaError_t cuda_rope_table_fill(float *table, uint64_t tokens, uint64_t head_dim, double base,
+                                 cudaStream_t stream);
 
 /* Turns in place; backward: the other way. qkv is 16-byte aligned; table: of at least shape->tokens tokens, and of this head_dim. */
-cudaError_t rope_turn(enum dtype type, const struct attn_shape *shape, void *qkv, const float *table,
-                      bool backward, cudaStream_t stream);
+cudaError_t cuda_rope_turn(enum dtype type, const struct attn_shape *shape, void *qkv, const float *table,
+                           bool backward, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

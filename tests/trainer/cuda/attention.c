@@ -314,33 +314,33 @@ static void the_workspace_is_linear_in_tokens(void **state)
 {
     (void)state;
     struct attn_shape shape = {2, 1 << 10, 4, 2, 64, true};
-    uint64_t floats = attention_bwd_workspace(&shape);
+    uint64_t floats = cuda_attention_bwd_workspace(&shape);
     assert_true(floats <= 3 * shape.batch * shape.tokens * shape.heads);
     shape.tokens = 1 << 20;
-    assert_int_equal(attention_bwd_workspace(&shape), floats << 10);
+    assert_int_equal(cuda_attention_bwd_workspace(&shape), floats << 10);
 }
 
 static void what_no_kernel_takes_is_refused(void **state)
 {
     (void)state;
     static const struct attn_shape fine = {2, 16, 4, 2, 64, true};
-    assert_true(attention_takes(DTYPE_BF16, &fine));
-    assert_false(attention_takes(DTYPE_F64, &fine));
+    assert_true(cuda_attention_takes(DTYPE_BF16, &fine));
+    assert_false(cuda_attention_takes(DTYPE_F64, &fine));
     struct attn_shape shape = fine;
     shape.head_dim = 12;
-    assert_false(attention_takes(DTYPE_BF16, &shape));
-    assert_true(attention_takes(DTYPE_F32, &shape));
+    assert_false(cuda_attention_takes(DTYPE_BF16, &shape));
+    assert_true(cuda_attention_takes(DTYPE_F32, &shape));
     shape.head_dim = 264;
-    assert_false(attention_takes(DTYPE_BF16, &shape));
-    assert_false(attention_takes(DTYPE_F32, &shape));
+    assert_false(cuda_attention_takes(DTYPE_BF16, &shape));
+    assert_false(cuda_attention_takes(DTYPE_F32, &shape));
     shape = fine;
     shape.kv_heads = 3;
-    assert_false(attention_takes(DTYPE_BF16, &shape));
+    assert_false(cuda_attention_takes(DTYPE_BF16, &shape));
     shape = fine;
     shape.tokens = 1ull << 32;
-    assert_false(attention_takes(DTYPE_BF16, &shape));
-    assert_int_equal(attention_prepare(DTYPE_BF16, &shape), cudaErrorInvalidValue);
-    assert_int_equal(attention_fwd(DTYPE_BF16, &shape, &(struct attention_fwd_arrays){0}, NULL),
+    assert_false(cuda_attention_takes(DTYPE_BF16, &shape));
+    assert_int_equal(cuda_attention_prepare(DTYPE_BF16, &shape), cudaErrorInvalidValue);
+    assert_int_equal(cuda_attention_fwd(DTYPE_BF16, &shape, &(struct cuda_attention_fwd_arrays){0}, NULL),
                      cudaErrorInvalidValue);
 }
 

@@ -129,23 +129,23 @@ struct attention_result attention_on_device(enum dtype dtype, const struct attn_
                                             const double *qkv, const double *d_out, const int32_t *row_starts)
 {
     struct attention_sizes sizes = attention_sizes_of(shape);
-    uint64_t workspace_floats = attention_bwd_workspace(shape);
+    uint64_t workspace_floats = cuda_attention_bwd_workspace(shape);
     int32_t *starts = NULL;
     if (row_starts)
         starts = cuda_case_bytes(row_starts, shape->batch * shape->tokens * sizeof *starts);
-    const struct attention_fwd_arrays fwd = {cuda_case_blank(dtype, sizes.out),
-                                             cuda_case_blank(DTYPE_F32, sizes.lse),
-                                             cuda_case_array(dtype, qkv, sizes.qkv), starts};
-    const struct attention_bwd_arrays bwd = {.d_qkv = cuda_case_blank(dtype, sizes.qkv),
-                                             .d_out = cuda_case_array(dtype, d_out, sizes.out),
-                                             .qkv = fwd.qkv,
-                                             .out = fwd.out,
-                                             .lse = fwd.lse,
-                                             .row_starts = starts,
-                                             .workspace = cuda_case_blank(DTYPE_F32, workspace_floats)};
-    cuda_ok(attention_prepare(dtype, shape));
-    cuda_ok(attention_fwd(dtype, shape, &fwd, NULL));
-    cuda_ok(attention_bwd(dtype, shape, &bwd, NULL));
+    const struct cuda_attention_fwd_arrays fwd = {cuda_case_blank(dtype, sizes.out),
+                                                  cuda_case_blank(DTYPE_F32, sizes.lse),
+                                                  cuda_case_array(dtype, qkv, sizes.qkv), starts};
+    const struct cuda_attention_bwd_arrays bwd = {.d_qkv = cuda_case_blank(dtype, sizes.qkv),
+                                                  .d_out = cuda_case_array(dtype, d_out, sizes.out),
+                                                  .qkv = fwd.qkv,
+                                                  .out = fwd.out,
+                                                  .lse = fwd.lse,
+                                                  .row_starts = starts,
+                                                  .workspace = cuda_case_blank(DTYPE_F32, workspace_floats)};
+    cuda_ok(cuda_attention_prepare(dtype, shape));
+    cuda_ok(cuda_attention_fwd(dtype, shape, &fwd, NULL));
+    cuda_ok(cuda_attention_bwd(dtype, shape, &bwd, NULL));
     struct attention_result result = {cuda_case_read(dtype, fwd.out, sizes.out),
                                       cuda_case_read(DTYPE_F32, fwd.lse, sizes.lse),
                                       cuda_case_read(dtype, bwd.d_qkv, sizes.qkv)};
