@@ -54,7 +54,8 @@ enum loader_bad_policy {
     /* A deterministic other sample takes its place (docs/order.md), augmented as itself; it is logged, counted,
      * listed. */
     LOADER_BAD_SUBSTITUTE,
-    /* Its place in the batch stays empty: see batch_item's skipped. It is logged, counted, listed. */
+    /* Its place in the batch stays empty: see batch_item's skipped. It is logged, counted, listed. loader_cursor's digests
+     * have its terms all the same, as its position was passed; who wants sums without it adds the terms up (sampler.h). */
     LOADER_BAD_SKIP,
 };
 
@@ -140,8 +141,8 @@ struct batch_item {
     uint32_t key_bytes;
     int64_t window; /* number of the window within its member, -1 for members */
     bool substituted;
-    bool
-        skipped; /* LOADER_BAD_SKIP: nothing came of it; it has no fields, and the batch's arrays hold leftovers in its place */
+    /* LOADER_BAD_SKIP: nothing came of it; it has no fields, and the batch's arrays hold leftovers in its place. */
+    bool skipped;
     const struct batch_bytes *fields; /* LOADER_BYTES: fields_count of them */
     uint32_t fields_count;
 };
@@ -183,8 +184,8 @@ struct loader_shape {
     uint64_t classes_count;
     uint32_t vocabulary;   /* text: token ids are below it */
     uint32_t document_end; /* text: the token behind each document */
-    uint32_t
-        pixels_version; /* of the image pipeline: another gives other pixels; 0 where nothing is decoded */
+    /* Of the image pipeline: another gives other pixels; 0 where nothing is decoded. */
+    uint32_t pixels_version;
     const char *pixels_library; /* that decodes, with its version; "" where nothing is decoded */
     uint64_t memory_bytes;      /* what was taken of the budget */
     const char *engine;         /* of io */

@@ -14,16 +14,16 @@
 
 enum {
     NPY_RANK_MAX = 64, /* NumPy's own */
-    NPY_HEADER_BYTES_MAX =
-        65547 /* magic, version, length, and 65,535 bytes of text, as version 1.0 allows at most */
+    /* Magic, version, length, and 65,535 bytes of text, as version 1.0 allows at most. */
+    NPY_HEADER_BYTES_MAX = 65547
 };
 
 #define NPY_MAGIC "\x93NUMPY"
 
 struct npy_header {
     uint8_t major, minor;
-    const char *
-        dtype; /* 'descr' as it stands, without quotes where it is one string; borrowed from the file's bytes */
+    /* 'descr' as it stands, without quotes where it is one string; borrowed from the file's bytes. */
+    const char *dtype;
     size_t dtype_bytes;
     uint64_t element_bytes;
     bool is_structured; /* elements of several fields */

@@ -7,8 +7,8 @@
  *
  * An input is always the full micro-batch: absent items have targets of -1. What the loader decoded is copied from its pinned
  * buffer, what is made here (targets, the starts of documents, the order of tokens) from staging memory, on a stream of its own; the
- * ops' stream waits for the copies, the host for nothing but a slot that was used FEED_SLOTS micro-batches ago. A batch goes back to
- * the loader as soon as it is copied. Where device memory is the host's, inputs point into the batch, which goes back at feed_pop.
+ * ops' stream waits for the copies, the host, at feed_pop, for those of the micro-batch before, whose batch then goes back to the
+ * loader. Where device memory is the host's, inputs point into the batch, which goes back at feed_pop.
  *
  * Threads: the owner of the run. Nothing is allocated after init.
  */
@@ -43,8 +43,8 @@ struct feed_arrays {
 };
 
 struct feed_slot {
-    struct feed_arrays staging,
-        device; /* parts of host and device memory; one where device memory is the host's */
+    /* Parts of host and device memory; one where device memory is the host's. */
+    struct feed_arrays staging, device;
     void *staging_memory, *device_memory;
     struct device_event *copied, *used;
     const struct batch *batch; /* not yet given back */

@@ -45,8 +45,9 @@ struct model_config {
     /* Every n-th block keeps nothing of its forward pass but its input, and runs it again in the backward pass: less memory, the
      * same bits. 0: none; 1: all. */
     uint32_t recompute_every;
-    uint32_t
-        head_rows; /* of logits in memory at a time, of a language model; 0: as many as HEAD_LOGITS_BYTES_MAX hold */
+    /* Of logits in memory at a time, of a language model, before they are rounded down to whole items; 0: the largest power of two
+     * of rows that fit 512 MiB. */
+    uint32_t head_rows;
 };
 
 /* A range of blocks, at least one unless the stage has the head. Immutable. */
@@ -64,8 +65,8 @@ struct model_input {
     const int32_t *targets;    /* of tokens: [items, block], -1: not counted; NULL: tokens 1..block */
     const int32_t *row_starts; /* of tokens: [items, block], the first that each attends to; NULL: 0 */
     const int32_t *by_token;   /* of tokens: the rows by rising token, see ops.h's embed_bwd */
-    double
-        loss_scale; /* gradients are those of the sum of losses times this: 1, unless a compute type's range is narrow */
+    /* Gradients are those of the sum of losses times this: 1, unless a compute type's range is narrow. */
+    double loss_scale;
 };
 
 /* Of a stage with the head; device memory, rows = items (ViT) or items * block. Rows that are not counted are 0. */

@@ -36,7 +36,8 @@ uint64_t language_tokens(const struct model_config *config)
     return config->block;
 }
 
-/* The largest power of two of rows whose logits fit, or all. A function of shapes alone, as the bits depend on it. */
+/* The largest power of two of rows whose logits fit, or all; language_plan rounds it down to whole items where it holds more than
+ * one. A function of shapes alone, as the bits depend on it. */
 static uint64_t head_rows_at_once(const struct model *model)
 {
     uint64_t row_bytes = model->classes * ops_compute_bytes(model->ops), rows = 1;

@@ -7,7 +7,7 @@
  * memory; pinned memory is the device's too.
  *
  * Two element types: `compute` for activations and the weights that products use, `master` for parameters, gradients and
- * moments. On the cpu both are F32 (F64 for tests by central differences); on a GPU F32 or BF16 and F32.
+ * moments. On the cpu both are F32 (F64 for tests by central differences); on a GPU compute is F32, BF16 or F16, and master F32.
  *
  * Threads: an ops belongs to one thread, which works in its crew.
  */

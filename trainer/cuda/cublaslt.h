@@ -27,15 +27,17 @@ struct cublaslt_product {
     uint64_t stride_a, stride_b, stride_c; /* elements, where batch > 1 */
 };
 
-struct cublaslt;      /* owner thread */
-struct cublaslt_plan; /* immutable */
+struct cublaslt; /* owner thread */
+/* Owner thread, that of its cublaslt: a run with a bias writes the bias's address into what describes the product to the library. */
+struct cublaslt_plan;
 
-/* Products are queued on stream, in a workspace of device memory that is theirs alone: both borrowed. -ELIBACC with what to install. */
+/* Products are queued on stream, in a workspace of device memory that is theirs alone: both borrowed. Errors: -ELIBACC with what to install
+ * where the library cannot be loaded or lacks a function, -ENOMEM, -EIO where it does not start. */
 int cublaslt_open(cudaStream_t stream, void *workspace, size_t workspace_bytes, struct cublaslt **ret_lt,
                   struct err *err);
 void cublaslt_close(struct cublaslt *lt); /* NULL is fine */
 
-/* Matrices are 16-byte aligned, biases too. *ret_id: of the algorithm. -ENOTSUP where the library has none for it. */
+/* Matrices are 16-byte aligned, biases too. *ret_id: of the algorithm. -ENOTSUP where the library has none for it, -ENOMEM, -EIO. */
 int cublaslt_plan(struct cublaslt *lt, const struct cublaslt_product *product,
                   struct cublaslt_plan **ret_plan, uint32_t *ret_id, struct err *err);
 void cublaslt_plan_free(struct cublaslt_plan *plan); /* NULL is fine */
