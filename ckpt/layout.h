@@ -46,8 +46,8 @@ struct layout {
     uint64_t chunks_count;
     uint64_t file_bytes, blocks_count;
     uint64_t *block_segment; /* [blocks_count] the first segment that reaches into it */
-    struct layout_range
-        *ranges;           /* those of group g: range_index[g]..range_index[g + 1] - 1, rising, disjoint */
+    /* Those of group g: range_index[g]..range_index[g + 1] - 1, rising, disjoint. */
+    struct layout_range *ranges;
     uint64_t *range_index; /* [groups_count + 1] */
     uint32_t groups_count;
 };

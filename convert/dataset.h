@@ -34,15 +34,15 @@ struct convert_options {
     uint32_t max_side, quality; /* reencode; 0: as it is, 90. Smaller pictures are encoded too */
     uint64_t seed;
     bool keep_order; /* else items are shuffled, keyed by seed */
-    struct convert_split
-        splits[CONVERT_SPLITS_MAX]; /* which split an item falls into is keyed by (seed, key) */
-    uint32_t splits_count;          /* 0: one dataset, at target itself */
-    const char *tokenizer;          /* text: "bytes" (NULL too), "gpt2" */
-    const char *vocabulary;         /* "gpt2": the folder of encoder.json and vocab.bpe; else NULL */
-    bool skip_errors;               /* else the first one ends it */
-    int64_t errors_max;             /* with skip_errors: more end it; -1: no limit */
-    double errors_max_fraction;     /* the same as a part of all items; 0: no limit */
-    unsigned workers;               /* 0: one a CPU */
+    /* Which split an item falls into is keyed by (seed, key). */
+    struct convert_split splits[CONVERT_SPLITS_MAX];
+    uint32_t splits_count;      /* 0: one dataset, at target itself */
+    const char *tokenizer;      /* text: "bytes" (NULL too), "gpt2" */
+    const char *vocabulary;     /* "gpt2": the folder of encoder.json and vocab.bpe; else NULL */
+    bool skip_errors;           /* else the first one ends it */
+    int64_t errors_max;         /* with skip_errors: more end it; -1: no limit */
+    double errors_max_fraction; /* the same as a part of all items; 0: no limit */
+    unsigned workers;           /* 0: one a CPU */
     bool resume, force;
     const atomic_int *stop; /* non-zero: end soon with -EINTR; NULL: never */
     const struct log *log;  /* names each skipped item */

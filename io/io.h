@@ -89,8 +89,8 @@ struct io_stat {
 struct io_set_options {
     const char *path; /* the final name: of the folder, or of the one file */
     bool single_file; /* the set is one file of that name; create it as name "" */
-    bool
-        replace; /* an existing output gives way at publish; otherwise it is -EEXIST, at begin and again at publish */
+    /* An existing output gives way at publish; otherwise it is -EEXIST, at begin and again at publish. */
+    bool replace;
     const char *owner_id; /* part of the temporary name, so that a sweep can tell whose it is; NULL: "0" */
     uint64_t attempt;     /* part of the temporary name */
 };

@@ -24,8 +24,8 @@ struct foreign_options {
 
 /* index: as shard_index_decode takes it, with trailer. foreign_index_deinit frees; zero at first. */
 struct foreign_index {
-    struct shard_trailer
-        trailer; /* as it would stand in the file, but for index_offset, which is archive_end */
+    /* As it would stand in the file, but for index_offset, which is archive_end. */
+    struct shard_trailer trailer;
     struct str index;
     uint32_t identity_crc32c;
 };

@@ -48,8 +48,8 @@ struct shard_field {
     uint32_t crc32c;
     bool present;
     bool has_crc; /* of itself and of its blocks; false for tars of other tools, unless they were asked for */
-    const uint8_t *
-        block_crc32c; /* u32 little-endian each, one a SHARD_BLOCK_BYTES of the field; NULL for smaller fields */
+    /* u32 little-endian each, one a SHARD_BLOCK_BYTES of the field; NULL for smaller fields. */
+    const uint8_t *block_crc32c;
 };
 
 struct shard_index; /* immutable once loaded: any thread may read it */

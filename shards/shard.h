@@ -19,10 +19,10 @@ struct shard {
     struct io_file *file;
     struct shard_trailer trailer;
     struct shard_index *index;
-    bool
-        is_foreign; /* another tool's tar: of the trailer, samples, fields, archive_end and file_bytes mean something */
-    uint32_t
-        identity_crc32c; /* of the index; of a foreign one without checksums: tells whether it is the shard that was listed */
+    /* Another tool's tar: of the trailer, samples, fields, archive_end and file_bytes mean something. */
+    bool is_foreign;
+    /* Of the index; of a foreign one without checksums: tells whether it is the shard that was listed. */
+    uint32_t identity_crc32c;
     char path[IO_PATH_BYTES_MAX];
 };
 

@@ -13,8 +13,8 @@
 /* The tensors of one micro-batch in one stage: offsets in its activations, bytes. */
 struct model_layout {
     uint64_t hidden, hidden_bytes; /* the stream before each block, and before the head */
-    uint64_t
-        saved; /* of the blocks that keep theirs, block.saved_bytes each, then one for those that don't */
+    /* Of the blocks that keep theirs, block.saved_bytes each, then one for those that don't. */
+    uint64_t saved;
     uint64_t patches;                            /* of a stage that embeds pictures */
     uint64_t normed, mean, rstd, pooled, logits; /* of the head; pooled where rows are */
     uint64_t d; /* the gradient of the stream, where the caller gives no place for it */

@@ -173,8 +173,8 @@ struct ops_table {
 struct ops {
     const struct ops_table *table;
     struct device *device;
-    struct device_stream
-        *stream; /* of the device: what is queued on it runs in one order with the operations */
+    /* Of the device: what is queued on it runs in one order with the operations. */
+    struct device_stream *stream;
     enum dtype compute, master;
 };
 

@@ -85,8 +85,8 @@ struct run {
     struct feed feed;     /* micro-batches to the device */
     uint64_t step, steps; /* finished, of all */
     bool stop_requested;  /* on any rank, as the last reduction said */
-    struct step_totals
-        window; /* since the last line of progress; a checkpoint keeps what its loss is made of */
+    /* Since the last line of progress; a checkpoint keeps what its loss is made of. */
+    struct step_totals window;
     struct evaluation evaluation;
     char folder[IO_PATH_BYTES_MAX]; /* of the checkpoints */
     char run_id[17];
