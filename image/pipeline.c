@@ -34,11 +34,11 @@ struct scratch {
 struct image_pipeline {
     struct image_options options;
     struct jpeg_decoder *decoder;
-    struct resample_plan down[PLANES_MAX],
-        across[PLANES_MAX]; /* the stored rows, the stored columns of each plane */
-    struct scratch turned;  /* a plane between its passes: its columns as rows */
-    struct scratch target;  /* planes at the target's size, one after the other */
-    struct scratch whole;   /* what image_pipeline_whole lends */
+    /* The stored rows, the stored columns of each plane. */
+    struct resample_plan down[PLANES_MAX], across[PLANES_MAX];
+    struct scratch turned; /* a plane between its passes: its columns as rows */
+    struct scratch target; /* planes at the target's size, one after the other */
+    struct scratch whole;  /* what image_pipeline_whole lends */
 };
 
 struct framing {

@@ -45,8 +45,8 @@ struct model_config {
     /* Every n-th block keeps nothing of its forward pass but its input, and runs it again in the backward pass: less memory, the
      * same bits. 0: none; 1: all. */
     uint32_t recompute_every;
-    /* Of logits in memory at a time, of a language model, before they are rounded down to whole items; 0: the largest power of two
-     * of rows that fit 512 MiB. */
+    /* Of logits in memory at a time, of a language model, rounded down to whole items where it holds more than one; 0: the largest
+     * power of two of rows that fit 512 MiB. */
     uint32_t head_rows;
 };
 

@@ -25,8 +25,8 @@ static void wrong_documents_are_refused_with_their_offset(void **state)
     static const struct {
         const char *text;
         size_t bytes; /* 0: strlen */
-        int64_t least,
-            most; /* where the parser may say it stopped: at the culprit or just behind its token */
+        /* Where the parser may say it stopped: at the culprit or just behind its token. */
+        int64_t least, most;
     } cases[] = {
         {"", 0, 0, 1},
         {"17", 0, 0, 3},
