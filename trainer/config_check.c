@@ -65,6 +65,9 @@ static int check_run(const struct train_config *config, const struct check *chec
     if (config->batch.global % config->batch.micro != 0)
         return contradiction(check, "batch.micro", "batch.global", "batch.micro does not divide batch.global",
                              "choose sizes of which one divides the other");
+    if (strcmp(config_device_name(config->device), "cpu") == 0 && config->precision.compute != CONFIG_FP32)
+        return contradiction(check, "precision.compute", "device", "the cpu computes in fp32",
+                             "set precision.compute: fp32, or device: cuda where there is a GPU");
     if (config->data.image.scale_min > config->data.image.scale_max)
         return contradiction(check, "data.image.scale", "data.image.scale", "data.image.scale is not rising",
                              "give the smaller part first");

@@ -266,7 +266,11 @@ static int send(struct feed *feed, struct feed_slot *slot, const struct source *
         status = ops->copy(device, feed->stream, target, source->data, source->bytes, err);
     if (!status)
         status = ops->event_record(device, slot->copied, feed->stream, err);
-    return status ? status : ops->stream_wait_event(device, feed->ops->stream, slot->copied, err);
+    if (!status)
+        status = ops->stream_wait_event(device, feed->ops->stream, slot->copied, err);
+    if (status) /* what was queued may still read the batch, and no event tells its end */
+        ops->stream_sync(device, feed->stream, NULL);
+    return status;
 }
 
 int feed_push(struct feed *feed, struct loader *loader, const struct batch *batch,

@@ -72,6 +72,7 @@ void feed_deinit(struct feed *feed);
  * beyond the model's, or a label absent. Not two without feed_pop. */
 int feed_push(struct feed *feed, struct loader *loader, const struct batch *batch,
               struct model_input *ret_input, uint64_t *ret_valid, struct err *err);
+/* Blocks until the batch before this one is copied, which then goes back: one at most is held between two pushes. */
 int feed_pop(struct feed *feed, struct err *err);
 /* Gives every batch back to its loader; blocks until they are copied. Before the loader closes. */
 int feed_flush(struct feed *feed, struct err *err);

@@ -403,6 +403,7 @@ void model_forward(struct model *model, const struct model_stage *stage, const v
     }
     if (stage->heads)
         head_norm(model, &pass, hidden_at(&pass, stage->blocks_count));
+    assert(!result || stage->heads);
     if (result)
         model->kind->head_forward(model, &pass, result);
 }

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-#include <string.h>
-
 int ops_open(struct device *device, enum dtype compute, unsigned threads, struct ops **ret_ops,
              struct err *err)
 {

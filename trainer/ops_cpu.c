@@ -207,8 +207,11 @@ void ops_cpu_close(struct ops *ops)
 int ops_cpu_open(struct device *device, enum dtype compute, unsigned threads, struct ops **ret_ops,
                  struct err *err)
 {
-    if (compute != DTYPE_F32 && compute != DTYPE_F64)
-        return err_set(err, -EINVAL, "the cpu computes in F32, not in %s", dtype_name(compute));
+    if (compute != DTYPE_F32 && compute != DTYPE_F64) {
+        err_set(err, -EINVAL, "the cpu computes in F32, not in %s", dtype_name(compute));
+        err_advise(err, "set precision.compute: fp32, or device: cuda where there is a GPU");
+        return -EINVAL;
+    }
     struct ops_cpu *cpu = calloc(1, sizeof *cpu);
     if (!cpu)
         return err_set(err, -ENOMEM, "out of memory for the compute ops");

@@ -1,9 +1,9 @@
 /*
  * ops_cuda — see ops_cuda.h: the table over the kernels of trainer/cuda/, their workspace, and failures.
  *
- * Nothing here waits for the device but sync, and nothing allocates but opening and planning. A kernel that could not be queued is
- * remembered and told by sync, as is what the device itself reports. Workspace is shared by operations that follow one another on the one stream;
- * what it takes is not known before the first call for some of them, so it has a fixed part for all, and grows when a shape is planned.
+ * Nothing here waits for the device but sync, and nothing allocates but opening, planning and the first use of a kind of rotary
+ * positions. A kernel that could not be queued is remembered and told by sync, as is what the device itself reports. The workspace is of a fixed
+ * size and shared by operations that follow one another on the one stream.
  */
 #include "trainer/ops_cuda.h"
 
@@ -82,6 +82,7 @@ static bool fits(struct ops_cuda *cuda, uint64_t floats, const char *what)
              err_set(&detail, -EOVERFLOW, "%s needs %" PRIu64 " bytes of workspace, more than %d", what,
                      floats * sizeof(float), WORKSPACE_BYTES),
              &detail);
+    err_advise(&cuda->failure, "make batch.micro smaller");
     return false;
 }
 

@@ -133,13 +133,14 @@ static void restore_window(struct run *run, const struct json_t *state)
     run->window = totals;
 }
 
-/* A state of another precision has none: the scale begins anew. */
+/* A state of another precision has none, or none that a scaler comes to: the scale begins anew. */
 static void restore_scaler(struct run *run, const struct json_t *state)
 {
     const struct json_t *object = json_get(state, "scaler");
     struct scaler scaler = run->scaler;
     if (scaler.is_dynamic && json_f64(json_get(object, "scale"), &scaler.scale) == 0 &&
-        json_u64(json_get(object, "clean_steps_count"), &scaler.clean_steps_count) == 0)
+        json_u64(json_get(object, "clean_steps_count"), &scaler.clean_steps_count) == 0 &&
+        scaler_is_valid(&scaler))
         run->scaler = scaler;
 }
 

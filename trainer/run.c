@@ -7,6 +7,7 @@
 #include "trainer/run.h"
 
 #include "trainer/init.h"
+#include "trainer/memory_need.h"
 #include "trainer/resume.h"
 
 #include "base/clock.h"
@@ -154,7 +155,8 @@ static int open_feed(struct run *run, struct err *err)
     return feed_init(&run->feed, &options, run->ops, err);
 }
 
-static int open_model(struct run *run, struct err *err)
+/* leaves: micro-batches whose gradients are added up; 0: an evaluation. */
+static int open_model(struct run *run, uint64_t leaves, struct err *err)
 {
     const struct train_config *c = run->config;
     if (c->model.type == MODEL_VIT && c->model.classes == 0)
@@ -183,7 +185,10 @@ static int open_model(struct run *run, struct err *err)
         return status;
     run->params = model_params(run->model);
     run->stage = (struct model_stage){.blocks_count = config.layers, .embeds = true, .heads = true};
-    status = allocate_model(run, err);
+    struct memory_need need = memory_need_of(run->model, &run->stage, run->ops, leaves);
+    status = memory_need_check(&need, run->model, &run->stage, run->ops, run->batching.micro, err);
+    if (!status)
+        status = allocate_model(run, err);
     return status ? status : open_feed(run, err);
 }
 
@@ -357,7 +362,7 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
     if (!status)
         status = open_data(run, *reader, path, err);
     if (!status)
-        status = open_model(run, err);
+        status = open_model(run, batching_owned_count(&run->batching), err);
     if (!status)
         status = open_optimizer(run, err);
     if (!status && !*reader)
@@ -411,7 +416,7 @@ static int open_for_evaluation(struct run *run, const char *from, struct err *er
     if (!status)
         status = look_at_validation(run, err);
     if (!status)
-        status = open_model(run, err);
+        status = open_model(run, 0, err);
     if (!status)
         status = fill_weights(run, from, err);
     if (!status)

@@ -16,6 +16,14 @@ double scaler_factor(const struct scaler *scaler)
     return scaler->scale / scaler->rows;
 }
 
+bool scaler_is_valid(const struct scaler *scaler)
+{
+    double scale = SCALER_LEAST;
+    while (scale < scaler->scale && scale < SCALER_MOST)
+        scale *= 2;
+    return scaler->scale == scale;
+}
+
 bool scaler_update(struct scaler *scaler, bool is_finite)
 {
     if (!scaler->is_dynamic)
@@ -25,7 +33,7 @@ bool scaler_update(struct scaler *scaler, bool is_finite)
     scaler->clean_steps_count = is_finite ? scaler->clean_steps_count + 1 : 0;
     if (!is_finite) {
         scaler->scale /= 2;
-    } else if (scaler->clean_steps_count == SCALER_CLEAN_STEPS && scaler->scale < SCALER_MOST) {
+    } else if (scaler->clean_steps_count >= SCALER_CLEAN_STEPS && scaler->scale < SCALER_MOST) {
         scaler->scale *= 2;
         scaler->clean_steps_count = 0;
     }

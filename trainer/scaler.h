@@ -25,6 +25,7 @@ struct scaler {
 
 struct scaler scaler_begin(bool is_dynamic, uint64_t rows);
 double scaler_factor(const struct scaler *scaler); /* of the sum of a micro-batch's losses */
+bool scaler_is_valid(const struct scaler *scaler); /* a power of two within the limits */
 /* After a step: were its loss and gradients finite? False where they were not and the scale can't be lowered. */
 bool scaler_update(struct scaler *scaler, bool is_finite);
 

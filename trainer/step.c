@@ -26,13 +26,14 @@ void run_add_result(struct run *run, const struct model_result *result)
 
 int run_read_words(struct run *run, struct run_words *ret_words, struct err *err)
 {
-    int status = run->device->ops->copy(run->device, run->ops->stream, run->host_words, run->device_words,
+    int copied = run->device->ops->copy(run->device, run->ops->stream, run->host_words, run->device_words,
                                         sizeof *run->host_words, err);
-    if (!status)
-        status = run->ops->table->sync(run->ops, err);
-    if (!status)
-        *ret_words = *run->host_words;
-    return status;
+    int status =
+        run->ops->table->sync(run->ops, err); /* knows the first cause, where the copy failed for it */
+    if (status || copied)
+        return status ? status : copied;
+    *ret_words = *run->host_words;
+    return 0;
 }
 
 int run_reduce_words(struct run *run, struct run_words *words, const char *what, struct err *err)
@@ -80,12 +81,14 @@ static void update(struct run *run, const void *gradients, double lr, double sca
     }
 }
 
-static void add_to_totals(struct step_totals *totals, const struct run_words *words)
+static void add_to_totals(struct step_totals *totals, const struct run_words *words, bool is_finite)
 {
+    totals->samples_count += (uint64_t)words->samples_count;
+    if (!is_finite) /* the mean is that of the steps that counted */
+        return;
     exact_sum_merge(&totals->losses, &words->losses);
     totals->valid_count += (uint64_t)words->valid_count;
     totals->correct_count += (uint64_t)words->correct_count;
-    totals->samples_count += (uint64_t)words->samples_count;
 }
 
 int run_step(struct run *run, struct step_totals *totals, struct err *err)
@@ -128,7 +131,7 @@ int run_step(struct run *run, struct step_totals *totals, struct err *err)
                  (unsigned long long)run->step + 1, run->scaler.scale, loss_scale);
     run->step++;
     run->stop_requested = words.stop > 0;
-    add_to_totals(totals, &words);
+    add_to_totals(totals, &words, is_finite);
     totals->gradient_norm = norm;
     totals->lr = lr;
     return 0;

@@ -215,6 +215,8 @@ static void say_what_runs(const struct run *run)
             " a step",
             model_type_name((enum model_type)run->config->model.type), (double)parameters / 1e6,
             run->params->groups_count, batching_micros(&run->batching), run->batching.micro);
+    const char *id = str_text(&run->numerics_id); /* the device's name is its first part */
+    run_say(run, "device %.*s; computes in %s", (int)strcspn(id, ";"), id, dtype_name(run->ops->compute));
     struct device_mem_info memory;
     run->device->ops->mem_info(run->device, &memory);
     char used[STR_SIZE_BYTES], more[STR_SIZE_BYTES], evaluating[80] = "";

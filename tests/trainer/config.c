@@ -113,6 +113,8 @@ static void contradictions_are_refused(void **state)
     expect_refusal(NEEDED "batch: {micro: 7, global: 16}\n", NULL, "at line 3: a.yaml", NULL);
     expect_refusal(NEEDED "batch:\n  micro: 8\n", "batch.micro=7", "batch.global by --set: a.yaml", NULL);
     expect_refusal(NEEDED "data.image:\n  scale: [1, 0.5]\n", NULL, "is not rising at line 4: a.yaml", NULL);
+    expect_refusal(NEEDED "device: cpu\nprecision: {compute: bf16}\n", NULL,
+                   "computes in fp32 at lines 3 and 4: a.yaml", NULL);
     expect_refusal(NEEDED, "model.heads=7", "does not divide", NULL);
     expect_refusal(NEEDED, "model.patch=15", "does not divide", NULL);
     expect_refusal(NEEDED, "schedule.min_lr=1", "above optimizer.lr", NULL);

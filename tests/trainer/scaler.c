@@ -44,11 +44,28 @@ static void the_scale_has_a_least_and_a_largest_value(void **state)
     assert_true(s.scale == SCALER_MOST);
 }
 
+static void only_powers_of_two_within_the_limits_are_scales(void **state)
+{
+    (void)state;
+    const double valid[] = {SCALER_LEAST, 2, SCALER_FIRST, SCALER_MOST},
+                 wrong[] = {0, -2, 0.5, 3, 2.0 * SCALER_MOST};
+    struct scaler s = scaler_begin(true, 1);
+    for (size_t i = 0; i < sizeof valid / sizeof valid[0]; i++) {
+        s.scale = valid[i];
+        assert_true(scaler_is_valid(&s));
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        s.scale = wrong[i];
+        assert_false(scaler_is_valid(&s));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_scaling_an_overflow_is_never_forgiven),
         cmocka_unit_test(the_scale_halves_at_an_overflow_and_doubles_after_clean_steps),
+        cmocka_unit_test(only_powers_of_two_within_the_limits_are_scales),
         cmocka_unit_test(the_scale_has_a_least_and_a_largest_value),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

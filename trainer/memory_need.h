@@ -1,0 +1,33 @@
+/*
+ * memory_need — what a run takes of its device's memory, told before it takes any; and what would take less.
+ */
+#ifndef MILLRACE_TRAINER_MEMORY_NEED_H
+#define MILLRACE_TRAINER_MEMORY_NEED_H
+
+#include "base/err.h"
+#include "trainer/model.h"
+
+#include <stdint.h>
+
+/* Bytes. Small things (losses, micro-batches, the update's scratch) are left out: see MEMORY_NEED_SPARE_BYTES. */
+struct memory_need {
+    uint64_t weights;   /* master type, and the copy in the compute type */
+    uint64_t gradients; /* gradients_count buffers of the tree */
+    uint64_t gradients_count;
+    uint64_t moments;
+    uint64_t activations; /* of one micro-batch */
+    uint64_t total;
+};
+
+enum { MEMORY_NEED_SPARE_BYTES = 64 << 20 };
+
+/* leaves: micro-batches of a step that this rank adds up; 0: an evaluation, without gradients and moments. */
+struct memory_need memory_need_of(const struct model *model, const struct model_stage *stage, struct ops *ops,
+                                  uint64_t leaves);
+
+/* -ENOMEM where the device has less memory free, with what is needed, and how much a smaller micro-batch or model.recompute would
+ * save. items: of a micro-batch. Where device memory is the host's nobody can tell, and it is 0. */
+int memory_need_check(const struct memory_need *need, const struct model *model,
+                      const struct model_stage *stage, struct ops *ops, uint64_t items, struct err *err);
+
+#endif
