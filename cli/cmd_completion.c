@@ -12,18 +12,6 @@ struct completion_args {
     struct common_args common;
 };
 
-void completion_quote(struct str *out, const char *text)
-{
-    str_add_text(out, "'");
-    for (; *text; text++) {
-        if (*text == '\'')
-            str_add_text(out, "'\\''");
-        else
-            str_add(out, text, 1);
-    }
-    str_add_text(out, "'");
-}
-
 static int run(const struct invocation *invocation, struct err *err)
 {
     static const struct {
