@@ -95,23 +95,34 @@ static int run_check(struct examination *examination, const struct doctor_group 
     return status;
 }
 
-/* Ends early, with 0, where a signal asks for it. */
+/* What was begun is ended, so that a probe's temporary folder goes; nothing else is begun. */
+static int check_stop(const struct examination *examination)
+{
+    return atomic_load(examination->stop) ? -EINTR : 0;
+}
+
 static int run_group(struct examination *examination, const struct doctor_group *group,
                      const struct doctor_folder *folder)
 {
-    if (!examination->as_json)
+    int status = check_stop(examination);
+    if (!status && !examination->as_json)
         printf("%s%s%s%s\n", group->name, folder ? " " : "", folder ? folder->path : "",
                folder && folder->for_outputs ? " (for outputs)" : "");
     size_t count = folder ? folder->checks_count : group->count;
-    int status = 0;
-    for (size_t i = 0; i < count && !status && !atomic_load(examination->stop); i++)
+    for (size_t i = 0; i < count && !status; i++) {
         status = run_check(examination, group, &group->checks[i], folder);
+        if (!status)
+            status = check_stop(examination);
+    }
     return status;
 }
 
 static int run_folder(struct examination *examination, const char *path, bool for_outputs)
 {
     struct doctor_folder folder;
+    int status = check_stop(examination);
+    if (status)
+        return status;
     doctor_look(path, for_outputs, &folder);
     return run_group(examination, &doctor_disk, &folder);
 }
@@ -144,7 +155,6 @@ static void print_summary(const struct examination *examination)
 
 static int run(const struct invocation *invocation, struct err *err)
 {
-    /* A probe that was begun is ended, so that its temporary folder goes. */
     struct examination examination = {
         .as_json = invocation->common->json, .stop = signals_install(), .err = err};
     struct json_writer *json = &examination.output.json;
@@ -155,19 +165,16 @@ static int run(const struct invocation *invocation, struct err *err)
     json_write_u64(json, "checks_count", examination.checks_count);
     json_write_u64(json, "notes_count", examination.notes_count);
     json_write_u64(json, "lacks_count", examination.lacks_count);
-    bool stopped = atomic_load(examination.stop);
-    if (status)
+    if (status == -EINTR)
+        err_set(err, status, "the examination was stopped on request");
+    else if (status)
         err_set(err, status, "out of memory for the result");
-    if (!status && !stopped && examination.as_json)
+    if (!status && examination.as_json)
         status = output_end(&examination.output, true, stdout, err);
     else
         output_abort(&examination.output);
     if (status)
         return status;
-    if (stopped) {
-        err_clear(err);
-        return EXIT_INTERRUPTED;
-    }
     if (!examination.as_json)
         print_summary(&examination);
     return examination.lacks_count > 0 ? EXIT_FAILED : EXIT_DONE;

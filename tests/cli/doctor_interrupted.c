@@ -1,9 +1,10 @@
 /*
- * doctor_interrupted — Ctrl-C in the midst of a probe: the program ends early, and nothing is left in the folder.
+ * doctor_interrupted — Ctrl-C in the midst of a probe: the program ends early, as other verbs do, and nothing is left in the folder.
  */
 #include "cli/verbs.h"
 #include "tests/support/test.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -29,9 +30,10 @@ int __wrap_renameat2(int old_folder, const char *old_name, int new_folder, const
     return __real_renameat2(old_folder, old_name, new_folder, new_name, flags);
 }
 
-/* Looks at the folder, in a process of its own. Its exit status. */
-static int examine(const char *folder, int signal)
+/* Looks at the folder twice, in a process of its own, whose table goes to the file. What the verb returned, without its sign. */
+static int examine(const char *folder, const char *table, int signal)
 {
+    const char *folders[] = {folder, folder};
     int status;
     fflush(NULL);
     pid_t child = fork();
@@ -39,38 +41,55 @@ static int examine(const char *folder, int signal)
         struct console console;
         struct err err = {0};
         signal_wanted = signal;
-        int nowhere = open("/dev/null", O_WRONLY);
+        int file = open(table, O_WRONLY | O_CREAT | O_TRUNC, 0666);
         void *args = calloc(1, verb_doctor.args_bytes);
-        if (!args || dup2(nowhere, STDOUT_FILENO) < 0)
+        if (!args || dup2(file, STDOUT_FILENO) < 0)
             _exit(99);
         console_init(&console);
         struct invocation invocation = {
             .args = args,
             .common = args,
-            .positional = &folder,
-            .positional_count = 1,
+            .positional = folders,
+            .positional_count = 2,
             .console = &console,
             .log = &console.log,
         };
-        _exit(verb_doctor.run(&invocation, &err));
+        status = verb_doctor.run(&invocation, &err);
+        fflush(stdout);
+        _exit(status == err.code ? -status : 99);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/* How many of the table's lines begin the checks of that folder. */
+static int headings(const char *folder, const char *table)
+{
+    char count[16];
+    assert_int_equal(test_run_output(count, sizeof count, "grep -cFx 'folder %s' '%s' || :", folder, table),
+                     0);
+    return atoi(count);
+}
+
 static void an_interrupted_probe_leaves_nothing(void **state)
 {
     (void)state;
-    char folder[TEST_PATH_BYTES_MAX], left[64];
+    char folder[TEST_PATH_BYTES_MAX], place[TEST_PATH_BYTES_MAX], table[TEST_PATH_BYTES_MAX + 8], left[64];
     test_make_folder(folder);
+    test_make_folder(place);
+    snprintf(table, sizeof table, "%s/table", place);
     /* elsewhere, so that the first probe is the folder's */
     assert_int_equal(setenv("XDG_CACHE_HOME", "/dev/null/x", 1), 0);
-    assert_int_equal(examine(folder, 0), EXIT_DONE);
-    assert_int_equal(examine(folder, SIGINT), EXIT_INTERRUPTED);
-    assert_int_equal(examine(folder, SIGTERM), EXIT_INTERRUPTED);
+    assert_int_equal(examine(folder, table, 0), 0);
+    assert_int_equal(headings(folder, table), 2);
+    assert_int_equal(examine(folder, table, SIGINT), EINTR);
+    assert_int_equal(headings(folder, table), 0); /* of the one that was being looked at */
+    assert_int_equal(examine(folder, table, SIGTERM), EINTR);
+    assert_int_equal(headings(folder, table), 0);
     assert_int_equal(test_run_output(left, sizeof left, "ls -A '%s'", folder), 0);
     assert_string_equal(left, "");
     test_remove_folder(folder);
+    test_remove_folder(place);
 }
 
 int main(void)
