@@ -140,8 +140,13 @@ what_read_can_not_use_is_left_out_by_request() {
     same "$(status_of millrace read bad --on-error skip --max-errors $limit)" 1 "status beyond $limit"
     contains "$(sed -n '$p' errors)" "found 1; "
   done
-  for wrong in "--max-errors 3" "--on-error skip --max-errors x" "--on-error skip --max-errors 101%"; do
-    same "$(status_of millrace read bad $wrong)" 2 "status of $wrong"
+  same "$(status_of millrace read bad --max-errors 3)" 2
+  for wrong in x "" 101% 100.1% nan nan% inf inf% 0x10 1e3 -1 +1 " 1" "1 " 1.5 . % .% 1.2.3% 1%% 1e999% 9999999999999999; do
+    same "$(status_of millrace read bad --on-error skip --max-errors "$wrong")" 2 "status of \"$wrong\""
+    contains "$(cat errors)" "--max-errors"
+  done
+  for right in 1 1.0 2.5% 100%; do
+    same "$(status_of millrace read bad --on-error skip --max-errors $right)" 0 "status of $right"
   done
   millrace read good --on-error skip --json >whole
   same "$(json 'd["samples_count"], d["skipped_count"]' whole)" "(42, 0)"
