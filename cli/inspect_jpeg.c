@@ -1,6 +1,7 @@
 /*
  * inspect_jpeg — what `millrace inspect` says of a JPEG, by its headers.
  */
+#include "base/bytes.h"
 #include "cli/inspect.h"
 #include "image/jpeg_headers.h"
 #include "io/whole.h"
@@ -17,7 +18,7 @@ enum { READ_FIRST_BYTES = 64 << 10, READ_MOST_BYTES = 64 << 20, READ_GROWTH = 8 
 static int read_headers(struct inspection *in, const char *path, struct io_head *ret_head,
                         struct jpeg_headers *ret_headers)
 {
-    for (size_t most = READ_FIRST_BYTES;; most *= READ_GROWTH) {
+    for (size_t most = READ_FIRST_BYTES;; most = bytes_min(most * READ_GROWTH, READ_MOST_BYTES)) {
         struct io_head head;
         int status = io_read_head(in->io, path, most, &head, in->err);
         if (status)

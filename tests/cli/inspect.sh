@@ -83,6 +83,20 @@ PY
   same "$(wc -l <reports)" "$(find "$data/jpeg-variety" -type f | wc -l)"
 }
 
+headers_of_a_jpeg_are_read_up_to_64_mib() {
+  need_python
+  "$python" - <<'PY'
+segment = b"\xff\xe4\xff\xff" + bytes(65533)
+scan = bytes.fromhex("ffc0000b080001000101011100" "ffda0008010100003f00" "ffd9")
+for name, count in ("below", 900), ("beyond", 1100):
+    open(name + ".jpg", "wb").write(b"\xff\xd8" + count * segment + scan)
+PY
+  same "$(status_of millrace inspect below.jpg)" 0
+  same "$(status_of millrace inspect beyond.jpg)" 1
+  one_line errors
+  contains "$(cat errors)" "beyond.jpg at $((64 << 20)): "
+}
+
 what_jpegtran_makes_is_told() {
   command -v jpegtran >/dev/null && command -v djpeg >/dev/null && command -v cjpeg >/dev/null || skip "no jpegtran here"
   need_python
@@ -133,5 +147,5 @@ a_photo_that_does_not_decode_is_described_all_the_same() {
 }
 
 run_cases arrays_are_told_as_numpy_wrote_them a_wrong_array_file_is_refused_in_one_line_with_the_offset \
-  photos_are_told_as_pillow_reads_them what_jpegtran_makes_is_told headers_longer_than_the_first_read_are_followed \
+  photos_are_told_as_pillow_reads_them headers_of_a_jpeg_are_read_up_to_64_mib what_jpegtran_makes_is_told headers_longer_than_the_first_read_are_followed \
   a_photo_that_does_not_decode_is_described_all_the_same
