@@ -39,10 +39,18 @@ int local_path(const char *path, const char **ret_path, struct err *err)
     return 0;
 }
 
+int local_code(int code)
+{
+    return code == -EINVAL ? -EIO : code;
+}
+
 int local_fail(struct err *err, int code, const char *path, const char *what)
 {
     err_errno(err, code, "%s", what);
     err_at(err, path, ERR_NO_OFFSET);
+    code = local_code(code);
+    if (err)
+        err->code = code;
     switch (code) {
     case -ENOENT:
         err_advise(err, "check the path");

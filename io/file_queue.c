@@ -112,7 +112,7 @@ static ssize_t transfer(const struct io_request *request)
         } else if (errno == EAGAIN) {
             nanosleep(&(struct timespec){.tv_nsec = AGAIN_PAUSE_NS}, NULL);
         } else if (errno != EINTR) {
-            return -errno;
+            return local_code(-errno);
         }
     }
     return (ssize_t)moved;

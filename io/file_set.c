@@ -277,7 +277,7 @@ int local_set_seal(struct io_set *set, struct io_file *file, uint64_t final_byte
     if (close(file->fd) && !status)
         status = -errno;
     if (status) {
-        local_fail(err, status, file->path, "could not make the file durable");
+        status = local_fail(err, status, file->path, "could not make the file durable");
     } else if (!set->single_file) {
         char folder[IO_PATH_BYTES_MAX];
         io_parent_path(file->path, folder);

@@ -3,7 +3,7 @@
  */
 #include "io/line_log.h"
 
-#include "io/io.h"
+#include "io/file_local.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,13 +19,6 @@ struct line_log {
     uint64_t bytes;
     char path[IO_PATH_BYTES_MAX];
 };
-
-static int failed(struct err *err, int code, const char *path, const char *what)
-{
-    err_errno(err, code, "could not %s", what);
-    err_at(err, path, ERR_NO_OFFSET);
-    return code;
-}
 
 /* The end of the last whole line within the first bytes; 0 where there is none. */
 static int find_last_line_end(int descriptor, uint64_t bytes, uint64_t *ret_bytes)
@@ -57,17 +50,17 @@ int line_log_open(const char *path, uint64_t keep_bytes, struct line_log **ret_l
     struct stat info;
     log->descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (log->descriptor < 0 || fstat(log->descriptor, &info)) {
-        status = failed(err, -errno, path, "open the file for appending");
+        status = local_fail(err, -errno, path, "could not open the file for appending");
         goto out;
     }
     bytes = (uint64_t)info.st_size < keep_bytes ? (uint64_t)info.st_size : keep_bytes;
     status = find_last_line_end(log->descriptor, bytes, &log->bytes);
     if (status) {
-        failed(err, status, path, "find the end of the last line");
+        status = local_fail(err, status, path, "could not find the end of the last line");
         goto out;
     }
     if ((uint64_t)info.st_size > log->bytes && ftruncate(log->descriptor, (off_t)log->bytes)) {
-        status = failed(err, -errno, path, "cut the file back");
+        status = local_fail(err, -errno, path, "could not cut the file back");
         goto out;
     }
     snprintf(log->path, sizeof log->path, "%s", path);
@@ -87,7 +80,7 @@ int line_log_add(struct line_log *log, const char *text, size_t bytes, struct er
         written = pwritev(log->descriptor, parts, 2, (off_t)log->bytes);
     } while (written < 0 && errno == EINTR);
     if (written != (ssize_t)bytes + 1)
-        return failed(err, written < 0 ? -errno : -ENOSPC, log->path, "append a line");
+        return local_fail(err, written < 0 ? -errno : -ENOSPC, log->path, "could not append a line");
     log->bytes += bytes + 1;
     return 0;
 }

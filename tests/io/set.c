@@ -444,6 +444,26 @@ static void whatever_fails_nothing_appears(void **state)
     assert_in_range(failures, 15, 56);
 }
 
+static void what_the_kernel_calls_invalid_is_no_wrong_usage(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_set *set;
+    struct io_file *file;
+    assert_ok(io->ops->set_begin(io, &(struct io_set_options){.path = in_folder("out")}, &set, &err), &err);
+    syscalls_fail("create", 1, -EINVAL);
+    assert_int_equal(io->ops->set_create(set, "a", 0, &file, &err), -EIO);
+    assert_int_equal(err.code, -EIO);
+    assert_non_null(strstr(err.what, strerror(EINVAL)));
+    assert_ok(io->ops->set_create(set, "a", 0, &file, &err), &err);
+    syscalls_fail("fsync", 1, -EINVAL);
+    assert_int_equal(io->ops->set_seal(set, file, 0, &err), -EIO);
+    assert_int_equal(err.code, -EIO);
+    assert_non_null(strstr(err.what, strerror(EINVAL)));
+    io->ops->set_abort(set);
+    syscalls_reset();
+}
+
 static void ranks_join_the_place_of_the_first(void **state)
 {
     (void)state;
@@ -562,6 +582,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_failed_fsync_is_not_tried_again_and_loses_the_set, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(whatever_fails_nothing_appears, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_the_kernel_calls_invalid_is_no_wrong_usage, set_up, tear_down),
         cmocka_unit_test_setup_teardown(ranks_join_the_place_of_the_first, set_up, tear_down),
         cmocka_unit_test_setup_teardown(only_the_first_rank_publishes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_sweep_spares_its_owner_and_all_that_is_whole, set_up, tear_down),
