@@ -21,22 +21,27 @@ static void name_verb(const struct verb *verb, char name[MANUAL_NAME_BYTES])
             *at = '-';
 }
 
+/* summary: a sentence. */
 static void begin_page(struct str *out, const struct manual_page *page, const char *summary)
 {
     char title[MANUAL_NAME_BYTES];
-    for (size_t i = 0; i < sizeof title; i++)
-        title[i] = (char)toupper((unsigned char)page->name[i]);
+    size_t bytes = 0;
+    for (; page->name[bytes]; bytes++)
+        title[bytes] = (char)toupper((unsigned char)page->name[bytes]);
+    title[bytes] = '\0';
     roff_begin(out, title, page->section);
     roff_section(out, "NAME");
     roff_text(out, page->name);
     str_add_text(out, " \\- ");
     /* As the line of an index of pages: no capital, no full stop. */
     struct str phrase = {0};
-    str_add_text(&phrase, summary);
-    if (phrase.bytes > 1 && phrase.data[phrase.bytes - 1] == '.')
-        phrase.data[phrase.bytes - 1] = '\0';
-    if (phrase.bytes > 1 && islower((unsigned char)phrase.data[1]))
-        phrase.data[0] = (char)tolower((unsigned char)phrase.data[0]);
+    bytes = strlen(summary);
+    if (bytes > 1 && summary[bytes - 1] == '.')
+        bytes--;
+    bool is_abbreviation = bytes > 1 && !islower((unsigned char)summary[1]);
+    char first = is_abbreviation ? *summary : (char)tolower((unsigned char)*summary);
+    str_add(&phrase, &first, 1);
+    str_add(&phrase, summary + 1, bytes - 1);
     roff_text(out, str_text(&phrase));
     str_deinit(&phrase);
 }
@@ -224,10 +229,9 @@ static void add_formats_page(struct str *out, const struct manual_page *page)
 {
     begin_page(out, page, "the files that millrace reads and writes");
     roff_section(out, "DESCRIPTION");
-    const char *between = "";
     for (const struct help_section *section = help_formats; section->title; section++) {
         roff_end_line(out);
-        str_add_format(out, "%s.SS ", between);
+        str_add_text(out, ".SS ");
         roff_text(out, section->title);
         str_add_text(out, "\n");
         roff_prose(out, section->text);
