@@ -26,16 +26,24 @@ static int out_of_memory(struct err *err)
     return err_set(err, -ENOMEM, "out of memory for a manual page");
 }
 
+/* DIR/man1/millrace.1 and so on. */
+static int page_path(const char *folder, const struct manual_page *page, char path[IO_PATH_BYTES_MAX],
+                     struct err *err)
+{
+    char name[MANUAL_NAME_BYTES + 16];
+    snprintf(name, sizeof name, "man%u/%s.%u", page->section, page->name, page->section);
+    return io_join_path(folder, name, path, err);
+}
+
 static int write_page(struct io *io, const char *folder, size_t n, const struct manual_page *page, bool force,
                       struct err *err)
 {
-    char name[MANUAL_NAME_BYTES + 16], path[IO_PATH_BYTES_MAX];
+    char path[IO_PATH_BYTES_MAX];
     struct str text = {0};
     manual_write(n, &text);
     int status = str_status(&text) ? out_of_memory(err) : 0;
-    snprintf(name, sizeof name, "man%u/%s.%u", page->section, page->name, page->section);
     if (!status)
-        status = io_join_path(folder, name, path, err);
+        status = page_path(folder, page, path, err);
     if (!status)
         status = io_write_file(io, path, text.data, text.bytes, force, err);
     str_deinit(&text);
@@ -55,11 +63,36 @@ static int make_folders(struct io *io, const char *folder, struct err *err)
     return status;
 }
 
+/* Before any is written, so that what stands there does not leave half of the pages. */
+static int check_free(struct io *io, const char *folder, struct err *err)
+{
+    struct manual_page page;
+    for (size_t n = 0; manual_page_at(n, &page); n++) {
+        char path[IO_PATH_BYTES_MAX];
+        struct io_stat info;
+        int status = page_path(folder, &page, path, err);
+        if (!status)
+            status = io->ops->stat(io, path, &info, err);
+        if (!status) {
+            err_set(err, -EEXIST, "there is a manual page of that name already");
+            err_at(err, path, ERR_NO_OFFSET);
+            err_advise(err, "choose another folder, or add --force");
+            return -EEXIST;
+        }
+        if (status != -ENOENT)
+            return status;
+    }
+    err_clear(err);
+    return 0;
+}
+
 static int write_all(const struct manual_args *args, struct err *err)
 {
     struct manual_page page;
     struct io *io = NULL;
     int status = io_open(args->out, NULL, &io, err);
+    if (!status && !args->force)
+        status = check_free(io, args->out, err);
     if (!status)
         status = make_folders(io, args->out, err);
     for (size_t n = 0; !status && manual_page_at(n, &page); n++)

@@ -51,6 +51,11 @@ existing_pages_stay_unless_forced() {
   same "$(status_of millrace manual --out share)" 1
   one_line errors
   same "$(cat share/man1/millrace-read.1)" mine
+  mkdir -p other/man1
+  echo mine >other/man1/millrace-read.1
+  same "$(status_of millrace manual --out other)" 1
+  contains "$(cat errors)" "other/man1/millrace-read.1; "
+  same "$(find other -type f)" other/man1/millrace-read.1 "what is there: all pages or none"
   millrace manual --out share --force
   millrace manual read | cmp - share/man1/millrace-read.1
 }
