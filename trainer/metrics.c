@@ -151,7 +151,9 @@ int metrics_write(struct metrics *metrics, const struct trainer_report *report, 
     }
     json_write_f64(&w, "wall_seconds", clock_seconds(clock_wall_ns()));
     json_end_object(&w);
-    if (str_status(&metrics->line))
+    if (str_status(&metrics->line)) {
+        str_deinit(&metrics->line); /* which forgets it: the next line may find memory */
         return err_set(err, -ENOMEM, "out of memory for a line of metrics");
+    }
     return line_log_add(metrics->log, metrics->line.data, metrics->line.bytes, err);
 }
