@@ -5,6 +5,7 @@
 
 #include "base/machine.h"
 #include "device/device.h"
+#include "trainer/ops.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -72,13 +73,31 @@ static void check_devices(const struct doctor_folder *folder, struct doctor_find
                       "load the NVIDIA driver; in a container, pass the GPUs in (docker: --gpus all)");
 }
 
+/* Whether a training would come by a device and by what computes on it, which needs libraries of its own. */
+static int open_as_training_does(struct device **ret_device, struct err *err)
+{
+    struct device *device;
+    struct ops *ops;
+    int status = device_open("cuda", &device, err);
+    if (status)
+        return status;
+    status = ops_open(device, DTYPE_BF16, 0, &ops, err);
+    if (status) {
+        device_close(device);
+        return status;
+    }
+    ops_close(ops);
+    *ret_device = device;
+    return 0;
+}
+
 /* The build's own answer. A GPU that lies idle is worth a note. */
 static void check_backend(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     (void)folder;
     struct device *device = NULL;
     struct err err = {0};
-    int status = device_open("cuda", &device, &err);
+    int status = open_as_training_does(&device, &err);
     if (!status) {
         struct device_mem_info info;
         char size[STR_SIZE_BYTES];
