@@ -144,20 +144,22 @@ static int status_of(int result)
     return result ? -errno : 0;
 }
 
-static void probe_renames(const char *place, struct io_probe *probe)
+static int probe_renames(const char *place, struct io_probe *probe)
 {
     int fd = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || mkdirat(fd, "a", 0777) || mkdirat(fd, "b", 0777)) {
-        probe->rename_new_status = probe->exchange_status = -errno;
-        goto out;
+    if (fd < 0)
+        return -errno;
+    if (mkdirat(fd, "a", 0777) || mkdirat(fd, "b", 0777)) {
+        int failure = -errno;
+        close(fd);
+        return failure;
     }
     /* b is taken: a rename that does not replace says so */
     int status = status_of(renameat2(fd, "a", fd, "b", RENAME_NOREPLACE));
     probe->rename_new_status = status == -EEXIST ? 0 : status ? status : -EINVAL;
     probe->exchange_status = status_of(renameat2(fd, "a", fd, "b", RENAME_EXCHANGE));
-out:
-    if (fd >= 0)
-        close(fd);
+    close(fd);
+    return 0;
 }
 
 static int probe_names(const char *folder, struct io_probe *probe)
@@ -168,8 +170,9 @@ static int probe_names(const char *folder, struct io_probe *probe)
         status = status_of(mkdir(place, 0700));
     if (status)
         return status;
-    probe_renames(place, probe);
-    return temporary_remove(place, NULL);
+    status = probe_renames(place, probe);
+    int removed = temporary_remove(place, NULL);
+    return status ? status : removed;
 }
 
 /* ---- Bytes: in a file that has no name, or lost it at once. ---- */

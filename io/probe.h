@@ -25,7 +25,7 @@ struct io_probe {
     uint64_t free_files;       /* that can still be created; 0: not told, or none */
     uint64_t read_ahead_bytes; /* of the page cache; 0: not told */
 
-    int write_status; /* 0, or why nothing can be created here: -EACCES, -EROFS, -ENOSPC; then all below is unset */
+    int write_status; /* 0, or why nothing can be created here: -EACCES, -EROFS, -ENOSPC; then nothing below is told */
 
     int rename_new_status;                                         /* RENAME_NOREPLACE */
     int exchange_status;                                           /* RENAME_EXCHANGE */

@@ -149,6 +149,34 @@ static void what_is_to_be_made_is_looked_at_where_it_would_be(void **state)
     assert_string_equal(err.path, path);
 }
 
+int __real_mkdirat(int folder_fd, const char *name, mode_t mode);
+int __wrap_mkdirat(int folder_fd, const char *name, mode_t mode);
+
+static bool is_full;
+
+int __wrap_mkdirat(int folder_fd, const char *name, mode_t mode)
+{
+    if (!is_full || strcmp(name, "b") != 0)
+        return __real_mkdirat(folder_fd, name, mode);
+    errno = ENOSPC;
+    return -1;
+}
+
+static void a_folder_that_fills_up_during_the_probe_can_not_be_written_to(void **state)
+{
+    (void)state;
+    struct io_probe probe;
+    struct err err = {0};
+    char left[64];
+    is_full = true;
+    int status = io_probe_folder(folder, false, &probe, &err);
+    is_full = false;
+    assert_ok(status, &err);
+    assert_int_equal(probe.write_status, -ENOSPC);
+    output_of(left, sizeof left, "ls -A", folder);
+    assert_string_equal(left, "");
+}
+
 /* Compared with a rename done by python3 through the C library. */
 static void renames_answer_as_they_do_to_others(void **state)
 {
@@ -180,6 +208,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(nothing_is_left_behind, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_file_stands_for_its_folder, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_folder_without_write_permission_says_why, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_folder_that_fills_up_during_the_probe_can_not_be_written_to, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(what_is_not_there_is_an_error_that_names_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_to_be_made_is_looked_at_where_it_would_be, set_up, tear_down),
         cmocka_unit_test_setup_teardown(renames_answer_as_they_do_to_others, set_up, tear_down),
