@@ -127,28 +127,28 @@ void grammar_option(const struct option *option, struct grammar_value *ret_value
 }
 
 /* "SRC DST", "SHARD...", "[VERB | formats | config]": a name a word, without brackets, dots and the spaces around |. */
-static size_t read_arguments(const char *text, struct grammar_words *ret_names, bool *ret_repeats)
+static void read_arguments(const char *text, struct grammar_words *ret_names, bool *ret_repeats)
 {
-    struct str name = {0};
+    char name[GRAMMAR_WORD_BYTES];
+    size_t bytes = 0;
     ret_names->count = 0;
     *ret_repeats = false;
     for (const char *at = text;; at++) {
         bool joins = *at == ' ' && (at[1] == '|' || (at > text && at[-1] == '|'));
         if (*at == '\0' || (*at == ' ' && !joins)) {
-            if (name.bytes)
-                add_word(ret_names, name.data, name.bytes);
-            str_clear(&name);
+            if (bytes > 0)
+                add_word(ret_names, name, bytes);
+            bytes = 0;
         } else if (strncmp(at, "...", 3) == 0) {
             *ret_repeats = true;
             at += 2;
         } else if (*at != '[' && *at != ']' && !joins) {
-            str_add(&name, at, 1);
+            assert(bytes < sizeof name - 1);
+            name[bytes++] = *at;
         }
         if (*at == '\0')
             break;
     }
-    str_deinit(&name);
-    return ret_names->count;
 }
 
 /* The n-th name, the last one for those beyond; ret_beyond: it stands for more than one word. */
@@ -156,7 +156,8 @@ static bool name_at(const struct verb *verb, size_t n, char *ret_name, bool *ret
 {
     struct grammar_words names;
     bool repeats;
-    size_t count = read_arguments(verb->arguments, &names, &repeats);
+    read_arguments(verb->arguments, &names, &repeats);
+    size_t count = names.count;
     if (n >= verb->arguments_most || count == 0)
         return false;
     memcpy(ret_name, names.word[n < count ? n : count - 1], GRAMMAR_WORD_BYTES);
