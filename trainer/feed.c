@@ -273,6 +273,30 @@ static int send(struct feed *feed, struct feed_slot *slot, const struct source *
     return status;
 }
 
+static struct model_input image_input(const struct feed *feed, const struct feed_slot *slot,
+                                      const struct source *source)
+{
+    return (struct model_input){
+        .images = is_host(feed) ? source->data : slot->device.images,
+        .labels = slot->device.targets,
+        .loss_scale = 1,
+    };
+}
+
+/* Targets are the tokens one further on, but where items are absent. */
+static struct model_input token_input(const struct feed *feed, const struct feed_slot *slot,
+                                      const struct source *source)
+{
+    bool is_whole = slot->batch->items_count == feed->options.items;
+    return (struct model_input){
+        .tokens = is_host(feed) ? source->data : slot->device.tokens,
+        .targets = is_whole ? NULL : slot->device.targets,
+        .row_starts = slot->device.row_starts,
+        .by_token = slot->device.by_token,
+        .loss_scale = 1,
+    };
+}
+
 int feed_push(struct feed *feed, struct loader *loader, const struct batch *batch,
               struct model_input *ret_input, uint64_t *ret_valid, struct err *err)
 {
@@ -285,25 +309,16 @@ int feed_push(struct feed *feed, struct loader *loader, const struct batch *batc
     slot->batch = batch;
     feed->pushed_count++;
     feed->is_open = true;
-    int status = retired                ? retired
-                 : feed->options.images ? take_images(feed, slot, &source, &valid, err)
-                                        : take_tokens(feed, slot, &source, &valid, err);
+    int status = retired;
+    if (!status && feed->options.images)
+        status = take_images(feed, slot, &source, &valid, err);
+    else if (!status)
+        status = take_tokens(feed, slot, &source, &valid, err);
     if (!status && !is_host(feed))
         status = send(feed, slot, &source, err);
     if (status)
         return status;
-    bool whole = batch->items_count == feed->options.items;
-    const struct feed_arrays *a = &slot->device;
-    const void *first = is_host(feed) ? source.data : feed->options.images ? (void *)a->images : a->tokens;
-    *ret_input = (struct model_input){
-        .images = feed->options.images ? first : NULL,
-        .labels = feed->options.images ? a->targets : NULL,
-        .tokens = feed->options.images ? NULL : first,
-        .targets = feed->options.images || whole ? NULL : a->targets,
-        .row_starts = a->row_starts,
-        .by_token = a->by_token,
-        .loss_scale = 1,
-    };
+    *ret_input = feed->options.images ? image_input(feed, slot, &source) : token_input(feed, slot, &source);
     *ret_valid = valid;
     return 0;
 }

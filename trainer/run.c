@@ -10,8 +10,6 @@
 #include "trainer/memory_need.h"
 #include "trainer/resume.h"
 
-#include "base/clock.h"
-#include "base/hash.h"
 #include "io/whole.h"
 
 #include <errno.h>
@@ -20,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 void run_say(const struct run *run, const char *format, ...)
 {
@@ -253,63 +250,6 @@ static void fill_compute_weights(struct run *run)
         run->ops->table->to_compute(run->ops, run->compute_weights, run->weights, run->params->elements);
 }
 
-/* The checkpoint's view of a parameter and its moments: whole, replicated, changed by its group's update. */
-static int describe_tensors(struct run *run, struct err *err)
-{
-    enum { KINDS = 3, NAME_BYTES = PARAMS_NAME_BYTES_MAX + 32 };
-    static const char *const prefix[KINDS] = {"", CKPT_OPTIMIZER_PREFIX "exp_avg.",
-                                              CKPT_OPTIMIZER_PREFIX "exp_avg_sq."};
-    char *arena[KINDS] = {run->weights, run->optimizer.moment1, run->optimizer.moment2};
-    run->tensors_count = KINDS * run->params->count;
-    run->tensors = calloc(run->tensors_count, sizeof run->tensors[0]);
-    run->tensor_names = calloc(run->tensors_count, NAME_BYTES);
-    if (!run->tensors || !run->tensor_names)
-        return err_set(err, -ENOMEM, "out of memory for %" PRIu64 " tensor names", run->tensors_count);
-    for (uint64_t i = 0; i < run->tensors_count; i++) {
-        const struct param *param = &run->params->list[i / KINDS];
-        uint64_t kind = i % KINDS;
-        char *name = run->tensor_names + i * NAME_BYTES;
-        snprintf(name, NAME_BYTES, "%s%s", prefix[kind], param->name);
-        struct ckpt_tensor *tensor = &run->tensors[i];
-        *tensor = (struct ckpt_tensor){.name = name,
-                                       .dtype = run->ops->master,
-                                       .rank = param->rank,
-                                       .replicated = true,
-                                       .group = param->group,
-                                       .data = arena[kind] + param->offset * ops_master_bytes(run->ops)};
-        for (uint32_t d = 0; d < param->rank; d++)
-            tensor->shape[d] = tensor->extent[d] = param->shape[d];
-    }
-    return 0;
-}
-
-static int open_saver(struct run *run, struct err *err)
-{
-    uint64_t seed[3] = {clock_wall_ns(), clock_now_ns(), (uint64_t)getpid()};
-    snprintf(run->run_id, sizeof run->run_id, "%016" PRIx64, hash_64(seed, sizeof seed));
-    run->ops->table->numerics_id(run->ops, &run->numerics_id);
-    if (run->shape.pixels_version > 0)
-        str_add_format(&run->numerics_id, "; pixels %u by %s", run->shape.pixels_version,
-                       run->shape.pixels_library);
-    str_add_format(&run->numerics_id, "; micro-batch %" PRIu64, run->batching.micro);
-    int status = str_status(&run->numerics_id);
-    if (status)
-        return err_set(err, status, "out of memory for the numerics' name");
-    struct ckpt_saver_options options = {
-        .folder = run->folder,
-        .io = run->io,
-        .comm = run->comm,
-        .device = run->device,
-        .groups_count = (uint32_t)run->params->groups_count,
-        .staging_bytes = run->config->checkpoint.staging_bytes,
-        .keep = {.last = (uint32_t)run->config->checkpoint.keep_last},
-        .run_id = run->run_id,
-        .numerics_id = str_text(&run->numerics_id),
-        .log = run->options->log,
-    };
-    return ckpt_saver_open(&options, run->tensors, run->tensors_count, &run->saver, err);
-}
-
 static int open_metrics(struct run *run, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX];
@@ -368,9 +308,7 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
     if (!status && !*reader)
         status = fill_weights(run, c->model.init[0] ? c->model.init : NULL, err);
     if (!status)
-        status = describe_tensors(run, err);
-    if (!status)
-        status = open_saver(run, err);
+        status = run_open_saver(run, err);
     if (!status)
         status = resume_check_newest(run, err);
     if (!status && *reader)

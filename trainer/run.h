@@ -119,6 +119,9 @@ int run_evaluate(struct run *run, struct err *err);
 /* The options of a loader over one of the configuration's datasets. */
 struct loader_options run_loader_options(const struct run *run, const char *dataset, bool training);
 
+/* Names the run and its numerics, and opens the saver of all parameters and moments: the model, the optimizer and the loader are open. */
+int run_open_saver(struct run *run, struct err *err);
+
 /* The small state of a checkpoint as JSON into run->state_json, and back. docs/checkpoint.md lists the keys. */
 int run_encode_state(struct run *run, struct err *err);
 int run_decode_cursor(const struct json_t *state, const char *path, struct cursor *ret_cursor,

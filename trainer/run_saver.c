@@ -1,0 +1,72 @@
+/*
+ * run_saver — a run as its checkpoints see it: whose they are, what the bits depend on, and which tensors. See run.h.
+ */
+#include "base/clock.h"
+#include "base/hash.h"
+#include "trainer/run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* The checkpoint's view of a parameter and its moments: whole, replicated, changed by its group's update. */
+static int describe_tensors(struct run *run, struct err *err)
+{
+    enum { KINDS = 3, NAME_BYTES = PARAMS_NAME_BYTES_MAX + 32 };
+    static const char *const prefix[KINDS] = {"", CKPT_OPTIMIZER_PREFIX "exp_avg.",
+                                              CKPT_OPTIMIZER_PREFIX "exp_avg_sq."};
+    char *arena[KINDS] = {run->weights, run->optimizer.moment1, run->optimizer.moment2};
+    run->tensors_count = KINDS * run->params->count;
+    run->tensors = calloc(run->tensors_count, sizeof run->tensors[0]);
+    run->tensor_names = calloc(run->tensors_count, NAME_BYTES);
+    if (!run->tensors || !run->tensor_names)
+        return err_set(err, -ENOMEM, "out of memory for %" PRIu64 " tensor names", run->tensors_count);
+    for (uint64_t i = 0; i < run->tensors_count; i++) {
+        const struct param *param = &run->params->list[i / KINDS];
+        uint64_t kind = i % KINDS;
+        char *name = run->tensor_names + i * NAME_BYTES;
+        snprintf(name, NAME_BYTES, "%s%s", prefix[kind], param->name);
+        struct ckpt_tensor *tensor = &run->tensors[i];
+        *tensor = (struct ckpt_tensor){.name = name,
+                                       .dtype = run->ops->master,
+                                       .rank = param->rank,
+                                       .replicated = true,
+                                       .group = param->group,
+                                       .data = arena[kind] + param->offset * ops_master_bytes(run->ops)};
+        for (uint32_t d = 0; d < param->rank; d++)
+            tensor->shape[d] = tensor->extent[d] = param->shape[d];
+    }
+    return 0;
+}
+
+int run_open_saver(struct run *run, struct err *err)
+{
+    uint64_t seed[3] = {clock_wall_ns(), clock_now_ns(), (uint64_t)getpid()};
+    snprintf(run->run_id, sizeof run->run_id, "%016" PRIx64, hash_64(seed, sizeof seed));
+    run->ops->table->numerics_id(run->ops, &run->numerics_id);
+    if (run->shape.pixels_version > 0)
+        str_add_format(&run->numerics_id, "; pixels %u by %s", run->shape.pixels_version,
+                       run->shape.pixels_library);
+    str_add_format(&run->numerics_id, "; micro-batch %" PRIu64, run->batching.micro);
+    int status = str_status(&run->numerics_id);
+    if (status)
+        return err_set(err, status, "out of memory for the numerics' name");
+    status = describe_tensors(run, err);
+    if (status)
+        return status;
+    struct ckpt_saver_options options = {
+        .folder = run->folder,
+        .io = run->io,
+        .comm = run->comm,
+        .device = run->device,
+        .groups_count = (uint32_t)run->params->groups_count,
+        .staging_bytes = run->config->checkpoint.staging_bytes,
+        .keep = {.last = (uint32_t)run->config->checkpoint.keep_last},
+        .run_id = run->run_id,
+        .numerics_id = str_text(&run->numerics_id),
+        .log = run->options->log,
+    };
+    return ckpt_saver_open(&options, run->tensors, run->tensors_count, &run->saver, err);
+}
