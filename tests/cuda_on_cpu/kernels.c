@@ -4,12 +4,12 @@
  */
 #include "tests/cuda_on_cpu/mutants.h"
 #include "tests/cuda_on_cpu/order.h"
+#include "tests/cuda_on_cpu/product_case.h"
 #include "tests/support/test.h"
 
 #include <cuda_runtime_api.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 static void check_cuda(cudaError_t status, const char *call, int line)
 {
@@ -82,39 +82,23 @@ static void shuffles_sum_every_block(void **state)
     }
 }
 
-static uint16_t bf16_of(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return (uint16_t)(bits >> 16);
-}
-
 static void tensor_cores_multiply_as_doubles_do(void **state)
 {
     (void)state;
-    enum { ROWS = PRODUCT_ROWS, COLUMNS = PRODUCT_COLUMNS, DEPTH = PRODUCT_DEPTH };
-    static float a[ROWS * DEPTH], b[DEPTH * COLUMNS], out[ROWS * COLUMNS];
-    static uint16_t a16[ROWS * DEPTH], b16[DEPTH * COLUMNS];
-    for (int i = 0; i < ROWS * DEPTH; i++) { /* of 7 bits: bf16 holds them */
-        a[i] = (float)(i * 29 % 127 - 63) / 64;
-        a16[i] = bf16_of(a[i]);
-    }
-    for (int i = 0; i < DEPTH * COLUMNS; i++) {
-        b[i] = (float)(i * 53 % 113 - 56) / 64;
-        b16[i] = bf16_of(b[i]);
-    }
+    static struct product_case p;
+    float out[PRODUCT_ROWS * PRODUCT_COLUMNS];
+    product_case_fill(&p);
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
-        uint16_t *d_a = device_memory(a16, sizeof a16), *d_b = device_memory(b16, sizeof b16);
+        uint16_t *d_a = device_memory(p.a16, sizeof p.a16), *d_b = device_memory(p.b16, sizeof p.b16);
         float *d_out = device_memory(NULL, sizeof out);
         cuda_ok(mutants_product(MUTATION_NONE, d_out, d_a, d_b, NULL));
         read_back(out, d_out, sizeof out);
-        for (int i = 0; i < ROWS * COLUMNS; i++) {
-            double sum = 0;
-            for (int k = 0; k < DEPTH; k++)
-                sum += (double)a[i / COLUMNS * DEPTH + k] * b[k * COLUMNS + i % COLUMNS];
-            if (!(fabs(out[i] - sum) <= 1e-5))
-                fail_msg("row %d, column %d: %g, not %g", i / COLUMNS, i % COLUMNS, (double)out[i], sum);
+        for (int i = 0; i < PRODUCT_ROWS * PRODUCT_COLUMNS; i++) {
+            double expected = product_case_expected(&p, i);
+            if (!(fabs(out[i] - expected) <= 1e-5))
+                fail_msg("row %d, column %d: %g, not %g", i / PRODUCT_COLUMNS, i % PRODUCT_COLUMNS,
+                         (double)out[i], expected);
         }
         cuda_ok(cudaFree(d_a));
         cuda_ok(cudaFree(d_b));

@@ -5,6 +5,7 @@
  */
 #include "tests/cuda_on_cpu/mutants.h"
 #include "tests/cuda_on_cpu/order.h"
+#include "tests/cuda_on_cpu/product_case.h"
 
 #include <cuda_runtime_api.h>
 #include <math.h>
@@ -77,36 +78,17 @@ static void run_sum(int mutation)
     ok(cudaFree(d_out));
 }
 
-static uint16_t bf16_of(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return (uint16_t)(bits >> 16);
-}
-
 static void run_product(int mutation)
 {
-    enum { ROWS = PRODUCT_ROWS, COLUMNS = PRODUCT_COLUMNS, DEPTH = PRODUCT_DEPTH };
-    static float a[ROWS * DEPTH], b[DEPTH * COLUMNS], out[ROWS * COLUMNS];
-    static uint16_t a16[ROWS * DEPTH], b16[DEPTH * COLUMNS];
-    for (int i = 0; i < ROWS * DEPTH; i++) { /* of 7 bits: bf16 holds them */
-        a[i] = (float)(i * 29 % 127 - 63) / 64;
-        a16[i] = bf16_of(a[i]);
-    }
-    for (int i = 0; i < DEPTH * COLUMNS; i++) {
-        b[i] = (float)(i * 53 % 113 - 56) / 64;
-        b16[i] = bf16_of(b[i]);
-    }
-    uint16_t *d_a = device_memory(a16, sizeof a16), *d_b = device_memory(b16, sizeof b16);
+    static struct product_case p;
+    float out[PRODUCT_ROWS * PRODUCT_COLUMNS];
+    product_case_fill(&p);
+    uint16_t *d_a = device_memory(p.a16, sizeof p.a16), *d_b = device_memory(p.b16, sizeof p.b16);
     float *d_out = device_memory(NULL, sizeof out);
     ok(mutants_product((enum mutation)mutation, d_out, d_a, d_b, NULL));
     ok(cudaMemcpy(out, d_out, sizeof out, cudaMemcpyDeviceToHost));
-    for (int i = 0; i < ROWS * COLUMNS; i++) {
-        double sum = 0;
-        for (int k = 0; k < DEPTH; k++)
-            sum += (double)a[i / COLUMNS * DEPTH + k] * b[k * COLUMNS + i % COLUMNS];
-        expect(out[i], sum, "product");
-    }
+    for (int i = 0; i < PRODUCT_ROWS * PRODUCT_COLUMNS; i++)
+        expect(out[i], product_case_expected(&p, i), "product");
     ok(cudaFree(d_a));
     ok(cudaFree(d_b));
     ok(cudaFree(d_out));
