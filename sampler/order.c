@@ -12,8 +12,14 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* What a cipher permutes: the upper half of its key's second word. Part of ORDER_VERSION. */
+/* What a cipher permutes. Part of ORDER_VERSION. */
 enum { KEY_RUNS = 1, KEY_WINDOW = 2 };
+
+/* The second word of a key: dataset:16 | what:16 | epoch:32. */
+static uint64_t key_word(const struct order *order, uint64_t what)
+{
+    return (uint64_t)order->params.dataset << 48 | what << 32 | order->epoch;
+}
 
 enum { CACHE_ENTRIES_MAX = 1 << 16 }; /* of 152 bytes: lanes beyond it share entries */
 
@@ -74,12 +80,12 @@ void order_params_resolve(struct order_params *params, uint64_t mean_sample_byte
 void order_init(struct order *order, const struct order_params *params, uint32_t epoch)
 {
     uint64_t samples = params->samples, run = params->run;
-    assert(samples >= 1 && samples < UINT64_C(1) << 48);
+    assert(samples >= 1 && samples < UINT64_C(1) << 48 && params->dataset < 1 << 16);
     assert(params->lanes >= 1 && params->lanes <= samples);
     assert(params->window >= 1 && params->window <= samples && run >= 1 && run <= samples);
     *order = (struct order){.params = *params, .epoch = epoch, .runs = (samples + run - 1) / run};
     order->short_samples = samples - (order->runs - 1) * run;
-    uint64_t key[4] = {params->seed, (uint64_t)KEY_RUNS << 32 | epoch, 0, 0};
+    uint64_t key[4] = {params->seed, key_word(order, KEY_RUNS), 0, 0};
     cipher_init(&order->run_cipher, order->runs, key);
     bool is_short = order->short_samples < run;
     order->short_slot = is_short ? cipher_decrypt(&order->run_cipher, order->runs - 1) : order->runs;
@@ -104,8 +110,7 @@ static struct window find_window(const struct order_params *params, uint64_t lan
 
 static void key_window(const struct order *order, const struct window *window, struct cipher *cipher)
 {
-    uint64_t key[4] = {order->params.seed, (uint64_t)KEY_WINDOW << 32 | order->epoch, window->lane,
-                       window->number};
+    uint64_t key[4] = {order->params.seed, key_word(order, KEY_WINDOW), window->lane, window->number};
     cipher_init(cipher, window->samples, key);
 }
 

@@ -2,10 +2,10 @@
  * order — which sample stands at position p of an epoch. Computed, not stored: no table, no generator, no I/O.
  *
  * 1. The line of N samples is cut into K = ceil(N / run) runs of neighbours (the last may be short) and the runs are
- *    permuted, keyed by (seed, epoch).
+ *    permuted, keyed by (seed, dataset, epoch).
  * 2. Lane l of L owns [l*q + min(l, r), + q + (l < r)) of the permuted line, q = N / L, r = N % L, in windows of w (the
  *    first window of lane l is w - l*w/L long, so that lanes do not turn over together), each permuted, keyed by
- *    (seed, epoch, lane, window).
+ *    (seed, dataset, epoch, lane, window).
  * 3. Position p is lane p mod L, offset p div L. (Positions beyond q * L are the r lanes' last samples.)
  *
  * ORDER_FULL is one lane and one window; ORDER_SEQUENTIAL the identity. docs/order.md has the keys to the letter.
@@ -30,6 +30,7 @@ enum { ORDER_LANES_DEFAULT = 64, ORDER_RUN_BYTES = 1 << 20, ORDER_WINDOW_SAMPLES
 /* Immutable; by value. Resolved: no field is "auto". */
 struct order_params {
     enum order_kind kind;
+    uint32_t dataset; /* its number in a mix, below 2^16; 0 where there is one */
     uint64_t samples; /* N >= 1, below 2^48 */
     uint64_t seed;
     uint64_t lanes;  /* L, 1..N */

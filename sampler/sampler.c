@@ -1,28 +1,45 @@
 /*
- * sampler — see sampler.h. The order of the epoch that was last asked for is kept, and the ciphers of the last
+ * sampler — see sampler.h. Of each dataset the order of the epoch that was last asked for is kept, and the ciphers of the last
  * windows.
  */
 #include "sampler/sampler.h"
 
+#include "base/bytes.h"
+#include "base/hash.h"
+
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
-struct sampler {
+struct sampler_dataset {
     struct order order;
     struct order_cache *cache;
 };
 
+struct sampler {
+    struct mix *mix;
+    uint32_t count;
+    struct sampler_dataset datasets[];
+};
+
+static int check_samples(uint64_t samples, struct err *err)
+{
+    if (samples >= 1 && samples <= SAMPLER_SAMPLES_MAX)
+        return 0;
+    err_set(err, -EINVAL, "no order over so many samples");
+    err_expected(err, "1 to %" PRIu64, SAMPLER_SAMPLES_MAX);
+    err_found(err, "%" PRIu64, samples);
+    err_advise(err, samples ? "split the dataset" : "the dataset is empty: give another one");
+    return -EINVAL;
+}
+
 static int check_params(const struct order_params *params, struct err *err)
 {
     const struct order_params *p = params;
-    if (p->samples < 1 || p->samples > SAMPLER_SAMPLES_MAX) {
-        err_set(err, -EINVAL, "no order over so many samples");
-        err_expected(err, "1 to %" PRIu64, SAMPLER_SAMPLES_MAX);
-        err_found(err, "%" PRIu64, p->samples);
-        err_advise(err, p->samples ? "split the dataset" : "the dataset is empty: give another one");
-        return -EINVAL;
-    }
+    int status = check_samples(p->samples, err);
+    if (status)
+        return status;
     if (p->lanes < 1 || p->lanes > p->samples || p->window < 1 || p->window > p->samples || p->run < 1 ||
         p->run > p->samples) {
         err_set(err, -EINVAL, "the order's parameters are out of range");
@@ -34,38 +51,97 @@ static int check_params(const struct order_params *params, struct err *err)
     return 0;
 }
 
+static int open_dataset(struct sampler *sampler, uint32_t number, const struct order_params *params,
+                        struct err *err)
+{
+    struct sampler_dataset *dataset = &sampler->datasets[number];
+    struct order_params own = *params;
+    own.dataset = number;
+    dataset->cache = order_cache_open(&own);
+    if (!dataset->cache)
+        return err_set(err, -ENOMEM, "out of memory for an order of %" PRIu64 " lanes", own.lanes);
+    order_init(&dataset->order, &own, 0);
+    return 0;
+}
+
+static int open_mix(struct sampler *sampler, const struct sampler_source *sources, struct err *err)
+{
+    struct mix_source parts[MIX_DATASETS_MAX];
+    uint64_t samples = 0;
+    int status = 0;
+    for (uint32_t i = 0; !status && i < sampler->count; i++) {
+        status = check_params(&sources[i].order, err);
+        parts[i] = (struct mix_source){.samples = sources[i].order.samples, .weight = sources[i].weight};
+        samples += parts[i].samples;
+    }
+    if (!status)
+        status = check_samples(samples, err);
+    if (!status)
+        status = mix_open(parts, sampler->count, &sampler->mix, err);
+    for (uint32_t i = 0; !status && i < sampler->count; i++)
+        status = open_dataset(sampler, i, &sources[i].order, err);
+    return status;
+}
+
+int sampler_open_mix(const struct sampler_source *sources, uint32_t count, struct sampler **ret_sampler,
+                     struct err *err)
+{
+    if (count < 1 || count > MIX_DATASETS_MAX)
+        return mix_weights_reduce(NULL, count, err); /* says so */
+    struct sampler *sampler = calloc(1, sizeof *sampler + count * sizeof sampler->datasets[0]);
+    if (!sampler)
+        return err_set(err, -ENOMEM, "out of memory for a sampler");
+    sampler->count = count;
+    int status = open_mix(sampler, sources, err);
+    if (status)
+        sampler_close(sampler);
+    else
+        *ret_sampler = sampler;
+    return status;
+}
+
 int sampler_open(const struct order_params *params, struct sampler **ret_sampler, struct err *err)
 {
-    int status = check_params(params, err);
-    if (status)
-        return status;
-    struct sampler *sampler = calloc(1, sizeof *sampler);
-    struct order_cache *cache = order_cache_open(params);
-    if (!sampler || !cache) {
-        order_cache_close(cache);
-        free(sampler);
-        return err_set(err, -ENOMEM, "out of memory for an order of %" PRIu64 " lanes", params->lanes);
-    }
-    sampler->cache = cache;
-    order_init(&sampler->order, params, 0);
-    *ret_sampler = sampler;
-    return 0;
+    const struct sampler_source alone = {.order = *params, .weight = 1};
+    return sampler_open_mix(&alone, 1, ret_sampler, err);
 }
 
 void sampler_close(struct sampler *sampler)
 {
     if (!sampler)
         return;
-    order_cache_close(sampler->cache);
+    for (uint32_t i = 0; i < sampler->count; i++)
+        order_cache_close(sampler->datasets[i].cache);
+    mix_close(sampler->mix);
     free(sampler);
+}
+
+uint64_t sampler_samples(const struct sampler *sampler)
+{
+    return mix_samples(sampler->mix);
 }
 
 struct sample_ref sampler_at(struct sampler *sampler, uint32_t epoch, uint64_t position)
 {
-    if (sampler->order.epoch != epoch) {
-        struct order_params params = sampler->order.params;
-        order_init(&sampler->order, &params, epoch);
+    struct mix_place place = mix_at(sampler->mix, epoch, position);
+    struct sampler_dataset *dataset = &sampler->datasets[place.dataset];
+    if (dataset->order.epoch != place.epoch) {
+        struct order_params params = dataset->order.params;
+        order_init(&dataset->order, &params, place.epoch);
     }
-    uint64_t sample = order_sample(&sampler->order, sampler->cache, position);
-    return (struct sample_ref){.dataset = 0, .epoch = epoch, .sample = sample};
+    uint64_t sample = order_sample(&dataset->order, dataset->cache, place.position);
+    return (struct sample_ref){.dataset = place.dataset, .epoch = place.epoch, .sample = sample};
+}
+
+uint64_t sampler_mix_fingerprint(const uint64_t *fingerprints, const uint64_t *weights, uint32_t count)
+{
+    assert(count >= 1 && count <= MIX_DATASETS_MAX);
+    if (count == 1)
+        return fingerprints[0];
+    uint8_t bytes[MIX_DATASETS_MAX * 16];
+    for (uint32_t i = 0; i < count; i++) {
+        bytes_put_u64(bytes + 16 * i, fingerprints[i]);
+        bytes_put_u64(bytes + 16 * i + 8, weights[i]);
+    }
+    return hash_64(bytes, (size_t)count * 16);
 }

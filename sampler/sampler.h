@@ -8,6 +8,7 @@
 #define MILLRACE_SAMPLER_SAMPLER_H
 
 #include "base/err.h"
+#include "sampler/mix.h"
 #include "sampler/order.h"
 
 #include <stdbool.h>
@@ -18,7 +19,7 @@ extern "C" {
 #endif
 
 #define SAMPLER_SAMPLES_MAX                                                                                  \
-    ((UINT64_C(1) << 48) - 1) /* of a dataset: Philox keeps 16 bits of the word for draws */
+    ((UINT64_C(1) << 48) - 1) /* of a dataset, or a mix: Philox keeps 16 bits of the word for draws */
 
 enum { BATCHING_SAMPLES_MAX = 1 << 30 }; /* of a global batch, so that products with a rank fit 64 bits */
 
@@ -59,13 +60,13 @@ struct sample_ref {
 
 /* Where a run stands, and two sums, mod 2^64, that prove what was delivered. By value in every checkpoint. */
 struct cursor {
-    uint64_t fingerprint; /* of the dataset */
+    uint64_t fingerprint; /* of the dataset; of a mix: see sampler_mix_fingerprint */
     uint64_t seed;
     uint32_t epoch;
-    uint64_t position; /* within the epoch: the next one to be delivered */
-    uint64_t once;     /* sum of xxh3(dataset, epoch, sample): equal sums, equal sets */
-    uint64_t order;    /* sum of xxh3(epoch, position, dataset, sample): equal sums, equal order */
-    struct order_params params;
+    uint64_t position;          /* within the epoch: the next one to be delivered */
+    uint64_t once;              /* sum of xxh3(dataset, epoch, sample): equal sums, equal sets */
+    uint64_t order;             /* sum of xxh3(epoch, position, dataset, sample): equal sums, equal order */
+    struct order_params params; /* of a mix: samples of an epoch, the rest as it was asked for */
     uint32_t order_version;
 };
 
@@ -78,8 +79,23 @@ uint64_t digest_order_term(uint32_t epoch, uint64_t position, struct sample_ref 
  * params are resolved (order_params_resolve); -EINVAL where they are out of range, -ENOMEM. */
 struct sampler;
 int sampler_open(const struct order_params *params, struct sampler **ret_sampler, struct err *err);
+/* The same of a mix. Each dataset has its own order, keyed by its place in the list (order.dataset is filled in), and its own
+ * epochs: see mix.h. -EINVAL also for weights that mix_weights_reduce refuses. */
+struct sampler_source {
+    struct order_params order;
+    uint64_t weight;
+};
+int sampler_open_mix(const struct sampler_source *sources, uint32_t count, struct sampler **ret_sampler,
+                     struct err *err);
 void sampler_close(struct sampler *sampler); /* NULL is fine */
+/* Positions of an epoch: the samples of all datasets together. */
+uint64_t sampler_samples(const struct sampler *sampler);
+/* epoch and position are the mix's; the sample's are its dataset's. position < sampler_samples. */
 struct sample_ref sampler_at(struct sampler *sampler, uint32_t epoch, uint64_t position);
+
+/* Of datasets and their reduced weights: their own fingerprint where there is one, else XXH3-64 over {fingerprint u64, weight u64} of
+ * each, little-endian. */
+uint64_t sampler_mix_fingerprint(const uint64_t *fingerprints, const uint64_t *weights, uint32_t count);
 
 #ifdef __cplusplus
 }

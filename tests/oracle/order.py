@@ -2,10 +2,14 @@
 """order.py - the order of samples, a second implementation written from docs/order.md alone.
 
 Each line of stdin is `N L w c epoch seed kind`; the answer is the sums `once` and `order` of the whole epoch, and
-a sum over positions of position * (sample + 1), each mod 2^64, as 16 hex digits.
+a sum over positions of position * (sample + 1), each mod 2^64, as 16 hex digits. A line `mix epoch seed first count`, followed by
+`N:L:w:c:kind:m` for each dataset, asks the same of count positions of a mix. With `refs` in the place of `mix` the answer is a
+line `position dataset epoch sample` for each.
 """
+import functools
 import struct
 import sys
+from fractions import Fraction
 
 M32, M64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 
@@ -58,10 +62,15 @@ def cipher(n, key):
     return table
 
 
-def samples(n, lanes, window, run, epoch, seed):
+@functools.lru_cache(64)
+def samples(n, lanes, window, run, kind, dataset, epoch, seed):
     """The sample at each position of an epoch."""
+    if kind == "sequential":
+        return list(range(n))
+    if kind == "full":
+        lanes, window, run = 1, n, 1
     count = -(-n // run)
-    slots = cipher(count, (seed, 1 << 32 | epoch, 0, 0))
+    slots = cipher(count, (seed, dataset << 48 | 1 << 32 | epoch, 0, 0))
     line = [x for number in slots for x in range(number * run, min(n, number * run + run))]
     q, r = divmod(n, lanes)
     columns = []
@@ -71,10 +80,22 @@ def samples(n, lanes, window, run, epoch, seed):
         size, number, column = window - lane * window // lanes, 0, []
         while begin < end:
             size = min(size, end - begin)
-            column += [line[begin + i] for i in cipher(size, (seed, 2 << 32 | epoch, lane, number))]
+            column += [line[begin + i] for i in cipher(size, (seed, dataset << 48 | 2 << 32 | epoch, lane, number))]
             begin, size, number = begin + size, window, number + 1
         columns.append(column)
     return [columns[p % lanes][p // lanes] for p in range(n)]
+
+
+def mixed(datasets, epoch, seed, first, count):
+    """(position, dataset, its epoch, sample) at positions of an epoch of a mix."""
+    period = sum(d[-1] for d in datasets)
+    table = sorted((Fraction((2 * k + 1) * period, 2 * d[-1]), i, k) for i, d in enumerate(datasets) for k in range(d[-1]))
+    for position in range(first, first + count):
+        line = epoch * sum(d[0] for d in datasets) + position
+        _, i, k = table[line % period]
+        *parameters, weight = datasets[i]
+        own_epoch, place = divmod(line // period * weight + k, parameters[0])
+        yield position, i, own_epoch, samples(*parameters, i, own_epoch, seed)[place]
 
 
 SECRET = bytes.fromhex(
@@ -107,17 +128,31 @@ def xxh3(data):
     return avalanche(total & M64)
 
 
+def print_sums(refs, epoch):
+    once = order = plain = 0
+    for position, dataset, own_epoch, sample in refs:
+        once += xxh3(struct.pack("<IIQ", dataset, own_epoch, sample))
+        order += xxh3(struct.pack("<IIQQ", epoch, dataset, position, sample))
+        plain += position * (sample + 1)
+    print(f"{once & M64:016x} {order & M64:016x} {plain & M64:016x}")
+
+
 def main():
     for line in sys.stdin:
-        *numbers, kind = line.split()
-        n, lanes, window, run, epoch, seed = map(int, numbers)
-        if kind == "full":
-            lanes, window, run = 1, n, 1
-        order = list(range(n)) if kind == "sequential" else samples(n, lanes, window, run, epoch, seed)
-        once = sum(xxh3(struct.pack("<IIQ", 0, epoch, x)) for x in order) & M64
-        placed = sum(xxh3(struct.pack("<IIQQ", epoch, 0, p, x)) for p, x in enumerate(order)) & M64
-        plain = sum(p * (x + 1) for p, x in enumerate(order)) & M64
-        print(f"{once:016x} {placed:016x} {plain:016x}")
+        words = line.split()
+        if words[0] in ("mix", "refs"):
+            epoch, seed, first, count = map(int, words[1:5])
+            parts = [word.split(":") for word in words[5:]]
+            refs = mixed([(*map(int, p[:4]), p[4], int(p[5])) for p in parts], epoch, seed, first, count)
+            if words[0] == "mix":
+                print_sums(refs, epoch)
+            else:
+                for ref in refs:
+                    print(*ref)
+            continue
+        n, lanes, window, run, epoch, seed = map(int, words[:6])
+        order = samples(n, lanes, window, run, words[6], 0, epoch, seed)
+        print_sums(((p, 0, epoch, x) for p, x in enumerate(order)), epoch)
 
 
 main()

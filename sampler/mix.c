@@ -1,0 +1,231 @@
+/*
+ * mix — see mix.h.
+ */
+#include "sampler/mix.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Positions through all epochs: 2^32 epochs of less than 2^48 positions. */
+typedef unsigned __int128 wide;
+
+enum { WEIGHT_DIGITS_MAX = 12, FRACTION_DIGITS_MAX = 6 };
+
+struct mix_slot {
+    uint32_t dataset, draw; /* d, k */
+};
+
+struct mix_dataset {
+    uint64_t samples;
+    uint32_t weight, first; /* first: of its draws in places */
+};
+
+struct mix {
+    uint64_t samples;
+    uint32_t period, count;
+    struct mix_dataset datasets[MIX_DATASETS_MAX];
+    uint32_t *places;        /* [period]: the slot of each dataset's draws, dataset by dataset */
+    struct mix_slot slots[]; /* [period] */
+};
+
+/* ---- Weights. ---- */
+
+int mix_weight_parse(const char *text, uint64_t *ret_weight)
+{
+    size_t whole = strspn(text, "0123456789");
+    const char *rest = text + whole;
+    bool has_point = *rest == '.';
+    size_t fraction = has_point ? strspn(rest + 1, "0123456789") : 0;
+    if (whole == 0 || whole > WEIGHT_DIGITS_MAX || fraction > FRACTION_DIGITS_MAX ||
+        (has_point && fraction == 0) || rest[has_point ? 1 + fraction : 0] != '\0')
+        return -EINVAL;
+    uint64_t weight = strtoull(text, NULL, 10), unit = MIX_WEIGHT_UNIT;
+    weight *= unit;
+    for (size_t i = 0; i < fraction; i++) {
+        unit /= 10;
+        weight += (uint64_t)(rest[1 + i] - '0') * unit;
+    }
+    if (weight == 0)
+        return -EINVAL;
+    *ret_weight = weight;
+    return 0;
+}
+
+static uint64_t common_divisor(uint64_t a, uint64_t b)
+{
+    while (b) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Names weights of about the same ratios whose sum is small enough: rounded down, none to 0. */
+static int too_fine(const uint64_t *weights, uint32_t count, wide sum, struct err *err)
+{
+    char nearest[ERR_TEXT_BYTES_MAX] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < count && used < sizeof nearest; i++) {
+        uint64_t weight = (uint64_t)((wide)weights[i] * (MIX_PERIOD_MAX - count) / sum);
+        used += (size_t)snprintf(nearest + used, sizeof nearest - used, "%s%" PRIu64, i ? ", " : "",
+                                 weight ? weight : 1);
+    }
+    err_set(err, -EINVAL, "the weights of a mix are too fine");
+    err_expected(err, "a sum of at most %d, once divided by what they have in common", MIX_PERIOD_MAX);
+    if (sum >> 64)
+        err_found(err, "more than 2^64");
+    else
+        err_found(err, "%" PRIu64, (uint64_t)sum);
+    err_advise(err, "choose rounder ones; the nearest are %s", nearest);
+    return -EINVAL;
+}
+
+int mix_weights_reduce(uint64_t *weights, uint32_t count, struct err *err)
+{
+    if (count < 1 || count > MIX_DATASETS_MAX) {
+        err_set(err, -EINVAL, "a mix has too many datasets, or none");
+        err_expected(err, "1 to %d", MIX_DATASETS_MAX);
+        err_found(err, "%" PRIu32, count);
+        return -EINVAL;
+    }
+    uint64_t divisor = 0;
+    wide sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (weights[i] == 0) {
+            err_set(err, -EINVAL, "the weight of dataset %" PRIu32 " of the mix is 0", i);
+            err_advise(err, "leave the dataset out, or give it a weight");
+            return -EINVAL;
+        }
+        divisor = common_divisor(divisor, weights[i]);
+        sum += weights[i];
+    }
+    if (sum / divisor > MIX_PERIOD_MAX)
+        return too_fine(weights, count, sum, err);
+    for (uint32_t i = 0; i < count; i++)
+        weights[i] /= divisor;
+    return 0;
+}
+
+/* ---- The table. ---- */
+
+/* An event of the period: at (2k + 1) / (2m), in periods. */
+struct mix_event {
+    uint64_t numerator, weight; /* 2k + 1 and m, below 2^17 */
+    struct mix_slot slot;
+};
+
+static int compare_events(const void *left, const void *right)
+{
+    const struct mix_event *a = left, *b = right;
+    uint64_t x = a->numerator * b->weight, y = b->numerator * a->weight;
+    if (x != y)
+        return x < y ? -1 : 1;
+    return a->slot.dataset < b->slot.dataset ? -1 : a->slot.dataset > b->slot.dataset;
+}
+
+static int fill_table(struct mix *mix)
+{
+    struct mix_event *events = malloc(mix->period * sizeof *events);
+    if (!events)
+        return -ENOMEM;
+    uint32_t count = 0;
+    for (uint32_t d = 0; d < mix->count; d++)
+        for (uint32_t k = 0; k < mix->datasets[d].weight; k++)
+            events[count++] = (struct mix_event){
+                .numerator = 2 * (uint64_t)k + 1, .weight = mix->datasets[d].weight, .slot = {d, k}};
+    qsort(events, count, sizeof *events, compare_events);
+    for (uint32_t i = 0; i < count; i++) {
+        mix->slots[i] = events[i].slot;
+        mix->places[mix->datasets[events[i].slot.dataset].first + events[i].slot.draw] = i;
+    }
+    free(events);
+    return 0;
+}
+
+int mix_open(const struct mix_source *sources, uint32_t count, struct mix **ret_mix, struct err *err)
+{
+    uint64_t weights[MIX_DATASETS_MAX] = {0};
+    for (uint32_t i = 0; i < count && i < MIX_DATASETS_MAX; i++)
+        weights[i] = sources[i].weight;
+    int status = mix_weights_reduce(weights, count, err);
+    if (status)
+        return status;
+    uint64_t period = 0;
+    for (uint32_t i = 0; i < count; i++)
+        period += weights[i];
+    struct mix *mix = calloc(1, sizeof *mix + period * sizeof mix->slots[0]);
+    uint32_t *places = calloc(period, sizeof *places);
+    if (!mix || !places) {
+        free(mix);
+        free(places);
+        return err_set(err, -ENOMEM, "out of memory for a mix of %" PRIu32 " datasets", count);
+    }
+    mix->period = (uint32_t)period;
+    mix->count = count;
+    mix->places = places;
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        mix->datasets[i] = (struct mix_dataset){sources[i].samples, (uint32_t)weights[i], first};
+        mix->samples += sources[i].samples;
+        first += (uint32_t)weights[i];
+    }
+    status = fill_table(mix);
+    if (status) {
+        mix_close(mix);
+        return err_set(err, status, "out of memory for a mix of %" PRIu32 " datasets", count);
+    }
+    *ret_mix = mix;
+    return 0;
+}
+
+void mix_close(struct mix *mix)
+{
+    if (!mix)
+        return;
+    free(mix->places);
+    free(mix);
+}
+
+/* ---- Questions. ---- */
+
+uint64_t mix_samples(const struct mix *mix)
+{
+    return mix->samples;
+}
+
+uint32_t mix_weight(const struct mix *mix, uint32_t dataset)
+{
+    assert(dataset < mix->count);
+    return mix->datasets[dataset].weight;
+}
+
+struct mix_place mix_at(const struct mix *mix, uint32_t epoch, uint64_t position)
+{
+    assert(position < mix->samples);
+    wide line = (wide)epoch * mix->samples + position;
+    struct mix_slot slot = mix->slots[(uint32_t)(line % mix->period)];
+    const struct mix_dataset *dataset = &mix->datasets[slot.dataset];
+    wide draw = line / mix->period * dataset->weight + slot.draw;
+    return (struct mix_place){.dataset = slot.dataset,
+                              .epoch = (uint32_t)(draw / dataset->samples),
+                              .position = (uint64_t)(draw % dataset->samples)};
+}
+
+uint64_t mix_find(const struct mix *mix, struct mix_place place, uint32_t *ret_epoch)
+{
+    assert(place.dataset < mix->count);
+    const struct mix_dataset *dataset = &mix->datasets[place.dataset];
+    assert(place.position < dataset->samples);
+    wide draw = (wide)place.epoch * dataset->samples + place.position;
+    wide line = draw / dataset->weight * mix->period +
+                mix->places[dataset->first + (uint32_t)(draw % dataset->weight)];
+    assert(line / mix->samples <= UINT32_MAX);
+    *ret_epoch = (uint32_t)(line / mix->samples);
+    return (uint64_t)(line % mix->samples);
+}

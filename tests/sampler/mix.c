@@ -1,0 +1,293 @@
+/*
+ * mix — tests: each dataset in its share and through its own epochs, as the Python oracle has it, from any position at once.
+ */
+#include "sampler/mix.h"
+
+#include "sampler/sampler.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Samples and weight of each dataset; 0 samples end a list. */
+static const struct mix_source mixes[][5] = {
+    {{7, 1}},
+    {{100, 1}, {100, 1}},
+    {{100, 3}, {40, 1}},
+    {{1, 5}, {1000, 1}},
+    {{97, 2}, {31, 3}, {64, 5}, {11, 1}, {5, 7}},
+    {{3, 1000}, {5, 1}},
+};
+enum { MIXES = sizeof mixes / sizeof mixes[0] };
+
+static uint32_t count_sources(const struct mix_source *sources)
+{
+    uint32_t count = 0;
+    while (count < 5 && sources[count].samples)
+        count++;
+    return count;
+}
+
+static struct mix *open_mix(const struct mix_source *sources, uint32_t count)
+{
+    struct mix *mix;
+    struct err err;
+    assert_ok(mix_open(sources, count, &mix, &err), &err);
+    return mix;
+}
+
+/* Draws of a dataset come in order, none left out, over the borders of the mix's epochs; and each place has its position back. */
+static void each_dataset_is_drawn_in_order_without_gap(void **state)
+{
+    (void)state;
+    for (size_t m = 0; m < MIXES; m++) {
+        uint32_t count = count_sources(mixes[m]);
+        struct mix *mix = open_mix(mixes[m], count);
+        uint64_t drawn[5] = {0}, samples = mix_samples(mix);
+        for (uint32_t epoch = 0; epoch < 3; epoch++) {
+            for (uint64_t p = 0; p < samples; p++) {
+                struct mix_place place = mix_at(mix, epoch, p);
+                uint64_t own = mixes[m][place.dataset].samples;
+                assert_int_equal(place.epoch * own + place.position, drawn[place.dataset]++);
+                uint32_t found_epoch;
+                assert_int_equal(mix_find(mix, place, &found_epoch), p);
+                assert_int_equal(found_epoch, epoch);
+            }
+        }
+        mix_close(mix);
+    }
+}
+
+/* In any stretch a dataset has its share, to within the number of datasets. */
+static void any_stretch_holds_the_shares(void **state)
+{
+    (void)state;
+    for (size_t m = 0; m < MIXES; m++) {
+        uint32_t count = count_sources(mixes[m]);
+        struct mix *mix = open_mix(mixes[m], count);
+        uint64_t drawn[5] = {0}, period = 0;
+        for (uint32_t d = 0; d < count; d++)
+            period += mixes[m][d].weight;
+        for (uint64_t p = 0; p < mix_samples(mix); p++) {
+            drawn[mix_at(mix, 0, p).dataset]++;
+            for (uint32_t d = 0; d < count; d++) {
+                double share = (double)(p + 1) * (double)mixes[m][d].weight / (double)period;
+                assert_true((double)drawn[d] > share - count && (double)drawn[d] < share + count);
+            }
+        }
+        mix_close(mix);
+    }
+}
+
+static void ties_go_to_the_lower_number(void **state)
+{
+    (void)state;
+    static const struct mix_source sources[] = {{10, 1}, {10, 3}, {10, 1}};
+    static const uint32_t expected[] = {1, 0, 1, 2, 1}; /* events at 5/6; 5/2, 5/2, 5/2; 25/6 */
+    struct mix *mix = open_mix(sources, 3);
+    for (uint64_t p = 0; p < 30; p++)
+        assert_int_equal(mix_at(mix, 0, p).dataset, expected[p % 5]);
+    mix_close(mix);
+}
+
+static void weights_with_a_common_divisor_change_no_position(void **state)
+{
+    (void)state;
+    static const struct mix_source plain[] = {{97, 2}, {31, 3}, {64, 5}};
+    static const struct mix_source scaled[] = {{97, 2000000}, {31, 3000000}, {64, 5000000}};
+    struct mix *a = open_mix(plain, 3), *b = open_mix(scaled, 3);
+    assert_int_equal(mix_weight(b, 1), 3);
+    for (uint64_t p = 0; p < mix_samples(a); p++) {
+        struct mix_place x = mix_at(a, 7, p), y = mix_at(b, 7, p);
+        assert_memory_equal(&x, &y, sizeof x);
+    }
+    mix_close(a);
+    mix_close(b);
+}
+
+/* 2^47 samples, the last epochs that there are: no product is cut. */
+static void the_largest_mix_has_every_position_back(void **state)
+{
+    (void)state;
+    static const struct mix_source sources[] = {{(UINT64_C(1) << 47) - 5, 65535},
+                                                {(UINT64_C(1) << 46) + 1, 1}};
+    struct mix *mix = open_mix(sources, 2);
+    uint64_t position = 1;
+    for (uint32_t i = 0; i < 20000; i++) {
+        position = (position * 0x9E3779B97F4A7C15u + 1) % mix_samples(mix);
+        uint32_t epoch = i % 3 == 0 ? UINT32_MAX / 2 : i, found;
+        struct mix_place place = mix_at(mix, epoch, position);
+        assert_true(place.position < sources[place.dataset].samples);
+        assert_int_equal(mix_find(mix, place, &found), position);
+        assert_int_equal(found, epoch);
+    }
+    mix_close(mix);
+}
+
+/* ---- Weights. ---- */
+
+static void weights_are_decimal_numbers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t weight;
+    } good[] = {{"1", 1000000},
+                {"3.5", 3500000},
+                {"0.000001", 1},
+                {"007.250", 7250000},
+                {"999999999999", UINT64_C(999999999999000000)}};
+    static const char *const bad[] = {"",   "0",   "0.0", "-1",        "1e3",           "1.",   ".5", "1 ",
+                                      " 1", "nan", "1,5", "0.0000001", "1000000000000", "1.2.3"};
+    uint64_t weight;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_int_equal(mix_weight_parse(good[i].text, &weight), 0);
+        assert_int_equal(weight, good[i].weight);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_equal(mix_weight_parse(bad[i], &weight), -EINVAL);
+}
+
+static void weights_that_are_too_fine_are_refused_with_the_nearest(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    uint64_t fits[] = {65535, 1}, fine[] = {65536, 1}, none[] = {1, 0}, nearest[2];
+    uint64_t huge[] = {UINT64_MAX, UINT64_MAX - 1};
+    assert_int_equal(mix_weights_reduce(fits, 2, &err), 0);
+    assert_int_equal(mix_weights_reduce(fine, 2, &err), -EINVAL);
+    assert_string_equal(err.found, "65537");
+    assert_int_equal(
+        sscanf(strstr(err.advice, "nearest are ") + 12, "%" SCNu64 ", %" SCNu64, &nearest[0], &nearest[1]),
+        2);
+    assert_int_equal(mix_weights_reduce(nearest, 2, &err), 0);
+    assert_int_equal(mix_weights_reduce(huge, 2, &err), -EINVAL);
+    assert_int_equal(mix_weights_reduce(none, 2, &err), -EINVAL);
+    assert_int_equal(mix_weights_reduce(none, 0, &err), -EINVAL);
+    assert_int_equal(mix_weights_reduce(none, MIX_DATASETS_MAX + 1, &err), -EINVAL);
+}
+
+/* ---- Samples. ---- */
+
+static struct sampler *open_sampler(const struct mix_source *mix, uint32_t count,
+                                    struct sampler_source *ret_sources)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        ret_sources[i] = (struct sampler_source){
+            .order = {.kind = (enum order_kind)(i % 4 == 3 ? ORDER_FULL : ORDER_SHUFFLE),
+                      .samples = mix[i].samples,
+                      .seed = 9,
+                      .lanes = 4,
+                      .window = 5,
+                      .run = 3},
+            .weight = mix[i].weight};
+        order_params_resolve(&ret_sources[i].order, 1000);
+    }
+    struct sampler *sampler;
+    struct err err;
+    assert_ok(sampler_open_mix(ret_sources, count, &sampler, &err), &err);
+    return sampler;
+}
+
+static void oracle_written_from_the_docs_gives_the_same_mix(void **state)
+{
+    (void)state;
+    const char *python = test_need_python("struct");
+    char folder[TEST_PATH_BYTES_MAX], path[TEST_PATH_BYTES_MAX + 16], expected[4096] = "", text[4096];
+    test_make_folder(folder);
+    snprintf(path, sizeof path, "%s/questions", folder);
+    FILE *questions = fopen(path, "w");
+    assert_non_null(questions);
+    size_t used = 0;
+    for (size_t m = 0; m < MIXES; m++) {
+        uint32_t count = count_sources(mixes[m]), epoch = (uint32_t)m;
+        struct sampler_source sources[5];
+        struct sampler *sampler = open_sampler(mixes[m], count, sources);
+        uint64_t first = m % 2 ? 3 : 0, samples = sampler_samples(sampler) - first;
+        fprintf(questions, "mix %" PRIu32 " 9 %" PRIu64 " %" PRIu64, epoch, first, samples);
+        for (uint32_t i = 0; i < count; i++) {
+            const struct order_params *o = &sources[i].order;
+            fprintf(questions, " %" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%s:%" PRIu64, o->samples,
+                    o->lanes, o->window, o->run, order_kind_name(o->kind), sources[i].weight);
+        }
+        fprintf(questions, "\n");
+        uint64_t once = 0, placed = 0, plain = 0;
+        for (uint64_t p = first; p < first + samples; p++) {
+            struct sample_ref ref = sampler_at(sampler, epoch, p);
+            once += digest_once_term(ref);
+            placed += digest_order_term(epoch, p, ref);
+            plain += p * (ref.sample + 1);
+        }
+        used += (size_t)snprintf(expected + used, sizeof expected - used,
+                                 "%016" PRIx64 " %016" PRIx64 " %016" PRIx64 "\n", once, placed, plain);
+        sampler_close(sampler);
+    }
+    fclose(questions);
+    assert_int_equal(test_run_output(text, sizeof text,
+                                     "'%s' '" TEST_SOURCE_DIR "/tests/oracle/order.py' <'%s'", python, path),
+                     0);
+    assert_string_equal(text, expected);
+    test_remove_folder(folder);
+}
+
+/* Datasets of one size have each their own order; the first has that of a dataset alone. */
+static void datasets_of_a_mix_are_shuffled_apart(void **state)
+{
+    (void)state;
+    static const struct mix_source twins[] = {{1000, 1}, {1000, 1}};
+    struct sampler_source sources[5];
+    struct sampler *mix = open_sampler(twins, 2, sources), *alone;
+    struct err err;
+    assert_ok(sampler_open(&sources[0].order, &alone, &err), &err);
+    int same = 0;
+    for (uint64_t p = 0; p < 1000; p++) {
+        struct sample_ref first = sampler_at(mix, 0, 2 * p), second = sampler_at(mix, 0, 2 * p + 1);
+        assert_true(first.dataset == 0 && second.dataset == 1);
+        assert_int_equal(first.sample, sampler_at(alone, 0, p).sample);
+        same += first.sample == second.sample;
+    }
+    assert_true(same < 20);
+    sampler_close(alone);
+    sampler_close(mix);
+}
+
+static void resuming_a_mix_anywhere_needs_only_the_position(void **state)
+{
+    (void)state;
+    struct sampler_source sources[5];
+    struct sampler *walker = open_sampler(mixes[4], 5, sources);
+    uint64_t samples = sampler_samples(walker);
+    struct sample_ref *walked = malloc(3 * samples * sizeof *walked);
+    assert_non_null(walked);
+    for (uint64_t k = 0; k < 3 * samples; k++)
+        walked[k] = sampler_at(walker, (uint32_t)(k / samples), k % samples);
+    for (uint64_t at = 0; at < 3 * samples; at += 41) {
+        struct sampler *fresh = open_sampler(mixes[4], 5, sources);
+        for (uint64_t k = at; k < 3 * samples && k < at + 30; k++) {
+            struct sample_ref ref = sampler_at(fresh, (uint32_t)(k / samples), k % samples);
+            assert_memory_equal(&ref, &walked[k], sizeof ref);
+        }
+        sampler_close(fresh);
+    }
+    free(walked);
+    sampler_close(walker);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_dataset_is_drawn_in_order_without_gap),
+        cmocka_unit_test(any_stretch_holds_the_shares),
+        cmocka_unit_test(ties_go_to_the_lower_number),
+        cmocka_unit_test(weights_with_a_common_divisor_change_no_position),
+        cmocka_unit_test(the_largest_mix_has_every_position_back),
+        cmocka_unit_test(weights_are_decimal_numbers),
+        cmocka_unit_test(weights_that_are_too_fine_are_refused_with_the_nearest),
+        cmocka_unit_test(oracle_written_from_the_docs_gives_the_same_mix),
+        cmocka_unit_test(datasets_of_a_mix_are_shuffled_apart),
+        cmocka_unit_test(resuming_a_mix_anywhere_needs_only_the_position),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
