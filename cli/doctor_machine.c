@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/workers.h"
-#include "image/resample.h"
+#include "image/kernels.h"
 #include "loader/loader.h"
 #include "loader/shard_cache.h"
 #include "trainer/ops.h"
@@ -80,7 +80,7 @@ static void list_instruction_sets(struct doctor_finding *finding)
 static void check_kernels(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     (void)folder;
-    const char *compute = ops_cpu_kernels(), *pixels = resample_kernels();
+    const char *compute = ops_cpu_kernels(), *pixels = image_kernels_name(image_kernels_best());
     doctor_found(finding, "compute by %s, pixels by %s", compute, pixels);
     json_write_string(&finding->json, "compute", compute);
     json_write_string(&finding->json, "pixels", pixels);

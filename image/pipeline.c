@@ -33,6 +33,7 @@ struct scratch {
 
 struct image_pipeline {
     struct image_options options;
+    enum image_kernels kernels;
     struct jpeg_decoder *decoder;
     /* The stored rows, the stored columns of each plane. */
     struct resample_plan down[PLANES_MAX], across[PLANES_MAX];
@@ -160,26 +161,25 @@ static int resample_plane(struct image_pipeline *pipeline, uint32_t plans, const
         .first = across->source_first,
         .columns = down->count,
     };
-    resample_columns_transposed(down, &stored, pipeline->turned.data, turned_stride);
-    if (framing->swap_sides)
-        resample_columns_straight(across, &turned, target, target_stride(framing));
-    else
-        resample_columns_transposed(across, &turned, target, target_stride(framing));
+    resample_columns(pipeline->kernels, down, &stored, true, pipeline->turned.data, turned_stride);
+    resample_columns(pipeline->kernels, across, &turned, !framing->swap_sides, target,
+                     target_stride(framing));
     return 0;
 }
 
-static void convert_rows(const struct framing *framing, const struct jpeg_planes *planes,
-                         const uint8_t *target, uint8_t *rgb, size_t stride_bytes)
+static void convert_rows(enum image_kernels kernels, const struct framing *framing,
+                         const struct jpeg_planes *planes, const uint8_t *target, uint8_t *rgb,
+                         size_t stride_bytes)
 {
     size_t row_bytes = target_stride(framing), plane_bytes = row_bytes * framing->height;
     for (uint32_t y = 0; y < framing->height; y++, target += row_bytes, rgb += stride_bytes) {
         const uint8_t *second = target + plane_bytes, *third = second + plane_bytes;
         if (planes->color == JPEG_GRAY)
-            color_gray_to_rgb(target, rgb, framing->width);
+            color_gray_to_rgb(kernels, target, rgb, framing->width);
         else if (planes->color == JPEG_RGB)
-            color_planes_to_rgb(target, second, third, rgb, framing->width);
+            color_planes_to_rgb(kernels, target, second, third, rgb, framing->width);
         else
-            color_ycbcr_to_rgb(target, second, third, rgb, framing->width);
+            color_ycbcr_to_rgb(kernels, target, second, third, rgb, framing->width);
     }
 }
 
@@ -200,7 +200,7 @@ static int render(struct image_pipeline *pipeline, const struct jpeg_info *info,
         status = resample_plane(pipeline, plans_of(&planes, i), framing, &planes.plane[i],
                                 pipeline->target.data + i * plane_bytes, err);
     if (!status)
-        convert_rows(framing, &planes, pipeline->target.data, rgb, stride_bytes);
+        convert_rows(pipeline->kernels, framing, &planes, pipeline->target.data, rgb, stride_bytes);
     return status;
 }
 
@@ -288,6 +288,7 @@ int image_pipeline_open(const struct image_options *options, struct image_pipeli
     if (!pipeline)
         return err_set(err, -ENOMEM, "no memory for an image pipeline");
     pipeline->options = *options;
+    pipeline->kernels = image_kernels_best();
     status = jpeg_decoder_open(&pipeline->decoder, err);
     if (status) {
         image_pipeline_close(pipeline);

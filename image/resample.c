@@ -1,61 +1,57 @@
 /*
  * resample — the filter's pass over samples; see resample.h. Coefficients are made in resample_plan.c.
  *
- * A tile is 16 outputs of 64 columns: a vector of sums for each output, rounded to bytes, then sixteen by sixteen
- * transposed. The inner loops have constant lengths, so that compilers turn them into vector instructions; on x86 they
- * are compiled a second time for AVX2. Integers, so both give the same.
+ * A pass goes tile by tile (resample_tile.h). The last tile of a line begins so far to the left that it is whole: what it
+ * shares with its neighbour is computed twice, to the same bytes. Tiles in plain C are here; they take any number of columns,
+ * so they also serve sources that are narrower than a tile of the others.
  */
 #include "image/resample.h"
 
+#include "image/resample_tile.h"
+
 #include <string.h>
 
-enum {
-    TILE_OUTPUTS = 16,
-    TILE_COLUMNS = 64,
-    ROUNDING = 1 << (RESAMPLE_FRACTION_BITS - 1),
-};
+enum { PLAIN_COLUMNS = 64 };
+
+/* ---- Plain C. The inner loops have constant lengths where the tile is whole, so that compilers turn them into vector
+ * instructions of any processor. ---- */
 
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
 
-struct tile {
-    uint8_t sample[TILE_OUTPUTS][TILE_COLUMNS] __attribute__((aligned(64)));
+struct lines {
+    uint8_t sample[RESAMPLE_TILE_OUTPUTS][PLAIN_COLUMNS] __attribute__((aligned(64)));
 };
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
-ALWAYS_INLINE void add_taps(const struct resample_plan *plan, const uint8_t *row, size_t stride_bytes,
-                            uint32_t output, size_t columns, int32_t *sums)
+static inline void add_tap(const uint8_t *row, int16_t coefficient, size_t columns, int32_t *sums)
 {
-    const int16_t *coefficients = plan->coefficients + (size_t)output * plan->taps_max;
-    for (uint32_t tap = 0; tap < plan->taps[output]; tap++, row += stride_bytes) {
-        int16_t coefficient = coefficients[tap];
-        for (size_t c = 0; c < columns; c++)
-            sums[c] += (int32_t)coefficient * (int16_t)row[c];
-    }
+    for (size_t c = 0; c < columns; c++)
+        sums[c] += (int32_t)coefficient * (int16_t)row[c];
 }
 
-/* column: the tile's first, of columns (<= TILE_COLUMNS). */
-ALWAYS_INLINE void filter_row(const struct resample_plan *plan, const struct resample_rows *source,
-                              uint32_t output, size_t column, size_t columns, uint8_t *restrict line)
+static void filter_plain(const struct resample_tile *tile, uint32_t i, uint8_t *restrict line)
 {
-    int32_t sums[TILE_COLUMNS] __attribute__((aligned(64)));
-    const uint8_t *row = source->data + (plan->first[output] - source->first) * source->stride_bytes + column;
-    for (size_t c = 0; c < TILE_COLUMNS; c++)
-        sums[c] = ROUNDING;
-    if (columns == TILE_COLUMNS)
-        add_taps(plan, row, source->stride_bytes, output, TILE_COLUMNS, sums);
-    else
-        add_taps(plan, row, source->stride_bytes, output, columns, sums);
-    for (size_t c = 0; c < TILE_COLUMNS; c++)
+    int32_t sums[PLAIN_COLUMNS] __attribute__((aligned(64)));
+    const int16_t *coefficients = resample_tile_coefficients(tile, i);
+    const uint8_t *row = resample_tile_row(tile, i);
+    for (size_t c = 0; c < PLAIN_COLUMNS; c++)
+        sums[c] = RESAMPLE_ROUNDING;
+    for (uint32_t tap = 0; tap < tile->plan->taps[tile->output + i]; tap++) {
+        if (tile->columns == PLAIN_COLUMNS)
+            add_tap(row, coefficients[tap], PLAIN_COLUMNS, sums);
+        else
+            add_tap(row, coefficients[tap], tile->columns, sums);
+        row += tile->source->stride_bytes;
+    }
+    for (size_t c = 0; c < PLAIN_COLUMNS; c++)
         line[c] = (uint8_t)(sums[c] >> RESAMPLE_FRACTION_BITS);
 }
 
 /* Four rounds of interleaving the first eight rows with the last eight transpose sixteen by sixteen. */
-ALWAYS_INLINE void transpose_block(const struct tile *tile, size_t column, uint8_t block[16][16])
+static void transpose_block(const struct lines *lines, size_t column, uint8_t block[16][16])
 {
     bytes16 rows[16], next[16];
     for (size_t i = 0; i < 16; i++)
-        memcpy(&rows[i], &tile->sample[i][column], 16);
+        memcpy(&rows[i], &lines->sample[i][column], 16);
     for (int round = 0; round < 4; round++) {
         for (size_t i = 0; i < 8; i++) {
             next[2 * i] = __builtin_shufflevector(rows[i], rows[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5,
@@ -68,99 +64,82 @@ ALWAYS_INLINE void transpose_block(const struct tile *tile, size_t column, uint8
     memcpy(block, rows, sizeof rows);
 }
 
-ALWAYS_INLINE void put_transposed(const struct tile *tile, size_t outputs, size_t columns, uint8_t *target,
-                                  size_t target_stride_bytes)
+static void put_transposed(const struct resample_tile *tile, const struct lines *lines)
 {
     uint8_t block[16][16];
-    for (size_t column = 0; column < columns; column += 16) {
-        size_t count = columns - column < 16 ? columns - column : 16;
-        transpose_block(tile, column, block);
+    for (size_t column = 0; column < tile->columns; column += 16) {
+        size_t count = tile->columns - column < 16 ? tile->columns - column : 16;
+        transpose_block(lines, column, block);
         for (size_t i = 0; i < count; i++) {
-            uint8_t *line = target + (column + i) * target_stride_bytes;
-            if (outputs == TILE_OUTPUTS)
-                memcpy(line, block[i], TILE_OUTPUTS);
+            uint8_t *line = tile->target + (column + i) * tile->target_stride_bytes;
+            if (tile->outputs == RESAMPLE_TILE_OUTPUTS)
+                memcpy(line, block[i], RESAMPLE_TILE_OUTPUTS);
             else
-                memcpy(line, block[i], outputs);
+                memcpy(line, block[i], tile->outputs);
         }
     }
 }
 
-ALWAYS_INLINE void put_straight(const struct tile *tile, size_t outputs, size_t columns, uint8_t *target,
-                                size_t target_stride_bytes)
+static void run_plain(const struct resample_tile *tile)
 {
-    for (size_t i = 0; i < outputs; i++)
-        memcpy(target + i * target_stride_bytes, tile->sample[i], columns);
-}
-
-ALWAYS_INLINE void resample(const struct resample_plan *plan, const struct resample_rows *source,
-                            uint8_t *target, size_t target_stride_bytes, bool transposed)
-{
-    struct tile tile = {0};
-    for (size_t column = 0; column < source->columns; column += TILE_COLUMNS) {
-        size_t columns = source->columns - column < TILE_COLUMNS ? source->columns - column : TILE_COLUMNS;
-        for (uint32_t output = 0; output < plan->count; output += TILE_OUTPUTS) {
-            uint32_t outputs = plan->count - output < TILE_OUTPUTS ? plan->count - output : TILE_OUTPUTS;
-            for (uint32_t i = 0; i < outputs; i++)
-                filter_row(plan, source, output + i, column, columns, tile.sample[i]);
-            if (transposed)
-                put_transposed(&tile, outputs, columns, target + column * target_stride_bytes + output,
-                               target_stride_bytes);
-            else
-                put_straight(&tile, outputs, columns, target + output * target_stride_bytes + column,
-                             target_stride_bytes);
-        }
-    }
-}
-
-static void resample_plain(const struct resample_plan *plan, const struct resample_rows *source,
-                           uint8_t *target, size_t target_stride_bytes, bool transposed)
-{
-    resample(plan, source, target, target_stride_bytes, transposed);
-}
-
-#ifdef __x86_64__
-__attribute__((target("avx2"))) static void resample_avx2(const struct resample_plan *plan,
-                                                          const struct resample_rows *source, uint8_t *target,
-                                                          size_t target_stride_bytes, bool transposed)
-{
-    resample(plan, source, target, target_stride_bytes, transposed);
-}
-#endif
-
-static bool has_avx2(void)
-{
-#ifdef __x86_64__
-    return __builtin_cpu_supports("avx2");
-#else
-    return false;
-#endif
-}
-
-const char *resample_kernels(void)
-{
-    return has_avx2() ? "avx2" : "baseline";
-}
-
-static void resample_best(const struct resample_plan *plan, const struct resample_rows *source,
-                          uint8_t *target, size_t target_stride_bytes, bool transposed)
-{
-#ifdef __x86_64__
-    if (has_avx2()) {
-        resample_avx2(plan, source, target, target_stride_bytes, transposed);
+    struct lines lines = {0};
+    for (uint32_t i = 0; i < tile->outputs; i++)
+        filter_plain(tile, i, lines.sample[i]);
+    if (tile->transposed) {
+        put_transposed(tile, &lines);
         return;
     }
+    for (uint32_t i = 0; i < tile->outputs; i++)
+        memcpy(tile->target + i * tile->target_stride_bytes, lines.sample[i], tile->columns);
+}
+
+static const struct resample_tiler tiler_plain = {
+    .columns = PLAIN_COLUMNS, .partial = true, .run = run_plain};
+
+/* ---- The pass. ---- */
+
+/* The best of these kernels for so many columns. */
+static const struct resample_tiler *choose_tiler(enum image_kernels kernels, uint32_t columns)
+{
+    static const struct resample_tiler *const tilers[IMAGE_KERNELS_COUNT] = {
+        [IMAGE_KERNELS_PLAIN] = &tiler_plain,
+#ifdef __aarch64__
+        [IMAGE_KERNELS_NEON] = &resample_tiler_neon,
 #endif
-    resample_plain(plan, source, target, target_stride_bytes, transposed);
+#ifdef __x86_64__
+        [IMAGE_KERNELS_AVX2] = &resample_tiler_avx2,
+        [IMAGE_KERNELS_AVX512] = &resample_tiler_avx512,
+#endif
+    };
+    while (!tilers[kernels] || (columns < tilers[kernels]->columns && !tilers[kernels]->partial))
+        kernels--;
+    return tilers[kernels];
 }
 
-void resample_columns_transposed(const struct resample_plan *plan, const struct resample_rows *source,
-                                 uint8_t *target, size_t target_stride_bytes)
+void resample_columns(enum image_kernels kernels, const struct resample_plan *plan,
+                      const struct resample_rows *source, bool transposed, uint8_t *target,
+                      size_t target_stride_bytes)
 {
-    resample_best(plan, source, target, target_stride_bytes, true);
-}
-
-void resample_columns_straight(const struct resample_plan *plan, const struct resample_rows *source,
-                               uint8_t *target, size_t target_stride_bytes)
-{
-    resample_best(plan, source, target, target_stride_bytes, false);
+    const struct resample_tiler *tiler = choose_tiler(kernels, source->columns);
+    uint32_t columns = source->columns < tiler->columns ? source->columns : tiler->columns;
+    for (uint32_t begin = 0; begin < source->columns; begin += columns) {
+        uint32_t left = source->columns - begin;
+        uint32_t column = left < columns ? source->columns - columns : begin;
+        for (uint32_t output = 0; output < plan->count; output += RESAMPLE_TILE_OUTPUTS) {
+            uint32_t outputs = plan->count - output;
+            size_t at =
+                transposed ? column * target_stride_bytes + output : output * target_stride_bytes + column;
+            tiler->run(&(struct resample_tile){
+                .plan = plan,
+                .source = source,
+                .output = output,
+                .outputs = outputs < RESAMPLE_TILE_OUTPUTS ? outputs : RESAMPLE_TILE_OUTPUTS,
+                .column = column,
+                .columns = columns,
+                .target = target + at,
+                .target_stride_bytes = target_stride_bytes,
+                .transposed = transposed,
+            });
+        }
+    }
 }

@@ -18,6 +18,7 @@
 #define MILLRACE_IMAGE_RESAMPLE_H
 
 #include "base/err.h"
+#include "image/kernels.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,7 +40,7 @@ struct resample_span {
  * grows only when a plan needs more than any before. Zero is a plan that was never made. Owner thread. */
 struct resample_plan {
     uint32_t count;        /* outputs */
-    uint32_t taps_max;     /* row length of coefficients[] */
+    uint32_t taps_max;     /* row length of coefficients[], even: they are taken in pairs */
     uint32_t *first;       /* [count] the first source sample */
     uint32_t *taps;        /* [count] how many, at least 1 */
     int16_t *coefficients; /* [count][taps_max], zero after taps[i] */
@@ -66,14 +67,11 @@ struct resample_rows {
     uint32_t columns;
 };
 
-/* Filter down the columns. Transposed: output row i of the plan becomes column i of target, target[c * stride + i].
- * Straight: target[i * stride + c]. Targets must not overlap the source. */
-void resample_columns_transposed(const struct resample_plan *plan, const struct resample_rows *source,
-                                 uint8_t *target, size_t target_stride_bytes);
-void resample_columns_straight(const struct resample_plan *plan, const struct resample_rows *source,
-                               uint8_t *target, size_t target_stride_bytes);
-
-/* The instruction set that is used here: "avx2", "baseline". The pixels are the same. */
-const char *resample_kernels(void);
+/* Filter down the columns, by kernels that this processor has. Transposed: output row i of the plan becomes column i of target,
+ * target[c * stride + i]. Else straight: target[i * stride + c]. The target must not overlap the source. Whatever the kernels, the
+ * same bytes. */
+void resample_columns(enum image_kernels kernels, const struct resample_plan *plan,
+                      const struct resample_rows *source, bool transposed, uint8_t *target,
+                      size_t target_stride_bytes);
 
 #endif

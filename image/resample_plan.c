@@ -103,6 +103,7 @@ int resample_plan_init(struct resample_plan *plan, struct resample_span span, ui
     triangle.half_width = sample > output ? sample : output;
     int64_t taps_max = (2 * triangle.half_width + sample - 1) / sample;
     taps_max = taps_max < source_count ? taps_max : source_count;
+    taps_max += taps_max % 2;
     int status = plan_reserve(plan, count, (size_t)taps_max, err);
     if (status)
         return status;

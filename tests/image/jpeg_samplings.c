@@ -214,7 +214,7 @@ static void fractional_samplings_are_resampled_from_where_they_lie(void **state)
             for (int c = 0; c < 3; c++)
                 samples[c] =
                     (uint8_t)(component_at(c, (double)(k % width) + 0.5, (double)(k / width) + 0.5) + 0.5);
-            color_ycbcr_to_rgb(samples, samples + 1, samples + 2, wanted + 3 * k, 1);
+            color_ycbcr_to_rgb(image_kernels_best(), samples, samples + 1, samples + 2, wanted + 3 * k, 1);
         }
         check_whole(pipeline, "fractional", jpeg, bytes, wanted, width, height, width < 17 ? 30 : 42);
         free(wanted);

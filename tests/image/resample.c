@@ -1,5 +1,6 @@
 /*
- * resample — coefficients against their definition in real numbers, passes against a plain sum, and golden hashes.
+ * resample — coefficients against their definition in real numbers, passes by all kernels that this processor has against a plain
+ * sum and each other, and golden hashes.
  */
 #include "image/resample.h"
 
@@ -139,9 +140,8 @@ static void flip_reverses_the_outputs(void **state)
     resample_plan_deinit(&flipped);
 }
 
-static void passes_equal_the_plain_sum_for_any_number_of_columns(void **state)
+static void check_passes(enum image_kernels kernels)
 {
-    (void)state;
     enum { ROWS = 90, COLUMNS_MAX = 150, COUNT = 37, STRIDE = 160 };
     struct err err;
     struct resample_plan plan = {0};
@@ -160,8 +160,8 @@ static void passes_equal_the_plain_sum_for_any_number_of_columns(void **state)
         struct resample_rows given = {needed, STRIDE, plan.source_first, columns};
         memset(turned, 0x5a, COLUMNS_MAX * (COUNT + 1));
         memset(straight, 0x5a, COUNT * (COLUMNS_MAX + 1));
-        resample_columns_transposed(&plan, &given, turned, COUNT + 1);
-        resample_columns_straight(&plan, &given, straight, COLUMNS_MAX + 1);
+        resample_columns(kernels, &plan, &given, true, turned, COUNT + 1);
+        resample_columns(kernels, &plan, &given, false, straight, COLUMNS_MAX + 1);
         for (uint32_t i = 0; i < COUNT; i++) {
             for (uint32_t c = 0; c < columns; c++) {
                 int32_t sum = ONE / 2;
@@ -183,6 +183,74 @@ static void passes_equal_the_plain_sum_for_any_number_of_columns(void **state)
     resample_plan_deinit(&plan);
 }
 
+static void passes_equal_the_plain_sum_for_any_number_of_columns(void **state)
+{
+    (void)state;
+    for (enum image_kernels kernels = 0; kernels < IMAGE_KERNELS_COUNT; kernels++)
+        if (image_kernels_has(kernels))
+            check_passes(kernels);
+}
+
+struct pass {
+    struct resample_plan plan;
+    struct resample_rows source;
+    size_t target_stride_bytes, target_bytes;
+    uint8_t *memory;
+};
+
+static uint32_t draw(uint64_t seed, uint64_t number, uint32_t below)
+{
+    return philox(seed, 0, number).word[0] % below;
+}
+
+/* Any span of a source of any size up to some hundreds of rows and columns, reduced, enlarged, mirrored or not. */
+static void draw_pass(struct pass *pass, uint64_t seed, bool transposed)
+{
+    struct err err;
+    uint32_t rows = 1 + draw(seed, 0, 300), columns = 1 + draw(seed, 1, 300), count = 1 + draw(seed, 2, 100);
+    int64_t den = 1 + draw(seed, 3, 4), begin = draw(seed, 4, rows * (uint32_t)den);
+    int64_t length = 1 + draw(seed, 5, rows * (uint32_t)den - (uint32_t)begin);
+    assert_ok(resample_plan_init(&pass->plan, (struct resample_span){begin, length, den}, rows, count,
+                                 draw(seed, 6, 2), &err),
+              &err);
+    size_t stride_bytes = columns + draw(seed, 7, 3),
+           needed = pass->plan.source_end - pass->plan.source_first;
+    pass->memory = noise(needed * stride_bytes, seed);
+    pass->source = (struct resample_rows){pass->memory, stride_bytes, pass->plan.source_first, columns};
+    pass->target_stride_bytes = (transposed ? count : columns) + draw(seed, 8, 3);
+    pass->target_bytes = pass->target_stride_bytes * (transposed ? columns : count);
+}
+
+static void every_kernel_gives_the_bytes_of_plain_c(void **state)
+{
+    (void)state;
+    const uint64_t first_seed = 20240917;
+    struct pass pass = {0};
+    print_message("seeds from %d\n", (int)first_seed);
+    for (uint64_t i = 0; i < 400; i++) {
+        bool transposed = i % 3 > 0;
+        draw_pass(&pass, first_seed + i, transposed);
+        uint8_t *wanted = malloc(pass.target_bytes), *given = malloc(pass.target_bytes);
+        assert_true(wanted && given);
+        memset(wanted, 0x5a, pass.target_bytes);
+        resample_columns(IMAGE_KERNELS_PLAIN, &pass.plan, &pass.source, transposed, wanted,
+                         pass.target_stride_bytes);
+        for (enum image_kernels kernels = 0; kernels < IMAGE_KERNELS_COUNT; kernels++) {
+            if (!image_kernels_has(kernels))
+                continue;
+            memset(given, 0x5a, pass.target_bytes);
+            resample_columns(kernels, &pass.plan, &pass.source, transposed, given, pass.target_stride_bytes);
+            if (memcmp(given, wanted, pass.target_bytes))
+                fail_msg("%s differs from plain C, seed %d", image_kernels_name(kernels),
+                         (int)(first_seed + i));
+        }
+        free(wanted);
+        free(given);
+        free(pass.memory);
+    }
+    resample_plan_deinit(&pass.plan);
+}
+
 static void constant_images_stay_constant(void **state)
 {
     (void)state;
@@ -199,7 +267,7 @@ static void constant_images_stay_constant(void **state)
             assert_ok(resample_plan_init(&plan, shape->span, shape->source_count, shape->count, false, &err),
                       &err);
             struct resample_rows rows = {source, COLUMNS, 0, COLUMNS};
-            resample_columns_transposed(&plan, &rows, target, shape->count);
+            resample_columns(image_kernels_best(), &plan, &rows, true, target, shape->count);
             for (size_t i = 0; i < out_bytes; i++)
                 assert_int_equal(target[i], value);
             free(source);
@@ -217,8 +285,10 @@ static void the_same_size_is_the_identity(void **state)
     struct resample_plan plan = {0};
     uint8_t *source = noise(SIDE * SIDE, 2), turned[SIDE * SIDE], target[SIDE * SIDE];
     assert_ok(resample_plan_init(&plan, (struct resample_span){0, SIDE, 1}, SIDE, SIDE, false, &err), &err);
-    resample_columns_transposed(&plan, &(struct resample_rows){source, SIDE, 0, SIDE}, turned, SIDE);
-    resample_columns_transposed(&plan, &(struct resample_rows){turned, SIDE, 0, SIDE}, target, SIDE);
+    resample_columns(image_kernels_best(), &plan, &(struct resample_rows){source, SIDE, 0, SIDE}, true,
+                     turned, SIDE);
+    resample_columns(image_kernels_best(), &plan, &(struct resample_rows){turned, SIDE, 0, SIDE}, true,
+                     target, SIDE);
     assert_memory_equal(source, target, SIDE * SIDE);
     free(source);
     resample_plan_deinit(&plan);
@@ -236,8 +306,10 @@ static void pixels_are_the_same_on_any_machine(void **state)
     assert_ok(resample_plan_init(&down, (struct resample_span){33, 417, 1}, ROWS, SIDE, false, &err), &err);
     assert_ok(resample_plan_init(&across, (struct resample_span){1, 751, 2}, COLUMNS, SIDE, true, &err),
               &err);
-    resample_columns_transposed(&down, &(struct resample_rows){source, COLUMNS, 0, COLUMNS}, turned, SIDE);
-    resample_columns_transposed(&across, &(struct resample_rows){turned, SIDE, 0, SIDE}, target, SIDE);
+    resample_columns(image_kernels_best(), &down, &(struct resample_rows){source, COLUMNS, 0, COLUMNS}, true,
+                     turned, SIDE);
+    resample_columns(image_kernels_best(), &across, &(struct resample_rows){turned, SIDE, 0, SIDE}, true,
+                     target, SIDE);
     assert_true(hash_64(target, SIDE * SIDE) == UINT64_C(0x3a194dc71077f7b5));
     free(source);
     free(turned);
@@ -254,6 +326,7 @@ int main(void)
         cmocka_unit_test(a_plan_made_after_a_larger_one_owes_it_nothing),
         cmocka_unit_test(flip_reverses_the_outputs),
         cmocka_unit_test(passes_equal_the_plain_sum_for_any_number_of_columns),
+        cmocka_unit_test(every_kernel_gives_the_bytes_of_plain_c),
         cmocka_unit_test(constant_images_stay_constant),
         cmocka_unit_test(the_same_size_is_the_identity),
         cmocka_unit_test(pixels_are_the_same_on_any_machine),

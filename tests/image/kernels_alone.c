@@ -1,0 +1,73 @@
+/*
+ * kernels_alone — the best kernels of a processor against plain C, as a program that needs nothing but image/ and base/: it is
+ * compiled for processors that this machine can only emulate (kernels_arm.sh). Prints what it compared; status 1 where bytes differ.
+ */
+#include "image/color.h"
+#include "image/resample.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PASSES = 1000, ROWS_MAX = 300, COLUMNS_MAX = 300, COUNT_MAX = 100 };
+
+static uint32_t random_state = 20240917;
+
+/* A linear congruential generator (Numerical Recipes): rand() differs from one C library to the next. */
+static uint32_t draw(uint32_t below)
+{
+    random_state = random_state * 1664525 + 1013904223;
+    return (uint32_t)((uint64_t)random_state * below >> 32);
+}
+
+static uint8_t source[ROWS_MAX * COLUMNS_MAX], wanted[ROWS_MAX * COUNT_MAX], given[ROWS_MAX * COUNT_MAX];
+
+static int count_passes_that_differ(void)
+{
+    struct resample_plan plan = {0};
+    struct err err;
+    int differ = 0;
+    for (int i = 0; i < PASSES; i++) {
+        uint32_t rows = 1 + draw(ROWS_MAX), columns = 1 + draw(COLUMNS_MAX), count = 1 + draw(COUNT_MAX);
+        uint32_t den = 1 + draw(4), begin = draw(rows * den), length = 1 + draw(rows * den - begin);
+        bool transposed = draw(2);
+        if (resample_plan_init(&plan, (struct resample_span){begin, length, den}, rows, count, draw(2), &err))
+            return -1;
+        for (size_t k = 0; k < sizeof source; k++)
+            source[k] = i % 8 ? (uint8_t)draw(256) : 255;
+        struct resample_rows from = {source, columns, plan.source_first, columns};
+        size_t stride_bytes = transposed ? count : columns, bytes = (size_t)count * columns;
+        resample_columns(IMAGE_KERNELS_PLAIN, &plan, &from, transposed, wanted, stride_bytes);
+        resample_columns(image_kernels_best(), &plan, &from, transposed, given, stride_bytes);
+        differ += memcmp(wanted, given, bytes) != 0;
+    }
+    resample_plan_deinit(&plan);
+    return differ;
+}
+
+static int count_lines_that_differ(void)
+{
+    uint8_t y[256], cb[256], cr[256], plain[768], best[768];
+    int differ = 0;
+    for (int i = 0; i < 256; i++)
+        y[i] = (uint8_t)i;
+    for (int chroma = 0; chroma < 1 << 16; chroma++) {
+        memset(cb, chroma >> 8, sizeof cb);
+        memset(cr, chroma & 255, sizeof cr);
+        color_ycbcr_to_rgb(IMAGE_KERNELS_PLAIN, y, cb, cr, plain, 256);
+        color_ycbcr_to_rgb(image_kernels_best(), y, cb, cr, best, 256);
+        differ += memcmp(plain, best, sizeof plain) != 0;
+        color_planes_to_rgb(IMAGE_KERNELS_PLAIN, y, cb, cr, plain, 251);
+        color_planes_to_rgb(image_kernels_best(), y, cb, cr, best, 251);
+        differ += memcmp(plain, best, 3 * 251) != 0;
+    }
+    return differ;
+}
+
+int main(void)
+{
+    int passes = count_passes_that_differ(), lines = count_lines_that_differ();
+    printf("%s: %d of %d passes and %d lines of colours differ from plain C\n",
+           image_kernels_name(image_kernels_best()), passes, PASSES, lines);
+    return passes || lines;
+}
