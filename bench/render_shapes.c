@@ -125,7 +125,8 @@ static int write_picture(struct io *io, const char *folder, size_t class, const 
     struct picture picture = choose_picture(request, class, number);
     draw(&picture, &shapes[class], request->seed, number, rgb);
     str_clear(jpeg);
-    int status = jpeg_encode(rgb, picture.side, picture.side, (size_t)picture.side * 3, QUALITY, jpeg, err);
+    int status =
+        jpeg_encode(rgb, picture.side, picture.side, (size_t)picture.side * 3, QUALITY, 0, jpeg, err);
     int used = snprintf(path, sizeof path, "%s/%s/%04" PRIu64 ".jpg", folder, shapes[class].name, number);
     if (!status && (used < 0 || (size_t)used >= sizeof path))
         status = err_set(err, -ENAMETOOLONG, "the folder's path is too long");

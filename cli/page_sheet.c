@@ -111,7 +111,7 @@ static int show_jpeg(struct page_sheet *sheet, const struct survey_sample *sampl
     if (status)
         return err_set(err, status, "a thumbnail can not be made: %s", detail.what);
     str_clear(&sheet->thumbnail);
-    status = jpeg_encode(rgb, width, height, (size_t)width * 3, SHEET_QUALITY, &sheet->thumbnail, err);
+    status = jpeg_encode(rgb, width, height, (size_t)width * 3, SHEET_QUALITY, 0, &sheet->thumbnail, err);
     if (!status)
         show_picture(sheet, sample, "image/jpeg", sheet->thumbnail.data, sheet->thumbnail.bytes, width,
                      height);

@@ -29,7 +29,7 @@ static int check_jpeg(struct jpeg_decoder *decoder, const struct verify_member *
 {
     struct jpeg_planes planes;
     struct err inner = {0};
-    if (jpeg_decode(decoder, member->data, member->size_bytes, NULL, 0, &planes, &inner) == 0)
+    if (jpeg_decode(decoder, member->data, member->size_bytes, NULL, &planes, &inner) == 0)
         return 0;
     bad(member, inner.offset > 0 ? (uint64_t)inner.offset : 0, "undecodable JPEG", err);
     err_found(err, "%.120s%s%.120s", inner.what, inner.found[0] ? ": " : "", inner.found);

@@ -95,9 +95,9 @@ static int reencode(struct item_encoder *encoder, struct encoded_item *out, cons
     int status = image_pipeline_whole(encoder->pipeline, encoder->file.data, encoder->file.bytes, path,
                                       options->max_side, &rgb, &width, &height, err);
     if (!status)
-        status =
-            jpeg_encode(rgb, width, height, 3 * (size_t)width,
-                        (int)(options->quality ? options->quality : ENCODE_QUALITY_DEFAULT), &out->data, err);
+        status = jpeg_encode(rgb, width, height, 3 * (size_t)width,
+                             (int)(options->quality ? options->quality : ENCODE_QUALITY_DEFAULT), 0,
+                             &out->data, err);
     return status;
 }
 
@@ -113,8 +113,7 @@ static int encode_jpeg(struct item_encoder *encoder, uint64_t file, struct encod
     size_t start = out->data.bytes;
     struct jpeg_planes planes;
     int status = read_part(encoder, file, 0, bytes, &out->data, path, err);
-    return status ? status
-                  : jpeg_decode(encoder->decoder, out->data.data + start, bytes, path, 0, &planes, err);
+    return status ? status : jpeg_decode(encoder->decoder, out->data.data + start, bytes, path, &planes, err);
 }
 
 static void add_class(const struct source *source, uint64_t file, struct encoded_item *out)

@@ -1,270 +1,36 @@
 /*
- * jpeg — see jpeg.h. Decoding.
- *
- * libjpeg reports errors by longjmp. All calls to it stand in step functions, which keep their state in the decoder and are
- * entered by guarded() alone: no local variable is ever changed between a setjmp and its longjmp.
+ * jpeg — see jpeg.h. Decoding to planes.
  */
 #include "image/jpeg.h"
 
 #include "base/bytes.h"
-#include "image/exif.h"
+#include "image/jpeg_cut.h"
+#include "image/jpeg_reader.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <jpeglib.h>
-
-#include <jerror.h>
 
 enum {
     MCU_ROWS_MAX = MAX_SAMP_FACTOR * DCTSIZE, /* of one component in one row of MCUs */
     STRIDE_ALIGNMENT_BYTES = 64,
-    /* libjpeg-turbo's faster Huffman decoder takes bad codes for zeros without a word. It is chosen where 512 bytes a block
-     * are at hand; we never show as many. Measured: the careful one costs at most 3 %. */
-    WINDOW_BYTES = 511,
-    APP1 = JPEG_APP0 + 1,
 };
 
 /* Owner thread. */
 struct jpeg_decoder {
-    struct jpeg_decompress_struct codec; /* made by begin, destroyed by the end of rows */
-    struct jpeg_error_mgr errors;
-    struct jpeg_source_mgr source;
-    struct jpeg_progress_mgr progress;
-    jmp_buf jump;
-    const uint8_t *data; /* borrowed from begin to rows */
-    size_t bytes;
-    const uint8_t *window_end; /* up to where libjpeg sees data */
-    const char *path;
-    uint32_t warnings;
-    uint32_t orientation;
-    struct jpeg_info info;
-    struct jpeg_planes planes;
-    uint32_t first_row, end_row; /* what rows was asked for */
+    struct jpeg_reader reader;
+    struct jpeg_info info;       /* of the whole image; from begin to part */
+    struct jpeg_info stream;     /* of what is decoded: the image or a cut */
+    struct jpeg_planes planes;   /* of the same */
+    uint32_t first_row, end_row; /* what of it is wanted */
     bool to_end;
+    struct str cut;  /* the compressed bytes of a part */
     uint8_t *memory; /* the planes, then a row of four components where CMYK needs it */
     size_t memory_bytes;
     uint8_t *sample_rows[JPEG_COMPONENTS_MAX]; /* where in memory each component starts */
     JSAMPROW rows[JPEG_COMPONENTS_MAX][MCU_ROWS_MAX];
 };
-
-/* ---- The source: the whole file is in memory and shown through a window. ---- */
-
-static void source_start(j_decompress_ptr codec)
-{
-    (void)codec;
-}
-
-static void show_window(struct jpeg_decoder *decoder, const uint8_t *from)
-{
-    size_t left = (size_t)(decoder->data + decoder->bytes - from);
-    decoder->source.next_input_byte = from;
-    decoder->source.bytes_in_buffer = bytes_min(left, WINDOW_BYTES);
-    decoder->window_end = from + decoder->source.bytes_in_buffer;
-}
-
-static boolean source_fill(j_decompress_ptr codec)
-{
-    struct jpeg_decoder *decoder = codec->client_data;
-    show_window(decoder, decoder->window_end);
-    if (decoder->source.bytes_in_buffer == 0)
-        ERREXIT(codec, JERR_INPUT_EOF);
-    return TRUE;
-}
-
-static size_t source_left(const struct jpeg_decoder *decoder)
-{
-    return (size_t)(decoder->data + decoder->bytes - decoder->source.next_input_byte);
-}
-
-static void source_skip(j_decompress_ptr codec, long bytes)
-{
-    struct jpeg_decoder *decoder = codec->client_data;
-    size_t left = source_left(decoder);
-    if (bytes <= 0)
-        return;
-    show_window(decoder, decoder->source.next_input_byte + bytes_min((uint64_t)bytes, left));
-    if ((size_t)bytes > left)
-        ERREXIT(codec, JERR_INPUT_EOF);
-}
-
-/* Reads EXIF where it lies; libjpeg would copy it. */
-static boolean source_app1(j_decompress_ptr codec)
-{
-    struct jpeg_decoder *decoder = codec->client_data;
-    const uint8_t *at = decoder->source.next_input_byte;
-    size_t left = source_left(decoder);
-    if (left < 2)
-        ERREXIT(codec, JERR_INPUT_EOF);
-    size_t length = (size_t)at[0] << 8 | at[1];
-    if (length < 2)
-        ERREXIT(codec, JERR_BAD_LENGTH);
-    if (length <= left && decoder->orientation == 1)
-        decoder->orientation = exif_orientation(at + 2, length - 2);
-    source_skip(codec, (long)length);
-    return TRUE;
-}
-
-/* ---- Errors and warnings. ---- */
-
-static void on_error(j_common_ptr codec)
-{
-    struct jpeg_decoder *decoder = codec->client_data;
-    longjmp(decoder->jump, 1);
-}
-
-/* Warnings after which all of the image's data is still there. */
-static bool is_harmless(int code)
-{
-    return code == JWRN_EXTRANEOUS_DATA || code == JWRN_ADOBE_XFORM || code == JWRN_JFIF_MAJOR ||
-           code == JWRN_BOGUS_ICC;
-}
-
-static void on_message(j_common_ptr codec, int level)
-{
-    struct jpeg_decoder *decoder = codec->client_data;
-    if (level >= 0)
-        return; /* a trace */
-    if (!is_harmless(codec->err->msg_code))
-        on_error(codec);
-    decoder->warnings++;
-}
-
-static void on_output(j_common_ptr codec)
-{
-    (void)codec;
-}
-
-static void on_progress(j_common_ptr codec)
-{
-    if (((j_decompress_ptr)codec)->input_scan_number > JPEG_SCANS_MAX)
-        ERREXIT1(codec, JERR_BAD_PROG_SCRIPT, JPEG_SCANS_MAX + 1);
-}
-
-static int64_t offset_of(const struct jpeg_decoder *decoder)
-{
-    return (int64_t)(decoder->window_end - decoder->data) - (int64_t)decoder->source.bytes_in_buffer;
-}
-
-static int advise(struct err *err)
-{
-    err_advise(err, "replace the file or leave it out");
-    return -EBADMSG;
-}
-
-static int report_failure(struct jpeg_decoder *decoder, struct err *err)
-{
-    char message[JMSG_LENGTH_MAX];
-    j_common_ptr codec = (j_common_ptr)&decoder->codec;
-    if (decoder->errors.msg_code == JERR_OUT_OF_MEMORY) {
-        err_set(err, -ENOMEM, "no memory to decode a JPEG");
-        err_at(err, decoder->path, ERR_NO_OFFSET);
-        return -ENOMEM;
-    }
-    decoder->errors.format_message(codec, message);
-    err_set(err, -EBADMSG, "JPEG can't be decoded");
-    err_at(err, decoder->path, offset_of(decoder));
-    err_found(err, "%s", message);
-    return advise(err);
-}
-
-static int guarded(struct jpeg_decoder *decoder, void (*step)(struct jpeg_decoder *), struct err *err)
-{
-    if (setjmp(decoder->jump))
-        return report_failure(decoder, err);
-    step(decoder);
-    return 0;
-}
-
-/* ---- Headers. ---- */
-
-static void read_headers(struct jpeg_decoder *decoder)
-{
-    j_decompress_ptr codec = &decoder->codec;
-    jpeg_create_decompress(codec);
-    codec->src = &decoder->source;
-    codec->progress = &decoder->progress;
-    jpeg_set_marker_processor(codec, APP1, source_app1);
-    jpeg_read_header(codec, TRUE);
-}
-
-static int color_of(const struct jpeg_decoder *decoder, enum jpeg_color *ret_color)
-{
-    static const struct {
-        J_COLOR_SPACE space;
-        int components;
-        enum jpeg_color color;
-    } known[] = {
-        {JCS_GRAYSCALE, 1, JPEG_GRAY}, {JCS_YCbCr, 3, JPEG_YCBCR}, {JCS_RGB, 3, JPEG_RGB},
-        {JCS_CMYK, 4, JPEG_CMYK},      {JCS_YCCK, 4, JPEG_YCCK},
-    };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (known[i].space == decoder->codec.jpeg_color_space &&
-            known[i].components == decoder->codec.num_components) {
-            *ret_color = known[i].color;
-            return 0;
-        }
-    }
-    return -EBADMSG;
-}
-
-static int check_headers(struct jpeg_decoder *decoder, struct jpeg_info *info, struct err *err)
-{
-    const struct jpeg_decompress_struct *codec = &decoder->codec;
-    if ((uint64_t)codec->image_width * codec->image_height > JPEG_PIXELS_MAX) {
-        err_set(err, -EBADMSG, "JPEG is too large");
-        err_at(err, decoder->path, offset_of(decoder));
-        err_expected(err, "at most %d pixels", JPEG_PIXELS_MAX);
-        err_found(err, "%u x %u", codec->image_width, codec->image_height);
-        return advise(err);
-    }
-    if (codec->data_precision != BITS_IN_JSAMPLE || color_of(decoder, &info->color)) {
-        err_set(err, -EBADMSG, "JPEG is of a kind that is not supported");
-        err_at(err, decoder->path, offset_of(decoder));
-        err_expected(err, "8 bits of grayscale, YCbCr, RGB, CMYK or YCCK");
-        err_found(err, "%d components of %d bits", codec->num_components, codec->data_precision);
-        return advise(err);
-    }
-    info->width = codec->image_width;
-    info->height = codec->image_height;
-    info->components = (uint32_t)codec->num_components;
-    for (uint32_t i = 0; i < info->components; i++) {
-        info->h_samp[i] = (uint32_t)codec->comp_info[i].h_samp_factor;
-        info->v_samp[i] = (uint32_t)codec->comp_info[i].v_samp_factor;
-    }
-    info->orientation = decoder->orientation;
-    info->restart_interval = codec->restart_interval;
-    info->progressive = codec->progressive_mode;
-    info->arithmetic = codec->arith_code;
-    return 0;
-}
-
-int jpeg_decode_begin(struct jpeg_decoder *decoder, const void *data, size_t bytes, const char *path,
-                      struct jpeg_info *ret_info, struct err *err)
-{
-    struct jpeg_info info = {0};
-    jpeg_destroy_decompress(&decoder->codec);
-    decoder->data = data;
-    decoder->bytes = bytes;
-    decoder->path = path;
-    decoder->warnings = 0;
-    decoder->orientation = 1;
-    show_window(decoder, data);
-    int status = guarded(decoder, read_headers, err);
-    if (!status)
-        status = check_headers(decoder, &info, err);
-    if (status) {
-        jpeg_destroy_decompress(&decoder->codec);
-        return status;
-    }
-    decoder->info = info;
-    *ret_info = info;
-    return 0;
-}
 
 /* ---- Pixels. ---- */
 
@@ -279,9 +45,10 @@ static bool is_wanted(const struct jpeg_decoder *decoder, uint32_t row, uint32_t
 }
 
 /* MCU rows above the first wanted row are parsed but not transformed. */
-static void decode_raw(struct jpeg_decoder *decoder)
+static void decode_raw(void *context)
 {
-    j_decompress_ptr codec = &decoder->codec;
+    struct jpeg_decoder *decoder = context;
+    j_decompress_ptr codec = &decoder->reader.codec;
     JSAMPARRAY components[JPEG_COMPONENTS_MAX];
     codec->raw_data_out = TRUE;
     codec->do_block_smoothing = FALSE;
@@ -320,9 +87,10 @@ static void convert_cmyk_row(struct jpeg_decoder *decoder, uint32_t row, const u
     }
 }
 
-static void decode_cmyk(struct jpeg_decoder *decoder)
+static void decode_cmyk(void *context)
 {
-    j_decompress_ptr codec = &decoder->codec;
+    struct jpeg_decoder *decoder = context;
+    j_decompress_ptr codec = &decoder->reader.codec;
     JSAMPROW cmyk = decoder->sample_rows[3];
     codec->out_color_space = JCS_CMYK;
     codec->do_block_smoothing = FALSE;
@@ -346,9 +114,9 @@ static uint32_t ceil_divide(uint32_t value, uint32_t by)
 /* Whole blocks and whole rows of MCUs: libjpeg writes beyond a plane's width and height. */
 static int reserve_planes(struct jpeg_decoder *decoder, struct err *err)
 {
-    const struct jpeg_info *info = &decoder->info;
+    const struct jpeg_info *info = &decoder->stream;
     bool converted = is_converted(info);
-    uint32_t mcu_rows = converted ? 1 : (uint32_t)decoder->codec.max_v_samp_factor * DCTSIZE;
+    uint32_t mcu_rows = converted ? 1 : (uint32_t)decoder->reader.codec.max_v_samp_factor * DCTSIZE;
     uint64_t mcus = ceil_divide(decoder->end_row, mcu_rows);
     size_t at[JPEG_COMPONENTS_MAX] = {0}, bytes = 0;
     for (uint32_t i = 0; i < decoder->planes.count; i++) {
@@ -377,64 +145,137 @@ static int reserve_planes(struct jpeg_decoder *decoder, struct err *err)
     return 0;
 }
 
-int jpeg_decode_rows(struct jpeg_decoder *decoder, uint32_t first_row, uint32_t end_row,
+/* Decodes rows first_row..end_row-1 of the stream that the reader has begun. */
+static int decode_rows(struct jpeg_decoder *decoder, const struct jpeg_info *stream, uint32_t first_row,
+                       uint32_t end_row, struct err *err)
+{
+    decoder->stream = *stream;
+    decoder->planes = jpeg_planes_of(stream);
+    decoder->first_row = first_row;
+    decoder->end_row = end_row;
+    int status = reserve_planes(decoder, err);
+    if (status)
+        return status;
+    return jpeg_reader_guard(&decoder->reader, is_converted(stream) ? decode_cmyk : decode_raw, decoder, err);
+}
+
+/* ---- Parts. ---- */
+
+static bool is_same(struct image_rect a, struct image_rect b)
+{
+    return a.x == b.x && a.y == b.y && a.width == b.width && a.height == b.height;
+}
+
+/* Cuts the segments that hold a part out of the file. -ENOTSUP where that can't be done or saves nothing. */
+static int cut_part(struct jpeg_decoder *decoder, struct image_rect part, struct image_rect *ret_segments)
+{
+    const struct jpeg_reader *reader = &decoder->reader;
+    struct jpeg_headers headers;
+    struct jpeg_cut_grid grid;
+    if (decoder->info.restart_interval == 0 || is_converted(&decoder->info) ||
+        jpeg_read_headers(reader->data, reader->bytes, reader->bytes, NULL, &headers, NULL) ||
+        !jpeg_cut_grid_of(&headers, &grid))
+        return -ENOTSUP;
+    struct image_rect segments = jpeg_cut_align(&grid, part);
+    struct image_rect above = {0, 0, grid.width, segments.y + segments.height};
+    if (is_same(segments, above))
+        return -ENOTSUP;
+    str_clear(&decoder->cut);
+    int status = jpeg_cut(reader->data, reader->bytes, &headers, &grid, segments, &decoder->cut);
+    if (!status)
+        *ret_segments = segments;
+    return status;
+}
+
+/* The planes of the image, of which those of the stream are a part. */
+static void place_planes(struct jpeg_decoder *decoder, struct image_rect segments)
+{
+    struct jpeg_planes planes = jpeg_planes_of(&decoder->info);
+    for (uint32_t i = 0; i < planes.count; i++) {
+        struct jpeg_plane *plane = &planes.plane[i];
+        plane->data = decoder->planes.plane[i].data;
+        plane->stride_bytes = decoder->planes.plane[i].stride_bytes;
+        plane->left = (uint32_t)((uint64_t)segments.x * plane->x_num / plane->x_den);
+        plane->top = (uint32_t)((uint64_t)segments.y * plane->y_num / plane->y_den);
+    }
+    decoder->planes = planes;
+}
+
+static int decode_cut(struct jpeg_decoder *decoder, struct image_rect segments, struct err *err)
+{
+    struct jpeg_info stream = decoder->info;
+    stream.width = segments.width;
+    stream.height = segments.height;
+    int status = jpeg_reader_begin_abbreviated(&decoder->reader, decoder->cut.data, decoder->cut.bytes, err);
+    if (!status)
+        status = decode_rows(decoder, &stream, 0, segments.height, err);
+    if (!status)
+        place_planes(decoder, segments);
+    return status;
+}
+
+/* By a cut where that can be. One that does not decode is bad data: decoding the file from its start tells what and where. */
+static int decode_part(struct jpeg_decoder *decoder, struct image_rect part, struct err *err)
+{
+    struct jpeg_reader *reader = &decoder->reader;
+    const void *data = reader->data;
+    size_t bytes = reader->bytes;
+    struct image_rect segments;
+    int status = cut_part(decoder, part, &segments);
+    if (status == -ENOMEM)
+        return err_set(err, -ENOMEM, "no memory for a part of a JPEG's %zu bytes", bytes);
+    if (!status) {
+        status = decode_cut(decoder, segments, err);
+        if (status != -EBADMSG)
+            return status;
+        status = jpeg_reader_begin(reader, data, bytes, reader->path, JPEG_MARKERS_SKIP, &decoder->info, err);
+        if (status)
+            return status;
+    }
+    return decode_rows(decoder, &decoder->info, part.y, part.y + part.height, err);
+}
+
+int jpeg_decode_part(struct jpeg_decoder *decoder, const struct image_rect *part,
                      struct jpeg_planes *ret_planes, struct err *err)
 {
-    assert(decoder->codec.mem); /* after a begin that succeeded */
-    assert(end_row <= decoder->info.height && (end_row == 0 || first_row < end_row));
-    decoder->planes = jpeg_planes_of(&decoder->info);
-    decoder->to_end = end_row == 0;
-    decoder->first_row = decoder->to_end ? 0 : first_row;
-    decoder->end_row = decoder->to_end ? decoder->info.height : end_row;
-    int status = reserve_planes(decoder, err);
-    if (!status)
-        status = guarded(decoder, is_converted(&decoder->info) ? decode_cmyk : decode_raw, err);
-    jpeg_destroy_decompress(&decoder->codec);
+    const struct jpeg_info *info = &decoder->info;
+    assert(decoder->reader.codec.mem); /* after a begin that succeeded */
+    assert(!part || (part->width >= 1 && part->x < info->width && part->width <= info->width - part->x));
+    assert(!part || (part->height >= 1 && part->y < info->height && part->height <= info->height - part->y));
+    decoder->to_end = part == NULL;
+    int status = part ? decode_part(decoder, *part, err) : decode_rows(decoder, info, 0, info->height, err);
+    jpeg_reader_end(&decoder->reader);
     if (!status)
         *ret_planes = decoder->planes;
     return status;
 }
 
-int jpeg_decode(struct jpeg_decoder *decoder, const void *data, size_t bytes, const char *path, uint32_t rows,
+int jpeg_decode_begin(struct jpeg_decoder *decoder, const void *data, size_t bytes, const char *path,
+                      struct jpeg_info *ret_info, struct err *err)
+{
+    int status =
+        jpeg_reader_begin(&decoder->reader, data, bytes, path, JPEG_MARKERS_SKIP, &decoder->info, err);
+    if (!status)
+        *ret_info = decoder->info;
+    return status;
+}
+
+int jpeg_decode(struct jpeg_decoder *decoder, const void *data, size_t bytes, const char *path,
                 struct jpeg_planes *ret_planes, struct err *err)
 {
     struct jpeg_info info;
     int status = jpeg_decode_begin(decoder, data, bytes, path, &info, err);
-    if (status)
-        return status;
-    return jpeg_decode_rows(decoder, 0, rows < info.height ? rows : 0, ret_planes, err);
+    return status ? status : jpeg_decode_part(decoder, NULL, ret_planes, err);
 }
 
 /* ---- Life cycle. ---- */
 
-static void decoder_init(struct jpeg_decoder *decoder)
-{
-    *decoder = (struct jpeg_decoder){0};
-    decoder->codec.err = jpeg_std_error(&decoder->errors);
-    decoder->codec.client_data = decoder;
-    decoder->errors.error_exit = on_error;
-    decoder->errors.emit_message = on_message;
-    decoder->errors.output_message = on_output;
-    decoder->source.init_source = source_start;
-    decoder->source.fill_input_buffer = source_fill;
-    decoder->source.skip_input_data = source_skip;
-    decoder->source.resync_to_restart = jpeg_resync_to_restart;
-    decoder->source.term_source = source_start;
-    decoder->progress.progress_monitor = on_progress;
-}
-
-static void decoder_deinit(struct jpeg_decoder *decoder)
-{
-    jpeg_destroy_decompress(&decoder->codec);
-    free(decoder->memory);
-}
-
 int jpeg_decoder_open(struct jpeg_decoder **ret_decoder, struct err *err)
 {
-    struct jpeg_decoder *decoder = malloc(sizeof *decoder);
+    struct jpeg_decoder *decoder = calloc(1, sizeof *decoder);
     if (!decoder)
         return err_set(err, -ENOMEM, "no memory for a JPEG decoder");
-    decoder_init(decoder);
+    jpeg_reader_init(&decoder->reader);
     *ret_decoder = decoder;
     return 0;
 }
@@ -443,7 +284,9 @@ void jpeg_decoder_close(struct jpeg_decoder *decoder)
 {
     if (!decoder)
         return;
-    decoder_deinit(decoder);
+    jpeg_reader_deinit(&decoder->reader);
+    str_deinit(&decoder->cut);
+    free(decoder->memory);
     free(decoder);
 }
 
@@ -475,14 +318,14 @@ int jpeg_simd(void)
 
 uint32_t jpeg_decoder_warnings(const struct jpeg_decoder *decoder)
 {
-    return decoder->warnings;
+    return decoder->reader.warnings;
 }
 
 int jpeg_probe(const void *data, size_t bytes, const char *path, struct jpeg_info *ret_info, struct err *err)
 {
-    struct jpeg_decoder decoder;
-    decoder_init(&decoder);
-    int status = jpeg_decode_begin(&decoder, data, bytes, path, ret_info, err);
-    decoder_deinit(&decoder);
+    struct jpeg_reader reader;
+    jpeg_reader_init(&reader);
+    int status = jpeg_reader_begin(&reader, data, bytes, path, JPEG_MARKERS_SKIP, ret_info, err);
+    jpeg_reader_deinit(&reader);
     return status;
 }

@@ -1,5 +1,6 @@
 /*
- * jpeg — JPEG files to planes and back, by libjpeg-turbo; jpeg.c and jpeg_encode.c alone know it.
+ * jpeg — JPEG files to planes and back, by libjpeg-turbo; the files jpeg*.c that include jpeg_reader.h, and jpeg_encode.c, alone know
+ * it.
  *
  * A decoder is opened once a thread and reused: the memory of its planes grows to the largest image and stays, so the
  * steady state asks the system for nothing of ours. libjpeg's own object is made anew for each image: a reused one would
@@ -12,16 +13,20 @@
  * bad Huffman code, a marker instead of RST, progression) are errors, the others (extraneous bytes) are counted.
  *
  *     jpeg_decoder_open(&decoder, err);
- *     jpeg_decode(decoder, data, bytes, path, 0, &planes, err);       // the whole image; planes borrow from the decoder
+ *     jpeg_decode(decoder, data, bytes, path, &planes, err);          // the whole image; planes borrow from the decoder
  * or, where the headers decide what is wanted:
  *     jpeg_decode_begin(decoder, data, bytes, path, &info, err);      // headers only
- *     jpeg_decode_rows(decoder, first_row, end_row, &planes, err);
+ *     jpeg_decode_part(decoder, &part, &planes, err);
+ *
+ * A part is cut out of the compressed bytes (jpeg_cut.h) where restart markers divide the rows of MCUs, else decoding goes from the
+ * start to the part's last row: the same samples at different costs. Of a part, data that is lost elsewhere goes unnoticed.
  */
 #ifndef MILLRACE_IMAGE_JPEG_H
 #define MILLRACE_IMAGE_JPEG_H
 
 #include "base/err.h"
 #include "base/str.h"
+#include "image/rect.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,9 +55,10 @@ struct jpeg_info {
 /* One component as stored: width x height samples, of which the image has one for every
  * (scale_x.num/den) x (scale_y.num/den) pixels: x_num/x_den = h_samp / the largest h_samp. */
 struct jpeg_plane {
-    const uint8_t *data;
+    const uint8_t *data; /* its first sample is in column left, row top of the plane */
     size_t stride_bytes;
-    uint32_t width, height;              /* ceil(image * num / den); only the rows asked for are defined */
+    uint32_t left, top;
+    uint32_t width, height;              /* ceil(image * num / den); only the part asked for is there */
     uint32_t x_num, x_den, y_num, y_den; /* samples a pixel, in lowest terms */
 };
 
@@ -79,24 +85,24 @@ struct jpeg_decoder; /* owner thread */
 int jpeg_decoder_open(struct jpeg_decoder **ret_decoder, struct err *err);
 void jpeg_decoder_close(struct jpeg_decoder *decoder); /* NULL is fine */
 
-/* Decodes rows 0..rows-1 (0: all, which also checks everything up to the end of the image). planes borrow from the
- * decoder until its next call. -EBADMSG, -ENOMEM. */
-int jpeg_decode(struct jpeg_decoder *decoder, const void *data, size_t bytes, const char *path, uint32_t rows,
+/* Decodes the whole image, and checks everything up to its end. planes borrow from the decoder until its next call. -EBADMSG,
+ * -ENOMEM. */
+int jpeg_decode(struct jpeg_decoder *decoder, const void *data, size_t bytes, const char *path,
                 struct jpeg_planes *ret_planes, struct err *err);
 
-/* The same in two steps. begin reads the headers and borrows data and path until rows returns, or until the next begin.
- * rows decodes rows first_row..end_row-1, end_row at most the height; 0 means all, to the end of the image, as above. */
+/* The same in two steps. begin reads the headers and borrows data and path until part returns, or until the next begin. The planes
+ * hold a part of the image, which is not empty: all samples of which a pixel of it has some share. NULL: the whole, as above. */
 int jpeg_decode_begin(struct jpeg_decoder *decoder, const void *data, size_t bytes, const char *path,
                       struct jpeg_info *ret_info, struct err *err);
-int jpeg_decode_rows(struct jpeg_decoder *decoder, uint32_t first_row, uint32_t end_row,
+int jpeg_decode_part(struct jpeg_decoder *decoder, const struct image_rect *part,
                      struct jpeg_planes *ret_planes, struct err *err);
 
 /* Harmless warnings (extraneous bytes and the like) of the last decode. */
 uint32_t jpeg_decoder_warnings(const struct jpeg_decoder *decoder);
 
 /* Encodes RGB, 3 bytes a pixel, rows of stride_bytes, as a baseline 4:2:0 JPEG with optimised Huffman tables; appends to
- * out. quality 1..100. The same input gives the same bytes. */
+ * out. quality 1..100; restart_interval in MCUs of 16 x 16 pixels, 0: none. The same input gives the same bytes. */
 int jpeg_encode(const uint8_t *rgb, uint32_t width, uint32_t height, size_t stride_bytes, int quality,
-                struct str *out, struct err *err);
+                uint32_t restart_interval, struct str *out, struct err *err);
 
 #endif

@@ -128,6 +128,7 @@ static int take_frame(struct walk *walk, const struct segment *segment)
     headers->process = (enum jpeg_process)(kind & 3);
     headers->hierarchical = kind & 4;
     headers->arithmetic = kind & 8;
+    headers->frame_offset = segment->offset;
     walk->has_frame = true;
     return 0;
 }
@@ -237,6 +238,8 @@ int jpeg_read_headers(const void *data, size_t bytes, uint64_t file_bytes, const
         status = bad(&walk, segment.offset, "a frame header before the first scan", "none");
     if (status)
         return status;
+    walk.headers.scan_offset = segment.offset;
+    walk.headers.scan_components = segment.bytes > 0 ? segment.data[0] : 0;
     walk.headers.header_bytes = walk.at;
     *ret_headers = walk.headers;
     return 0;

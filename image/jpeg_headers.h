@@ -1,8 +1,8 @@
 /*
  * jpeg_headers — what the segments before a JPEG's first scan say, read without decoding (ITU T.81, annex B).
  *
- * For telling people what a file is: also kinds that jpeg.h refuses (lossless, 12 bits, two components) are described. Tables
- * are passed over; jpeg_probe judges whether such a file decodes.
+ * For telling people what a file is, and where it can be cut (jpeg_cut.h): also kinds that jpeg.h refuses (lossless, 12 bits,
+ * two components) are described. Tables are passed over; jpeg_probe judges whether such a file decodes.
  */
 #ifndef MILLRACE_IMAGE_JPEG_HEADERS_H
 #define MILLRACE_IMAGE_JPEG_HEADERS_H
@@ -29,12 +29,14 @@ struct jpeg_headers {
     bool has_jfif;
     uint32_t jfif_major, jfif_minor;
     bool has_adobe;
-    uint32_t adobe_transform; /* 0: RGB or CMYK, 1: YCbCr, 2: YCCK */
-    uint32_t icc_chunks;      /* found; */
-    uint32_t icc_chunks_told; /* that the first of them says there are */
-    uint64_t icc_bytes;       /* of the profile, as far as its chunks are there */
-    uint64_t stray_bytes;     /* between segments, where nothing should be */
-    uint64_t header_bytes;    /* the first scan's data begins there */
+    uint32_t adobe_transform;           /* 0: RGB or CMYK, 1: YCbCr, 2: YCCK */
+    uint32_t icc_chunks;                /* found; */
+    uint32_t icc_chunks_told;           /* that the first of them says there are */
+    uint64_t icc_bytes;                 /* of the profile, as far as its chunks are there */
+    uint64_t stray_bytes;               /* between segments, where nothing should be */
+    uint32_t scan_components;           /* of the first scan */
+    uint64_t frame_offset, scan_offset; /* of the markers of the frame and of the first scan */
+    uint64_t header_bytes;              /* the first scan's data begins there */
 };
 
 const char *jpeg_process_name(enum jpeg_process process); /* "baseline" */

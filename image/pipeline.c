@@ -110,27 +110,37 @@ static uint32_t plans_of(const struct jpeg_planes *planes, uint32_t index)
     return first;
 }
 
-/* Plans all planes and gives the rows of the image that they need. */
-static int plan_planes(struct image_pipeline *pipeline, const struct framing *framing,
-                       const struct jpeg_planes *planes, uint32_t *ret_first_row, uint32_t *ret_end_row,
-                       struct err *err)
+/* Widens begin..end, in pixels, by those of which a plan needs samples: den pixels have num of them. */
+static void add_pixels(uint64_t *begin, uint64_t *end, const struct resample_plan *plan, uint32_t num,
+                       uint32_t den)
 {
-    uint64_t first_row = planes->height, end_row = 0;
+    uint64_t first = (uint64_t)plan->source_first * den / num;
+    uint64_t last = ((uint64_t)plan->source_end * den + num - 1) / num;
+    *begin = bytes_min(*begin, first);
+    *end = last > *end ? last : *end;
+}
+
+/* Plans all planes and gives the part of the image that they need. */
+static int plan_planes(struct image_pipeline *pipeline, const struct framing *framing,
+                       const struct jpeg_planes *planes, struct image_rect *ret_part, struct err *err)
+{
+    uint64_t left = planes->width, right = 0, top = planes->height, bottom = 0;
     for (uint32_t i = 0; i < planes->count; i++) {
         const struct jpeg_plane *plane = &planes->plane[i];
-        const struct resample_plan *down = &pipeline->down[i];
         if (plans_of(planes, i) != i)
             continue;
         int status = plan_plane(pipeline, i, framing, plane, err);
         if (status)
             return status;
-        uint64_t first = (uint64_t)down->source_first * plane->y_den / plane->y_num;
-        uint64_t end = ((uint64_t)down->source_end * plane->y_den + plane->y_num - 1) / plane->y_num;
-        first_row = bytes_min(first_row, first);
-        end_row = end > end_row ? end : end_row;
+        add_pixels(&left, &right, &pipeline->across[i], plane->x_num, plane->x_den);
+        add_pixels(&top, &bottom, &pipeline->down[i], plane->y_num, plane->y_den);
     }
-    *ret_first_row = (uint32_t)first_row;
-    *ret_end_row = (uint32_t)bytes_min(end_row, planes->height);
+    *ret_part = (struct image_rect){
+        .x = (uint32_t)left,
+        .y = (uint32_t)top,
+        .width = (uint32_t)(bytes_min(right, planes->width) - left),
+        .height = (uint32_t)(bytes_min(bottom, planes->height) - top),
+    };
     return 0;
 }
 
@@ -147,7 +157,8 @@ static int resample_plane(struct image_pipeline *pipeline, uint32_t plans, const
     const struct resample_plan *down = &pipeline->down[plans], *across = &pipeline->across[plans];
     size_t turned_stride = bytes_round_up(down->count, STRIDE_ALIGNMENT_BYTES);
     struct resample_rows stored = {
-        .data = plane->data + down->source_first * plane->stride_bytes + across->source_first,
+        .data = plane->data + (down->source_first - plane->top) * plane->stride_bytes +
+                (across->source_first - plane->left),
         .stride_bytes = plane->stride_bytes,
         .first = down->source_first,
         .columns = across->source_end - across->source_first,
@@ -189,13 +200,13 @@ static int render(struct image_pipeline *pipeline, const struct jpeg_info *info,
                   struct err *err)
 {
     struct jpeg_planes planes = jpeg_planes_of(info);
-    uint32_t first_row, end_row;
+    struct image_rect part;
     size_t plane_bytes = target_stride(framing) * framing->height;
-    int status = plan_planes(pipeline, framing, &planes, &first_row, &end_row, err);
+    int status = plan_planes(pipeline, framing, &planes, &part, err);
     if (!status)
         status = scratch_reserve(&pipeline->target, plane_bytes * planes.count, err);
     if (!status)
-        status = jpeg_decode_rows(pipeline->decoder, first_row, to_end ? 0 : end_row, &planes, err);
+        status = jpeg_decode_part(pipeline->decoder, to_end ? NULL : &part, &planes, err);
     for (uint32_t i = 0; !status && i < planes.count; i++)
         status = resample_plane(pipeline, plans_of(&planes, i), framing, &planes.plane[i],
                                 pipeline->target.data + i * plane_bytes, err);

@@ -1,5 +1,5 @@
 /*
- * pipeline — one JPEG to one target image: probe, choose the crop, decode the rows that it needs, resample each plane from
+ * pipeline — one JPEG to one target image: probe, choose the crop, decode the part that it needs, resample each plane from
  * its own resolution straight to the target, convert to RGB in the caller's buffer.
  *
  * The pixels are a pure function of (JPEG bytes, options, seed, dataset, epoch, sample) and of IMAGE_PIPELINE_VERSION, on

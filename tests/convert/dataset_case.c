@@ -73,7 +73,7 @@ void write_jpeg(struct fixture *fixture, const char *relative, unsigned number)
     struct str out = {0};
     for (size_t i = 0; i < sizeof rgb; i++)
         rgb[i] = (uint8_t)(number * 37 + i * (number % 5));
-    assert_ok(jpeg_encode(rgb, SIDE, SIDE, SIDE * 3, 80, &out, &fixture->err), &fixture->err);
+    assert_ok(jpeg_encode(rgb, SIDE, SIDE, SIDE * 3, 80, 0, &out, &fixture->err), &fixture->err);
     write_source(fixture, relative, out.data, out.bytes);
     str_deinit(&out);
 }

@@ -57,7 +57,7 @@ unsigned char *test_render_jpeg(uint32_t width, uint32_t height, int quality, si
     struct err err;
     struct str out = {0};
     uint8_t *rgb = test_render_rgb(width, height);
-    assert_ok(jpeg_encode(rgb, width, height, 3 * (size_t)width, quality, &out, &err), &err);
+    assert_ok(jpeg_encode(rgb, width, height, 3 * (size_t)width, quality, 0, &out, &err), &err);
     free(rgb);
     *ret_bytes = out.bytes;
     return (unsigned char *)out.data;
@@ -76,6 +76,29 @@ unsigned char *test_add_orientation(const unsigned char *jpeg, size_t bytes, uns
     memcpy(out + 2 + sizeof segment, jpeg + 2, bytes - 2);
     *ret_bytes = bytes + sizeof segment;
     return out;
+}
+
+static uint32_t ceil_divide(uint64_t value, uint32_t by)
+{
+    return (uint32_t)((value + by - 1) / by);
+}
+
+void test_compare_part(const struct jpeg_planes *whole, const struct jpeg_planes *some,
+                       struct image_rect part, const char *what)
+{
+    assert_true(some->width == whole->width && some->height == whole->height);
+    assert_true(some->count == whole->count && some->color == whole->color);
+    for (uint32_t i = 0; i < whole->count; i++) {
+        const struct jpeg_plane *a = &whole->plane[i], *b = &some->plane[i];
+        uint32_t left = part.x * a->x_num / a->x_den, top = part.y * a->y_num / a->y_den;
+        uint32_t right = ceil_divide((uint64_t)(part.x + part.width) * a->x_num, a->x_den);
+        uint32_t bottom = ceil_divide((uint64_t)(part.y + part.height) * a->y_num, a->y_den);
+        assert_true(b->left <= left && b->top <= top && b->width == a->width && b->height == a->height);
+        for (uint32_t y = top; y < bottom; y++)
+            if (memcmp(a->data + y * a->stride_bytes + left,
+                       b->data + (y - b->top) * b->stride_bytes + (left - b->left), right - left))
+                fail_msg("%s: plane %u, row %u, columns %u to %u differ", what, i, y, left, right);
+    }
 }
 
 double test_psnr(const uint8_t *a, const uint8_t *b, size_t count)

@@ -25,6 +25,10 @@ unsigned char *test_render_jpeg(uint32_t width, uint32_t height, int quality, si
 unsigned char *test_add_orientation(const unsigned char *jpeg, size_t bytes, unsigned orientation,
                                     size_t *ret_bytes);
 
+/* Fails, naming what, unless every sample of which a pixel of the part has some share is the whole's. */
+void test_compare_part(const struct jpeg_planes *whole, const struct jpeg_planes *some,
+                       struct image_rect part, const char *what);
+
 /* Peak signal to noise in dB; 99 where they are the same. */
 double test_psnr(const uint8_t *a, const uint8_t *b, size_t count);
 

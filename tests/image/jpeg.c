@@ -1,10 +1,9 @@
 /*
- * jpeg — real JPEGs of all kinds decode to djpeg's luma, broken ones are refused with the offset, partial decodes are the
- * full one's rows, and no file lends anything to the next.
+ * jpeg — real JPEGs of all kinds decode to djpeg's luma, broken ones are refused with the offset, partial decodes are parts
+ * of the full one, and no file lends anything to the next.
  */
 #include "image/jpeg.h"
 
-#include "base/hash.h"
 #include "tests/image/fixtures.h"
 #include "tests/support/test.h"
 
@@ -25,23 +24,6 @@ static const char *name_of(const char *path)
     return strrchr(path, '/') + 1;
 }
 
-/* Hash of the rows [first, end) of the image in every plane. */
-static uint64_t hash_rows(const struct jpeg_planes *planes, uint32_t first, uint32_t end)
-{
-    struct hash_stream *stream = hash_stream_open();
-    assert_non_null(stream);
-    for (uint32_t i = 0; i < planes->count; i++) {
-        const struct jpeg_plane *plane = &planes->plane[i];
-        uint32_t from = (first * plane->y_num + plane->y_den - 1) / plane->y_den;
-        uint32_t to = end == planes->height ? plane->height : end * plane->y_num / plane->y_den;
-        for (uint32_t y = from; y < to; y++)
-            hash_stream_update(stream, plane->data + y * plane->stride_bytes, plane->width);
-    }
-    uint64_t hash = hash_stream_64(stream);
-    hash_stream_close(stream);
-    return hash;
-}
-
 static void every_malformed_file_is_refused_with_an_offset(void **state)
 {
     (void)state;
@@ -53,7 +35,7 @@ static void every_malformed_file_is_refused_with_an_offset(void **state)
         struct jpeg_planes planes = {.width = 12345};
         size_t bytes;
         unsigned char *data = test_read_file(files.path[i], &bytes);
-        int status = jpeg_decode(decoder, data, bytes, files.path[i], 0, &planes, &err);
+        int status = jpeg_decode(decoder, data, bytes, files.path[i], &planes, &err);
         if (status != -EBADMSG || err.code != -EBADMSG)
             fail_msg("%s: %d", name_of(files.path[i]), status);
         assert_in_range(err.offset, 0, bytes);
@@ -80,7 +62,7 @@ static void every_valid_file_is_accepted(void **state)
         size_t bytes;
         unsigned char *data = test_read_file(files.path[i], &bytes);
         assert_ok(jpeg_probe(data, bytes, files.path[i], &info, &err), &err);
-        assert_ok(jpeg_decode(decoder, data, bytes, files.path[i], 0, &planes, &err), &err);
+        assert_ok(jpeg_decode(decoder, data, bytes, files.path[i], &planes, &err), &err);
         assert_true(planes.width == info.width && planes.height == info.height);
         assert_true(planes.count == (info.color == JPEG_GRAY ? 1 : 3));
         warnings += jpeg_decoder_warnings(decoder);
@@ -110,7 +92,7 @@ static void luma_is_what_djpeg_decodes(void **state)
         struct jpeg_planes planes;
         size_t bytes;
         unsigned char *data = test_read_file(files.path[i], &bytes);
-        assert_ok(jpeg_decode(decoder, data, bytes, files.path[i], 0, &planes, &err), &err);
+        assert_ok(jpeg_decode(decoder, data, bytes, files.path[i], &planes, &err), &err);
         free(data);
         if (planes.color == JPEG_RGB || is_incomplete_progressive(files.path[i]))
             continue;
@@ -134,33 +116,33 @@ static void luma_is_what_djpeg_decodes(void **state)
     test_files_free(&files);
 }
 
-static void partial_decodes_give_the_rows_of_the_full_one(void **state)
+static void parts_are_those_of_the_whole(void **state)
 {
     (void)state;
     struct test_files files = test_files_find("jpeg-variety/*");
-    struct jpeg_decoder *full = open_decoder(), *part = open_decoder();
+    struct jpeg_decoder *full = open_decoder(), *some = open_decoder();
     for (size_t i = 0; i < files.count; i++) {
         struct err err;
-        struct jpeg_planes planes, some;
+        struct jpeg_planes planes, parts;
         struct jpeg_info info;
         size_t bytes;
         unsigned char *data = test_read_file(files.path[i], &bytes);
-        assert_ok(jpeg_decode(full, data, bytes, files.path[i], 0, &planes, &err), &err);
-        uint32_t height = planes.height, ends[] = {1, 8, 17, height / 2, height - 1, height};
+        assert_ok(jpeg_decode(full, data, bytes, files.path[i], &planes, &err), &err);
+        uint32_t width = planes.width, height = planes.height;
+        uint32_t ends[] = {1, 8, 17, height / 2, height - 1, height};
         for (size_t k = 0; k < sizeof ends / sizeof ends[0]; k++) {
             uint32_t end = ends[k], first = end / 2;
             if (end < 1 || end > height)
                 continue;
-            assert_ok(jpeg_decode(part, data, bytes, files.path[i], end, &some, &err), &err);
-            assert_true(hash_rows(&some, 0, end) == hash_rows(&planes, 0, end));
-            assert_ok(jpeg_decode_begin(part, data, bytes, files.path[i], &info, &err), &err);
-            assert_ok(jpeg_decode_rows(part, first, end, &some, &err), &err);
-            assert_true(hash_rows(&some, first, end) == hash_rows(&planes, first, end));
+            struct image_rect part = {width / 3, first, width - width / 3, end - first};
+            assert_ok(jpeg_decode_begin(some, data, bytes, files.path[i], &info, &err), &err);
+            assert_ok(jpeg_decode_part(some, &part, &parts, &err), &err);
+            test_compare_part(&planes, &parts, part, name_of(files.path[i]));
         }
         free(data);
     }
     jpeg_decoder_close(full);
-    jpeg_decoder_close(part);
+    jpeg_decoder_close(some);
     test_files_free(&files);
 }
 
@@ -186,9 +168,9 @@ static void a_file_without_its_tables_does_not_borrow_those_of_the_last(void **s
     memcpy(bare + kept, data + at, bytes - at);
     kept += bytes - at;
     assert_true(kept < bytes);
-    assert_int_equal(jpeg_decode(decoder, bare, kept, NULL, 0, &planes, &err), -EBADMSG);
-    assert_ok(jpeg_decode(decoder, data, bytes, NULL, 0, &planes, &err), &err);
-    assert_int_equal(jpeg_decode(decoder, bare, kept, NULL, 0, &planes, &err), -EBADMSG);
+    assert_int_equal(jpeg_decode(decoder, bare, kept, NULL, &planes, &err), -EBADMSG);
+    assert_ok(jpeg_decode(decoder, data, bytes, NULL, &planes, &err), &err);
+    assert_int_equal(jpeg_decode(decoder, bare, kept, NULL, &planes, &err), -EBADMSG);
     free(data);
     free(bare);
     jpeg_decoder_close(decoder);
@@ -207,7 +189,7 @@ static void every_truncation_is_refused(void **state)
             malloc(kept + !kept); /* exactly as long, so that a sanitizer sees a byte too many */
         assert_non_null(cut);
         memcpy(cut, data, kept);
-        assert_int_equal(jpeg_decode(decoder, cut, kept, "cut", 0, &planes, &err), -EBADMSG);
+        assert_int_equal(jpeg_decode(decoder, cut, kept, "cut", &planes, &err), -EBADMSG);
         assert_in_range(err.offset, 0, kept);
         free(cut);
     }
@@ -228,11 +210,16 @@ static void any_changed_byte_is_refused_or_decoded_within_bounds(void **state)
         for (size_t at = 0; at < header && bytes < 20000; at += step) {
             struct err err;
             struct jpeg_planes planes;
+            struct jpeg_info info;
             unsigned char *copy = malloc(bytes);
             assert_non_null(copy);
             memcpy(copy, data, bytes);
             copy[at] ^= (unsigned char)(1 << at % 8);
-            int status = jpeg_decode(decoder, copy, bytes, "changed", 200, &planes, &err);
+            int status = jpeg_decode_begin(decoder, copy, bytes, "changed", &info, &err);
+            if (!status) {
+                struct image_rect part = {0, 0, info.width, info.height < 200 ? info.height : 200};
+                status = jpeg_decode_part(decoder, &part, &planes, &err);
+            }
             assert_true(status == 0 || status == -EBADMSG);
             status ? refused++ : decoded++;
             free(copy);
@@ -291,7 +278,7 @@ static void endless_scans_are_refused(void **state)
         for (size_t i = 0; i < again; i++)
             memcpy(endless + bytes - 2 + i * scan_bytes, data + scan, scan_bytes);
         memcpy(endless + bytes - 2 + again * scan_bytes, "\xff\xd9", 2);
-        int status = jpeg_decode(decoder, endless, bytes + again * scan_bytes, "endless", 0, &planes, &err);
+        int status = jpeg_decode(decoder, endless, bytes + again * scan_bytes, "endless", &planes, &err);
         assert_int_equal(status, again == JPEG_SCANS_MAX ? -EBADMSG : 0);
     }
     jpeg_decoder_close(decoder);
@@ -339,7 +326,7 @@ int main(void)
         cmocka_unit_test(every_malformed_file_is_refused_with_an_offset),
         cmocka_unit_test(every_valid_file_is_accepted),
         cmocka_unit_test(luma_is_what_djpeg_decodes),
-        cmocka_unit_test(partial_decodes_give_the_rows_of_the_full_one),
+        cmocka_unit_test(parts_are_those_of_the_whole),
         cmocka_unit_test(a_file_without_its_tables_does_not_borrow_those_of_the_last),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(any_changed_byte_is_refused_or_decoded_within_bounds),

@@ -47,9 +47,9 @@ static void encoding_appends_and_repeats_its_bytes(void **state)
     struct jpeg_info info;
     uint8_t *rgb = test_render_rgb(211, 97);
     str_add_text(&out, "head");
-    assert_ok(jpeg_encode(rgb, 211, 97, 3 * 211, 90, &out, &err), &err);
+    assert_ok(jpeg_encode(rgb, 211, 97, 3 * 211, 90, 0, &out, &err), &err);
     size_t bytes = out.bytes - 4;
-    assert_ok(jpeg_encode(rgb, 211, 97, 3 * 211, 90, &out, &err), &err);
+    assert_ok(jpeg_encode(rgb, 211, 97, 3 * 211, 90, 0, &out, &err), &err);
     assert_int_equal(out.bytes, 4 + 2 * bytes);
     assert_memory_equal(out.data, "head", 4);
     assert_memory_equal(out.data + 4, out.data + 4 + bytes, bytes);
@@ -71,9 +71,9 @@ static void higher_quality_costs_bytes_and_rows_may_be_apart(void **state)
     memset(wide, 77, SIDE * STRIDE);
     for (size_t y = 0; y < SIDE; y++)
         memcpy(wide + y * STRIDE, rgb + y * 3 * SIDE, 3 * SIDE);
-    assert_ok(jpeg_encode(rgb, SIDE, SIDE, 3 * SIDE, 90, &packed, &err), &err);
-    assert_ok(jpeg_encode(wide, SIDE, SIDE, STRIDE, 90, &apart, &err), &err);
-    assert_ok(jpeg_encode(rgb, SIDE, SIDE, 3 * SIDE, 30, &low, &err), &err);
+    assert_ok(jpeg_encode(rgb, SIDE, SIDE, 3 * SIDE, 90, 0, &packed, &err), &err);
+    assert_ok(jpeg_encode(wide, SIDE, SIDE, STRIDE, 90, 0, &apart, &err), &err);
+    assert_ok(jpeg_encode(rgb, SIDE, SIDE, 3 * SIDE, 30, 0, &low, &err), &err);
     assert_int_equal(packed.bytes, apart.bytes);
     assert_memory_equal(packed.data, apart.data, packed.bytes);
     assert_true(low.bytes < packed.bytes);

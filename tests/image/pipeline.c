@@ -98,7 +98,7 @@ static void crops_of_turned_images_show_what_those_of_upright_copies_show(void *
         assert_ok(image_pipeline_whole(whole, turned, turned_bytes, NULL, 0, &pixels, &width, &height, &err),
                   &err);
         assert_true(width == (orientation >= 5 ? 203 : 331) && height == (orientation >= 5 ? 331 : 203));
-        assert_ok(jpeg_encode(pixels, width, height, 3 * (size_t)width, 97, &copy, &err), &err);
+        assert_ok(jpeg_encode(pixels, width, height, 3 * (size_t)width, 97, 0, &copy, &err), &err);
         for (uint64_t sample = 0; sample < 8; sample++) {
             struct image_key key = {3, 0, 0, sample};
             uint8_t *a = run_once(SIDE, SIDE, crop, turned, turned_bytes, key);

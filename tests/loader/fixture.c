@@ -112,7 +112,7 @@ static void encode_noise(uint64_t sample, struct str *jpeg)
         for (uint32_t x = 0; x < width * 3; x++)
             pixels[y * width * 3 + x] = (uint8_t)(philox(sample, y / 4, x / 12).word[0] >> 24);
     str_clear(jpeg);
-    assert_ok(jpeg_encode(pixels, width, height, width * 3, 90, jpeg, &err), &err);
+    assert_ok(jpeg_encode(pixels, width, height, width * 3, 90, 0, jpeg, &err), &err);
 }
 
 void fixture_make_images(struct fixture *fixture, const struct fixture_options *options)

@@ -55,7 +55,7 @@ static void make_pictures(const struct fixture *f)
             struct str jpeg = {0};
             for (int i = 0; i < SIDE * SIDE * 3; i++)
                 rgb[i] = (uint8_t)((i % 3 == 2 * class ? 160 : 40) + (i * 31 + n * 17) % 60);
-            assert_ok(jpeg_encode(rgb, SIDE, SIDE, SIDE * 3, 90, &jpeg, &err), &err);
+            assert_ok(jpeg_encode(rgb, SIDE, SIDE, SIDE * 3, 90, 0, &jpeg, &err), &err);
             snprintf(path, sizeof path, "%s/%d/%d.jpg", source, class, n);
             test_write_file(path, jpeg.data, jpeg.bytes);
             str_deinit(&jpeg);

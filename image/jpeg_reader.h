@@ -1,0 +1,60 @@
+/*
+ * jpeg_reader — libjpeg-turbo's decompressor over bytes in memory: its source, its errors and warnings, and headers that were
+ * checked. jpeg.c takes planes from it and jpeg_tile.c coefficients; nobody outside image/ includes this header.
+ *
+ * libjpeg reports errors by longjmp. All calls to it stand in step functions, which keep their state in their context and are
+ * entered by jpeg_reader_guard alone: no local variable is ever changed between a setjmp and its longjmp.
+ * Its warnings of lost or contradictory data are errors, as jpeg.h says.
+ *
+ *     jpeg_reader_init(&reader);
+ *     jpeg_reader_begin(&reader, data, bytes, path, JPEG_MARKERS_SKIP, &info, err);
+ *     jpeg_reader_guard(&reader, step, context, err);                 // calls that use reader.codec
+ *     jpeg_reader_end(&reader);
+ *     jpeg_reader_deinit(&reader);
+ */
+#ifndef MILLRACE_IMAGE_JPEG_READER_H
+#define MILLRACE_IMAGE_JPEG_READER_H
+
+#include "image/jpeg.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+
+#include <jpeglib.h>
+
+enum jpeg_markers {
+    JPEG_MARKERS_SKIP, /* APPn and comments are passed over; the EXIF orientation is read */
+    JPEG_MARKERS_SAVE, /* they are saved as codec.marker_list; the orientation is not read */
+};
+
+/* Owner thread. client_data of codec is the reader. */
+struct jpeg_reader {
+    struct jpeg_decompress_struct codec; /* made by begin, destroyed by end */
+    struct jpeg_error_mgr errors;
+    struct jpeg_source_mgr source;
+    struct jpeg_progress_mgr progress;
+    jmp_buf jump;
+    const uint8_t *data; /* borrowed from begin to end */
+    size_t bytes;
+    const uint8_t *window_end; /* up to where libjpeg sees data */
+    const char *path;
+    uint32_t warnings; /* harmless ones since begin */
+    uint32_t orientation;
+    enum jpeg_markers markers;
+};
+
+void jpeg_reader_init(struct jpeg_reader *reader);
+void jpeg_reader_deinit(struct jpeg_reader *reader); /* fine after end too */
+
+/* Reads the headers. Borrows data and path until end. After an error the reader has ended. -EBADMSG, -ENOMEM. */
+int jpeg_reader_begin(struct jpeg_reader *reader, const void *data, size_t bytes, const char *path,
+                      enum jpeg_markers markers, struct jpeg_info *ret_info, struct err *err);
+/* Gives up what begin or an earlier call of this has read, all but its tables, and reads other headers, whose file may lack them
+ * (the abbreviated format for compressed image data: ITU-T T.81, B.4). Borrows data until end. */
+int jpeg_reader_begin_abbreviated(struct jpeg_reader *reader, const void *data, size_t bytes,
+                                  struct err *err);
+int jpeg_reader_guard(struct jpeg_reader *reader, void (*step)(void *context), void *context,
+                      struct err *err);
+void jpeg_reader_end(struct jpeg_reader *reader);
+
+#endif
