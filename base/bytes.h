@@ -59,4 +59,9 @@ static inline uint64_t bytes_min(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+static inline uint64_t bytes_max(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 #endif

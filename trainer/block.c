@@ -210,6 +210,10 @@ int block_plan(struct block *block, const struct block_config *config, const str
             return status;
     }
     int status = ops->table->plan_attn(ops, &plan.attention, err);
+    if (status == 0 && config->rope)
+        status = ops->table->plan_rope(ops, &plan.attention, config->rope_base, err);
+    if (status == 0) /* of norms, and of the embedding, which has their shape */
+        status = ops->table->plan_rows(ops, rows, width, err);
     if (status < 0)
         return status;
     lay_out_saved(&plan);

@@ -10,26 +10,41 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Whether rows are sorted by token for who embeds them. */
+static bool wants_order(const struct feed_options *options, const struct ops *ops)
+{
+    return !options->images && ops->table->embed_bwd_wants_order;
+}
+
 /* Where the arrays of a slot lie, bytes: what is made here first, so that one copy takes it. */
 struct slot_layout {
     uint64_t targets, row_starts, by_token, made_bytes;
     uint64_t tokens, images, bytes;
 };
 
-static struct slot_layout slot_layout(const struct feed *feed)
+static struct slot_layout lay_out_slot(const struct feed_options *o, const struct ops *ops)
 {
-    const struct feed_options *o = &feed->options;
     struct arena_layout l = {0};
     struct slot_layout s = {0};
     uint64_t rows = o->images ? o->items : o->items * o->block;
     s.targets = arena_take(&l, rows, sizeof(int32_t));
     s.row_starts = arena_take(&l, o->document_starts ? rows : 0, sizeof(int32_t));
-    s.by_token = arena_take(&l, feed->token_counts ? rows : 0, sizeof(int32_t));
+    s.by_token = arena_take(&l, wants_order(o, ops) ? rows : 0, sizeof(int32_t));
     s.made_bytes = l.bytes;
     s.tokens = arena_take(&l, o->images ? 0 : o->items * (o->block + 1), sizeof(int32_t));
     s.images = arena_take(&l, o->images ? o->items * o->side * o->side * 3 : 0, 1);
     s.bytes = l.bytes;
     return s;
+}
+
+static struct slot_layout slot_layout(const struct feed *feed)
+{
+    return lay_out_slot(&feed->options, feed->ops);
+}
+
+uint64_t feed_device_bytes(const struct feed_options *options, const struct ops *ops)
+{
+    return ops->device->ops->is_host ? 0 : FEED_SLOTS * lay_out_slot(options, ops).bytes;
 }
 
 static struct feed_arrays arrays_at(const struct feed *feed, void *memory)
@@ -76,7 +91,7 @@ static int init_slot(struct feed *feed, struct feed_slot *slot, struct err *err)
 int feed_init(struct feed *feed, const struct feed_options *options, struct ops *ops, struct err *err)
 {
     *feed = (struct feed){.options = *options, .ops = ops};
-    if (!options->images && ops->table->embed_bwd_wants_order) {
+    if (wants_order(options, ops)) {
         feed->token_counts = calloc(options->vocabulary + 1, sizeof feed->token_counts[0]);
         if (!feed->token_counts)
             return err_set(err, -ENOMEM, "out of memory for the order of tokens");

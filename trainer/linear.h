@@ -44,6 +44,8 @@ static inline int linear_plan(struct linear *linear, struct ops *ops, struct err
         status = ops->table->plan_gemm(ops, &backward_input, &linear->backward_input, err);
     if (status == 0)
         status = ops->table->plan_gemm(ops, &backward_weight, &linear->backward_weight, err);
+    if (status == 0 && linear->has_bias)
+        status = ops->table->plan_rows(ops, linear->rows, linear->out, err);
     return status;
 }
 

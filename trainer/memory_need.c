@@ -4,6 +4,7 @@
 #include "trainer/memory_need.h"
 
 #include "base/str.h"
+#include "trainer/optimizer.h"
 #include "trainer/tree.h"
 
 #include <errno.h>
@@ -11,18 +12,21 @@
 #include <stdio.h>
 
 struct memory_need memory_need_of(const struct model *model, const struct model_stage *stage, struct ops *ops,
-                                  uint64_t leaves)
+                                  uint64_t leaves, const struct feed_options *feed)
 {
     uint64_t elements = model_params(model)->elements, master = elements * ops_master_bytes(ops);
     struct memory_need need = {.weights = master, .activations = model_activation_bytes(model, stage)};
+    need.batches = feed_device_bytes(feed, ops) + model_rows(model) * (sizeof(double) + 1);
     if (ops->compute != ops->master)
         need.weights += elements * ops_compute_bytes(ops);
     if (leaves > 0) {
         need.gradients_count = tree_buffers(leaves);
         need.gradients = need.gradients_count * master;
         need.moments = 2 * master;
+        need.batches += optimizer_scratch_bytes(model_params(model));
     }
-    need.total = need.weights + need.gradients + need.moments + need.activations + MEMORY_NEED_SPARE_BYTES;
+    need.total = need.weights + need.gradients + need.moments + need.activations + need.batches +
+                 MEMORY_NEED_SPARE_BYTES;
     return need;
 }
 
@@ -76,12 +80,13 @@ int memory_need_check(const struct memory_need *need, const struct model *model,
     if (ops->device->ops->is_host || info.total_bytes == 0 || need->total <= info.free_bytes)
         return 0;
     char weights[STR_SIZE_BYTES], gradients[STR_SIZE_BYTES], moments[STR_SIZE_BYTES],
-        activations[STR_SIZE_BYTES], total[STR_SIZE_BYTES], free_size[STR_SIZE_BYTES];
+        activations[STR_SIZE_BYTES], batches[STR_SIZE_BYTES], total[STR_SIZE_BYTES],
+        free_size[STR_SIZE_BYTES];
     err_set(err, -ENOMEM, "the device's memory is too small for this run");
-    err_expected(err, "%s: weights %s, gradients %s, moments %s, activations of a micro-batch %s",
+    err_expected(err, "%s: weights %s, gradients %s, moments %s, activations of a micro-batch %s, batches %s",
                  str_format_size(need->total, total), str_format_size(need->weights, weights),
                  str_format_size(need->gradients, gradients), str_format_size(need->moments, moments),
-                 str_format_size(need->activations, activations));
+                 str_format_size(need->activations, activations), str_format_size(need->batches, batches));
     err_found(err, "%s free", str_format_size(info.free_bytes, free_size));
     if (err)
         advise(need, model, stage, ops, items, err);

@@ -5,25 +5,28 @@
 #define MILLRACE_TRAINER_MEMORY_NEED_H
 
 #include "base/err.h"
+#include "trainer/feed.h"
 #include "trainer/model.h"
 
 #include <stdint.h>
 
-/* Bytes. Small things (losses, micro-batches, the update's scratch) are left out: see MEMORY_NEED_SPARE_BYTES. */
+/* Bytes that a run takes once its model is open, whose plans have theirs already. What the device takes for itself is left out, as kernels
+ * that it loads when they are first used: see MEMORY_NEED_SPARE_BYTES. */
 struct memory_need {
     uint64_t weights;   /* master type, and the copy in the compute type */
     uint64_t gradients; /* gradients_count buffers of the tree */
     uint64_t gradients_count;
     uint64_t moments;
     uint64_t activations; /* of one micro-batch */
-    uint64_t total;
+    uint64_t batches;     /* micro-batches on the device, their losses, and what the update works in */
+    uint64_t total;       /* with the spare */
 };
 
 enum { MEMORY_NEED_SPARE_BYTES = 64 << 20 };
 
-/* leaves: micro-batches of a step that this rank adds up; 0: an evaluation, without gradients and moments. */
+/* leaves: micro-batches of a step that this rank adds up; 0: an evaluation, without gradients and moments. feed: what feeds them. */
 struct memory_need memory_need_of(const struct model *model, const struct model_stage *stage, struct ops *ops,
-                                  uint64_t leaves);
+                                  uint64_t leaves, const struct feed_options *feed);
 
 /* -ENOMEM where the device has less memory free, with what is needed, and how much a smaller micro-batch or model.recompute would
  * save. items: of a micro-batch. Where device memory is the host's nobody can tell, and it is 0. */

@@ -75,6 +75,9 @@ struct ops_table {
                      struct err *err);
     void (*gemm)(struct ops *ops, const struct gemm_plan *plan, const void *a, const void *b,
                  const void *bias, void *c);
+    /* Reserves what bias_bwd, norm_bwd and embed_bwd of a matrix of gradients [rows, cols] work in; to be called before the first of
+     * them. -ENOMEM. */
+    int (*plan_rows)(struct ops *ops, uint64_t rows, uint64_t cols, struct err *err);
     /* bias[cols] (master) = column sums of d_out[rows, cols] (+ bias). */
     void (*bias_bwd)(struct ops *ops, void *d_bias, const void *d_out, uint64_t rows, uint64_t cols,
                      bool accumulate);
@@ -87,7 +90,7 @@ struct ops_table {
                      const void *d_out, const void *x, const void *mean, const void *rstd, const void *weight,
                      bool accumulate);
 
-    /* Reserves what attention of this shape works in; to be called before the first attn_fwd, attn_bwd or rope of it. -EINVAL with
+    /* Reserves what attention of this shape works in; to be called before the first attn_fwd or attn_bwd of it. -EINVAL with
      * detail where no such attention can be. */
     int (*plan_attn)(struct ops *ops, const struct attn_shape *shape, struct err *err);
     /* out: [batch * tokens, heads * head_dim]; lse: [batch, heads, tokens], master: the log-sum-exp of each row of scores. Memory is
@@ -102,6 +105,8 @@ struct ops_table {
                      const void *qkv, const void *out, const void *lse, const int32_t *row_starts,
                      void *scratch);
     uint64_t (*attn_bwd_scratch)(struct ops *ops, const struct attn_shape *shape);
+    /* Makes the angles that rope of this shape and base turns by; to be called before the first of it. -ENOMEM, -EINVAL. */
+    int (*plan_rope)(struct ops *ops, const struct attn_shape *shape, double base, struct err *err);
     /* Rotary positions in place on the q and k heads of qkv (Su et al., "RoFormer", 2021), pairs (d, d + head_dim/2) as Hugging
      * Face; backward turns the other way. */
     void (*rope)(struct ops *ops, const struct attn_shape *shape, void *qkv, double base, bool backward);

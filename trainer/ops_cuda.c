@@ -1,12 +1,13 @@
 /*
  * ops_cuda — see ops_cuda.h: the table over the kernels of trainer/cuda/, their workspace, and failures.
  *
- * Nothing here waits for the device but sync, and nothing allocates but opening, planning and the first use of a kind of rotary
- * positions. A kernel that could not be queued is remembered and told by sync, as is what the device itself reports. The workspace is of a fixed
- * size and shared by operations that follow one another on the one stream.
+ * Nothing here waits for the device but sync, and nothing allocates but opening and planning. A kernel that could not be queued is
+ * remembered and told by sync, as is what the device itself reports. The workspace is as large as what was planned needs, and shared by
+ * operations that follow one another on the one stream.
  */
 #include "trainer/ops_cuda.h"
 
+#include "base/bytes.h"
 #include "device/device_cuda.h"
 #include "trainer/cuda/attention.h"
 #include "trainer/cuda/columns.h"
@@ -28,7 +29,6 @@
 enum {
     /* Counts up with every change of a kernel that may change bits. */
     OPS_CUDA_KERNELS_VERSION = 1,
-    WORKSPACE_BYTES = 64 << 20,
     ROPE_TABLES_MAX = 4, /* different shapes of rotary positions in one run */
 };
 
@@ -39,12 +39,18 @@ struct rope_table {
     double base;
 };
 
+static uint64_t rope_table_bytes(const struct rope_table *table)
+{
+    return cuda_rope_table_floats(table->tokens, table->head_dim) * sizeof(float);
+}
+
 /* Owner thread. */
 struct ops_cuda {
     struct ops ops;
     cudaStream_t stream;
     struct cuda_gemm *gemm;
     float *workspace; /* partial sums of one operation */
+    uint64_t workspace_bytes;
     struct rope_table ropes[ROPE_TABLES_MAX];
     int ropes_count;
     int status; /* the first failure since the last sync */
@@ -72,18 +78,12 @@ static void check(struct ops_cuda *cuda, cudaError_t code, const char *what)
         remember(cuda, device_cuda_status(cuda->ops.device, (int)code, what, &detail), &detail);
 }
 
-/* Whether an operation's partial sums fit; a failure of the ops where they do not. */
-static bool fits(struct ops_cuda *cuda, uint64_t floats, const char *what)
+/* For an operation's partial sums, which plan_rows reserved. */
+static float *workspace_of(const struct ops_cuda *cuda, uint64_t floats)
 {
-    struct err detail = {0};
-    if (floats <= WORKSPACE_BYTES / sizeof(float))
-        return true;
-    remember(cuda,
-             err_set(&detail, -EOVERFLOW, "%s needs %" PRIu64 " bytes of workspace, more than %d", what,
-                     floats * sizeof(float), WORKSPACE_BYTES),
-             &detail);
-    err_advise(&cuda->failure, "make batch.micro smaller");
-    return false;
+    (void)floats; /* where asserts are off */
+    assert(floats * sizeof(float) <= cuda->workspace_bytes);
+    return cuda->workspace;
 }
 
 static int plan_gemm(struct ops *ops, const struct gemm_shape *shape, struct gemm_plan *ret_plan,
@@ -99,15 +99,32 @@ static void gemm(struct ops *ops, const struct gemm_plan *plan, const void *a, c
     remember(cuda_of(ops), cuda_gemm_run(cuda_of(ops)->gemm, plan, a, b, bias, c, &detail), &detail);
 }
 
+static int plan_rows(struct ops *ops, uint64_t rows, uint64_t cols, struct err *err)
+{
+    struct ops_cuda *cuda = cuda_of(ops);
+    struct device *device = ops->device;
+    const struct norm_shape norm = {.rows = rows, .cols = cols};
+    uint64_t floats = bytes_max(cuda_bias_bwd_workspace(rows, cols), cuda_norm_bwd_workspace(&norm));
+    uint64_t bytes = bytes_max(floats, cuda_embed_bwd_workspace(rows, cols)) * sizeof(float);
+    void *memory;
+    if (bytes <= cuda->workspace_bytes)
+        return 0;
+    int status = device->ops->mem_alloc(device, MEM_DEVICE, bytes, &memory, err);
+    if (status)
+        return status;
+    device->ops->mem_free(device, MEM_DEVICE, cuda->workspace, cuda->workspace_bytes);
+    cuda->workspace = memory;
+    cuda->workspace_bytes = bytes;
+    return 0;
+}
+
 static void bias_bwd(struct ops *ops, void *d_bias, const void *d_out, uint64_t rows, uint64_t cols,
                      bool accumulate)
 {
     struct ops_cuda *cuda = cuda_of(ops);
-    if (fits(cuda, cuda_bias_bwd_workspace(rows, cols), "the gradient of a bias"))
-        check(
-            cuda,
-            cuda_bias_bwd(ops->compute, d_bias, d_out, rows, cols, accumulate, cuda->workspace, cuda->stream),
-            "the gradient of a bias");
+    float *workspace = workspace_of(cuda, cuda_bias_bwd_workspace(rows, cols));
+    check(cuda, cuda_bias_bwd(ops->compute, d_bias, d_out, rows, cols, accumulate, workspace, cuda->stream),
+          "the gradient of a bias");
 }
 
 static void norm_fwd(struct ops *ops, const struct norm_shape *shape, void *out, void *mean, void *rstd,
@@ -122,11 +139,12 @@ static void norm_bwd(struct ops *ops, const struct norm_shape *shape, void *d_x,
                      bool accumulate)
 {
     struct ops_cuda *cuda = cuda_of(ops);
-    const struct cuda_norm_bwd_arrays arrays = {d_x,    d_weight, d_bias, d_out,          x,
-                                                weight, mean,     rstd,   cuda->workspace};
-    if (fits(cuda, cuda_norm_bwd_workspace(shape), "the gradient of a norm"))
-        check(cuda, cuda_norm_bwd(ops->compute, shape, &arrays, accumulate, cuda->stream),
-              "the gradient of a norm");
+    const struct cuda_norm_bwd_arrays arrays = {
+        d_x,   d_weight, d_bias,
+        d_out, x,        weight,
+        mean,  rstd,     workspace_of(cuda, cuda_norm_bwd_workspace(shape))};
+    check(cuda, cuda_norm_bwd(ops->compute, shape, &arrays, accumulate, cuda->stream),
+          "the gradient of a norm");
 }
 
 static int plan_attn(struct ops *ops, const struct attn_shape *shape, struct err *err)
@@ -166,41 +184,40 @@ static uint64_t attn_bwd_scratch(struct ops *ops, const struct attn_shape *shape
     return cuda_attention_bwd_workspace(shape);
 }
 
-/* Made when a shape is first turned, before the steady state; NULL where that failed, which is remembered. */
-static const float *rope_angles(struct ops_cuda *cuda, const struct attn_shape *shape, double base)
+/* The angles for a shape, NULL where none are planned. */
+static const float *rope_angles(const struct ops_cuda *cuda, const struct attn_shape *shape, double base)
 {
-    struct device *device = cuda->ops.device;
-    struct err detail = {0};
     for (int i = 0; i < cuda->ropes_count; i++) {
         const struct rope_table *table = &cuda->ropes[i];
         if (table->tokens >= shape->tokens && table->head_dim == shape->head_dim && table->base == base)
             return table->angles;
     }
+    return NULL;
+}
+
+static int plan_rope(struct ops *ops, const struct attn_shape *shape, double base, struct err *err)
+{
+    struct ops_cuda *cuda = cuda_of(ops);
     struct rope_table table = {.tokens = shape->tokens, .head_dim = shape->head_dim, .base = base};
-    int status = cuda->ropes_count < ROPE_TABLES_MAX
-                     ? 0
-                     : err_set(&detail, -EINVAL, "more than %d kinds of rotary positions", ROPE_TABLES_MAX);
-    if (!status)
-        status = device->ops->mem_alloc(device, MEM_DEVICE,
-                                        cuda_rope_table_floats(table.tokens, table.head_dim) * sizeof(float),
-                                        (void **)&table.angles, &detail);
-    if (status) {
-        remember(cuda, status, &detail);
-        return NULL;
-    }
+    if (rope_angles(cuda, shape, base))
+        return 0;
+    if (cuda->ropes_count == ROPE_TABLES_MAX)
+        return err_set(err, -EINVAL, "more than %d kinds of rotary positions", ROPE_TABLES_MAX);
+    int status = ops->device->ops->mem_alloc(ops->device, MEM_DEVICE, rope_table_bytes(&table),
+                                             (void **)&table.angles, err);
+    if (status)
+        return status;
     cuda->ropes[cuda->ropes_count++] = table;
-    check(cuda, cuda_rope_table_fill(table.angles, table.tokens, table.head_dim, base, cuda->stream),
-          "rotary positions");
-    return table.angles;
+    cudaError_t code = cuda_rope_table_fill(table.angles, table.tokens, table.head_dim, base, cuda->stream);
+    return device_cuda_status(ops->device, (int)code, "rotary positions", err);
 }
 
 static void rope(struct ops *ops, const struct attn_shape *shape, void *qkv, double base, bool backward)
 {
     struct ops_cuda *cuda = cuda_of(ops);
     const float *angles = rope_angles(cuda, shape, base);
-    if (angles)
-        check(cuda, cuda_rope_turn(ops->compute, shape, qkv, angles, backward, cuda->stream),
-              "rotary positions");
+    assert(angles);
+    check(cuda, cuda_rope_turn(ops->compute, shape, qkv, angles, backward, cuda->stream), "rotary positions");
 }
 
 static void gelu_fwd(struct ops *ops, void *out, const void *x, uint64_t count)
@@ -253,10 +270,10 @@ static void embed_bwd(struct ops *ops, void *d_table, const void *d_out, const i
 {
     struct ops_cuda *cuda = cuda_of(ops);
     const struct cuda_embed embed = {ids, id_stride, items, tokens, cols};
-    const struct cuda_embed_bwd_arrays arrays = {d_table, d_out, by_id, cuda->workspace};
-    if (fits(cuda, cuda_embed_bwd_workspace(items * tokens, cols), "the gradient of an embedding"))
-        check(cuda, cuda_embed_bwd(ops->compute, &embed, &arrays, vocabulary, accumulate, cuda->stream),
-              "the gradient of an embedding");
+    const struct cuda_embed_bwd_arrays arrays = {
+        d_table, d_out, by_id, workspace_of(cuda, cuda_embed_bwd_workspace(items * tokens, cols))};
+    check(cuda, cuda_embed_bwd(ops->compute, &embed, &arrays, vocabulary, accumulate, cuda->stream),
+          "the gradient of an embedding");
 }
 
 static void positions_fwd(struct ops *ops, void *out, const void *x, const void *positions, uint64_t items,
@@ -373,10 +390,8 @@ static void cuda_close(struct ops *ops)
         device->stream_sync(ops->device, ops->stream, NULL);
     cuda_gemm_close(cuda->gemm);
     for (int i = 0; i < cuda->ropes_count; i++)
-        device->mem_free(ops->device, MEM_DEVICE, cuda->ropes[i].angles,
-                         cuda_rope_table_floats(cuda->ropes[i].tokens, cuda->ropes[i].head_dim) *
-                             sizeof(float));
-    device->mem_free(ops->device, MEM_DEVICE, cuda->workspace, WORKSPACE_BYTES);
+        device->mem_free(ops->device, MEM_DEVICE, cuda->ropes[i].angles, rope_table_bytes(&cuda->ropes[i]));
+    device->mem_free(ops->device, MEM_DEVICE, cuda->workspace, cuda->workspace_bytes);
     if (ops->stream)
         device->stream_close(ops->device, ops->stream);
     free(cuda);
@@ -386,6 +401,7 @@ static const struct ops_table table = {
     .name = "cuda",
     .plan_gemm = plan_gemm,
     .gemm = gemm,
+    .plan_rows = plan_rows,
     .bias_bwd = bias_bwd,
     .norm_fwd = norm_fwd,
     .norm_bwd = norm_bwd,
@@ -393,6 +409,7 @@ static const struct ops_table table = {
     .attn_fwd = attn_fwd,
     .attn_bwd = attn_bwd,
     .attn_bwd_scratch = attn_bwd_scratch,
+    .plan_rope = plan_rope,
     .rope = rope,
     .gelu_fwd = gelu_fwd,
     .gelu_bwd = gelu_bwd,
@@ -430,8 +447,6 @@ int ops_cuda_open(struct device *device, enum dtype compute, struct ops **ret_op
     int status = device_cuda_use(device, err);
     if (!status)
         status = device->ops->stream_open(device, &cuda->ops.stream, err);
-    if (!status)
-        status = device->ops->mem_alloc(device, MEM_DEVICE, WORKSPACE_BYTES, (void **)&cuda->workspace, err);
     if (!status) {
         cuda->stream = device_cuda_stream(cuda->ops.stream);
         status = cuda_gemm_open(device, cuda->stream, compute, &cuda->gemm, err);

@@ -43,12 +43,24 @@ static int fill_decays(struct optimizer *optimizer, struct err *err)
     return status;
 }
 
+static uint64_t rows_count(const struct params *params)
+{
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < params->count; i++)
+        count += params->list[i].shape[0];
+    return count;
+}
+
+uint64_t optimizer_scratch_bytes(const struct params *params)
+{
+    return rows_count(params) * sizeof(double) + decays_count(params);
+}
+
 int optimizer_init(struct optimizer *optimizer, const struct optimizer_options *options, struct ops *ops,
                    const struct params *params, struct err *err)
 {
-    *optimizer = (struct optimizer){.options = *options, .ops = ops, .params = params};
-    for (uint64_t i = 0; i < params->count; i++)
-        optimizer->row_sums_count += params->list[i].shape[0];
+    *optimizer = (struct optimizer){
+        .options = *options, .ops = ops, .params = params, .row_sums_count = rows_count(params)};
     struct device *device = ops->device;
     int status =
         device->ops->mem_alloc(device, MEM_DEVICE, moment_bytes(optimizer), &optimizer->moment1, err);

@@ -27,6 +27,9 @@ struct optimizer {
     uint64_t updates; /* made so far: t of the bias correction */
 };
 
+/* What optimizer_init takes of the device's memory besides the moments. */
+uint64_t optimizer_scratch_bytes(const struct params *params);
+
 int optimizer_init(struct optimizer *optimizer, const struct optimizer_options *options, struct ops *ops,
                    const struct params *params, struct err *err);
 void optimizer_deinit(struct optimizer *optimizer);

@@ -136,10 +136,10 @@ static int allocate_model(struct run *run, struct err *err)
     return status;
 }
 
-static int open_feed(struct run *run, struct err *err)
+static struct feed_options feed_options_of(const struct run *run)
 {
     const struct train_config *c = run->config;
-    const struct feed_options options = {
+    return (struct feed_options){
         .items = run->batching.micro,
         .images = c->model.type == MODEL_VIT,
         .side = c->data.image.size,
@@ -149,7 +149,6 @@ static int open_feed(struct run *run, struct err *err)
         .document_starts = c->model.type != MODEL_VIT && c->data.text.mask == CONFIG_MASK_DOCUMENT,
         .document_end = (int32_t)run->shape.document_end,
     };
-    return feed_init(&run->feed, &options, run->ops, err);
 }
 
 /* leaves: micro-batches whose gradients are added up; 0: an evaluation. */
@@ -182,11 +181,12 @@ static int open_model(struct run *run, uint64_t leaves, struct err *err)
         return status;
     run->params = model_params(run->model);
     run->stage = (struct model_stage){.blocks_count = config.layers, .embeds = true, .heads = true};
-    struct memory_need need = memory_need_of(run->model, &run->stage, run->ops, leaves);
+    const struct feed_options feed = feed_options_of(run);
+    struct memory_need need = memory_need_of(run->model, &run->stage, run->ops, leaves, &feed);
     status = memory_need_check(&need, run->model, &run->stage, run->ops, run->batching.micro, err);
     if (!status)
         status = allocate_model(run, err);
-    return status ? status : open_feed(run, err);
+    return status ? status : feed_init(&run->feed, &feed, run->ops, err);
 }
 
 static int open_optimizer(struct run *run, struct err *err)

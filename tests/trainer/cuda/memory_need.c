@@ -20,6 +20,8 @@ static const struct model_config CONFIG = {.type = MODEL_GPT2,
                                            .block = 64,
                                            .vocabulary = 257};
 
+static const struct feed_options FEED = {.items = ITEMS, .block = 64, .vocabulary = 257};
+
 /* The check on a device with so much memory, of which the ops take some. */
 static int check(size_t device_bytes, uint64_t leaves, struct err *err)
 {
@@ -31,9 +33,9 @@ static int check(size_t device_bytes, uint64_t leaves, struct err *err)
     assert_ok(device_open("cuda", &device, err), err);
     assert_ok(ops_open(device, DTYPE_BF16, 0, &ops, err), err);
     assert_ok(model_open(&CONFIG, ops, ITEMS, &model, err), err);
-    const struct memory_need need = memory_need_of(model, &whole, ops, leaves);
+    const struct memory_need need = memory_need_of(model, &whole, ops, leaves, &FEED);
     assert_int_equal(need.total, need.weights + need.gradients + need.moments + need.activations +
-                                     MEMORY_NEED_SPARE_BYTES);
+                                     need.batches + MEMORY_NEED_SPARE_BYTES);
     int status = memory_need_check(&need, model, &whole, ops, ITEMS, err);
     model_close(model);
     ops_close(ops);
@@ -47,7 +49,7 @@ static void too_little_memory_is_told_with_what_would_save_some(void **state)
     (void)state;
     struct err err = {0};
     order_set(0);
-    assert_int_equal(check((size_t)150 << 20, LEAVES, &err), -ENOMEM);
+    assert_int_equal(check((size_t)100 << 20, LEAVES, &err), -ENOMEM);
     assert_non_null(strstr(err.what, "memory is too small"));
     assert_non_null(strstr(err.expected, "activations of a micro-batch"));
     assert_non_null(strstr(err.found, "free"));
@@ -61,7 +63,7 @@ static void an_evaluation_needs_neither_gradients_nor_moments(void **state)
     (void)state;
     struct err err = {0};
     order_set(0);
-    assert_int_equal(check((size_t)150 << 20, 0, &err), -ENOMEM);
+    assert_int_equal(check((size_t)100 << 20, 0, &err), -ENOMEM);
     assert_non_null(strstr(err.advice, "batch.micro: 8 saves"));
     assert_null(strstr(err.advice, "recompute"));
     assert_null(strstr(err.advice, "batch.global"));

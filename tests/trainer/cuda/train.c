@@ -8,7 +8,8 @@
 #include "ckpt/ckpt.h"
 #include "convert/dataset.h"
 #include "image/jpeg.h"
-#include "trainer/trainer.h"
+#include "trainer/memory_need.h"
+#include "trainer/run.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -104,12 +105,11 @@ static void note(void *context, const struct trainer_report *report)
         atomic_store(&outcome->stop, 1);
 }
 
-/* Runs into folder/name. extra: NULL-terminated settings over the small model's. */
-static void run(const struct fixture *f, const char *name, const char *device, const char *const *extra,
-                struct outcome *outcome)
+/* Of a run into folder/name. extra: NULL-terminated settings over the small model's. */
+static void configure(const struct fixture *f, const char *name, const char *device, const char *const *extra,
+                      struct train_config *config)
 {
-    char dir[2 * TEST_PATH_BYTES_MAX], train[2 * TEST_PATH_BYTES_MAX], val[2 * TEST_PATH_BYTES_MAX], on[32],
-        ckpt[3 * TEST_PATH_BYTES_MAX];
+    char dir[2 * TEST_PATH_BYTES_MAX], train[2 * TEST_PATH_BYTES_MAX], val[2 * TEST_PATH_BYTES_MAX], on[32];
     bool pictures = strstr(extra[0], "vit") != NULL;
     snprintf(dir, sizeof dir, "run.dir=%s/%s", f->folder, name);
     snprintf(train, sizeof train, "data.train=%s/%s", f->folder, pictures ? "pictures" : "text");
@@ -144,9 +144,17 @@ static void run(const struct fixture *f, const char *name, const char *device, c
         count++;
     for (; *extra; extra++)
         sets[count++] = *extra;
+    struct err err;
+    assert_ok(config_parse("", 0, "none", sets, count, config, &err), &err);
+}
+
+static void run(const struct fixture *f, const char *name, const char *device, const char *const *extra,
+                struct outcome *outcome)
+{
+    char ckpt[3 * TEST_PATH_BYTES_MAX];
     struct train_config config;
     struct err err;
-    assert_ok(config_parse("", 0, "none", sets, count, &config, &err), &err);
+    configure(f, name, device, extra, &config);
     const struct trainer_options options = {
         .config = &config, .io = f->io, .stop = &outcome->stop, .report = note, .report_context = outcome};
     struct trainer_result result;
@@ -257,12 +265,62 @@ static void a_run_that_was_stopped_goes_on_to_the_same_bits(void **state)
     }
 }
 
+/* What opened ops and a model's plans take. */
+static uint64_t plans_bytes(const struct run *run)
+{
+    struct device *device;
+    struct ops *ops;
+    struct model *model;
+    struct device_mem_info info;
+    struct err err;
+    assert_ok(device_open("cuda", &device, &err), &err);
+    assert_ok(ops_open(device, run->ops->compute, 1, &ops, &err), &err);
+    assert_ok(model_open(model_config_of(run->model), ops, run->batching.micro, &model, &err), &err);
+    device->ops->mem_info(device, &info);
+    model_close(model);
+    ops_close(ops);
+    device_close(device);
+    return info.used_bytes[MEM_DEVICE];
+}
+
+/* All that is allocated is counted before, but for the words of a step; and nothing is once a run is open. */
+static void a_run_takes_the_memory_that_was_told_before(void **state)
+{
+    const struct fixture *f = *state;
+    order_set(0);
+    for (size_t m = 0; m < models_count(); m++) {
+        const char *room[SETS_MAX], *const *extra = with(MODELS[m], "precision.compute=bf16", room);
+        struct train_config config;
+        struct run run;
+        struct step_totals totals = {0};
+        struct device_mem_info opened, stepped;
+        struct err err;
+        char name[32];
+        snprintf(name, sizeof name, "memory-%zu", m);
+        configure(f, name, "cuda", extra, &config);
+        const struct trainer_options options = {.config = &config, .io = f->io};
+        assert_ok(run_open(&run, &options, &err), &err);
+        run.device->ops->mem_info(run.device, &opened);
+        assert_ok(run_step(&run, &totals, &err), &err);
+        assert_ok(run_step(&run, &totals, &err), &err);
+        assert_ok(run_evaluate(&run, &err), &err);
+        run.device->ops->mem_info(run.device, &stepped);
+        uint64_t leaves = batching_owned_count(&run.batching);
+        uint64_t total = memory_need_of(run.model, &run.stage, run.ops, leaves, &run.feed.options).total,
+                 told = plans_bytes(&run) + total - MEMORY_NEED_SPARE_BYTES;
+        assert_int_equal(stepped.peak_bytes[MEM_DEVICE], opened.used_bytes[MEM_DEVICE]);
+        assert_int_equal(opened.used_bytes[MEM_DEVICE], told + sizeof(struct run_words));
+        run_close(&run);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(losses_are_those_of_the_cpu),
         cmocka_unit_test(every_order_of_threads_and_streams_gives_the_same_bits),
         cmocka_unit_test(a_run_that_was_stopped_goes_on_to_the_same_bits),
+        cmocka_unit_test(a_run_takes_the_memory_that_was_told_before),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
