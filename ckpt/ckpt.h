@@ -14,7 +14,8 @@
  *
  * The snapshot is **copy before update**: arrays change only between before_update and the end of the update, so the writer
  * thread takes their bytes from where they lie, and a group is copied to staging only if the writer has not reached it
- * when its update comes. Staging is bounded; beyond it before_update waits. A save that falls due while one is under way
+ * when its update comes. On a device copies are queued, and the update waits for them, not the caller. Staging is bounded; beyond it
+ * before_update waits. A save that falls due while one is under way
  * waits for that one first. ckpt_saver_save returns the error of the save before it, if that failed.
  *
  * Commit: as docs/checkpoint.md's protocol; a step folder that is listed is whole. A failure on any rank fails the save on
@@ -27,7 +28,7 @@
  *     ckpt_reader_load(reader, tensors, tensors_count, err);      // any boxes; only the bytes needed, verified
  *     ckpt_reader_close(reader);
  *
- * Arrays on a device are settled when save or before_update is called: what the caller queued that writes them has ended.
+ * Arrays on a device are settled when save is called: what the caller queued that writes them has ended.
  *
  * Names starting with "optimizer." are of the section `optimizer`, all others of `model`.
  *
@@ -78,6 +79,9 @@ struct ckpt_saver_options {
     struct io *io;
     struct comm *comm;     /* NULL: one rank. The saver splits its own from it */
     struct device *device; /* NULL: host memory */
+    /* Of the device: where the caller queues updates after before_update, which makes it wait for what is still being copied; borrowed.
+     * NULL: before_update blocks until it is copied. */
+    struct device_stream *updates;
     uint32_t groups_count;
     uint64_t staging_bytes; /* 0: 64 MiB; at least 4 MiB: memory for writing and for copies before updates */
     struct ckpt_keep keep;
@@ -99,7 +103,8 @@ void ckpt_saver_close(struct ckpt_saver *saver);
 /* Begins a save of the arrays as they are now. state_json: an object, copied. Blocks only for a save still under way. If the
  * previous save failed, its error is returned and the new one is begun all the same. */
 int ckpt_saver_save(struct ckpt_saver *saver, uint64_t step, const char *state_json, struct err *err);
-/* Must be called before arrays of the group change. Cheap when no save is under way. */
+/* Must be called before an update of the group's arrays begins, or is queued on the stream of updates (not while that is captured). Cheap when
+ * no save is under way; blocks while staging is full. */
 void ckpt_saver_before_update(struct ckpt_saver *saver, uint32_t group);
 /* Blocks until the save under way is durable or has failed; its status, once. 0 where there was none. */
 int ckpt_saver_wait(struct ckpt_saver *saver, struct err *err);

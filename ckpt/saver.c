@@ -174,7 +174,8 @@ static int prepare(struct ckpt_saver *saver, const struct ckpt_saver_options *op
         buffers = saver->layout.blocks_count + SNAPSHOT_BUFFERS_MIN;
     if (buffers > BUFFERS_MAX)
         buffers = BUFFERS_MAX;
-    int status = snapshot_init(&saver->snapshot, &saver->layout, options->device, (unsigned)buffers, err);
+    int status = snapshot_init(&saver->snapshot, &saver->layout, options->device, options->updates,
+                               (unsigned)buffers, err);
     if (!status)
         status = image_writer_init(&saver->image, &saver->snapshot,
                                    roster_checksums(&saver->roster, saver->comm->rank), saver->io, err);

@@ -17,7 +17,34 @@ enum { CALLER, WRITER };
 static int open_copier(struct device *device, struct snapshot_copier *copier, struct err *err)
 {
     int status = device->ops->stream_open(device, &copier->stream, err);
-    return status ? status : device->ops->event_open(device, &copier->event, err);
+    return status ? status : device->ops->event_open(device, &copier->copied, err);
+}
+
+/* What a device needs to copy: two streams, and an event a buffer. */
+static int open_copies(struct snapshot *snapshot, struct err *err)
+{
+    struct device *device = snapshot->device;
+    int status = 0;
+    snapshot->arrived = calloc(snapshot->buffers_count, sizeof(struct device_event *));
+    if (!snapshot->arrived)
+        return err_set(err, -ENOMEM, "out of memory for the events of %u buffers", snapshot->buffers_count);
+    for (unsigned i = 0; i < snapshot->buffers_count && !status; i++)
+        status = device->ops->event_open(device, &snapshot->arrived[i], err);
+    for (int i = 0; i < 2 && !status; i++)
+        status = open_copier(device, &snapshot->copiers[i], err);
+    return status;
+}
+
+static void close_copies(struct snapshot *snapshot)
+{
+    const struct device_ops *ops = snapshot->device->ops;
+    for (int i = 0; i < 2; i++) {
+        ops->event_close(snapshot->device, snapshot->copiers[i].copied);
+        ops->stream_close(snapshot->device, snapshot->copiers[i].stream);
+    }
+    for (unsigned i = 0; i < snapshot->buffers_count && snapshot->arrived; i++)
+        ops->event_close(snapshot->device, snapshot->arrived[i]);
+    free(snapshot->arrived);
 }
 
 static int alloc_staging(struct snapshot *snapshot, struct err *err)
@@ -34,10 +61,11 @@ static int alloc_staging(struct snapshot *snapshot, struct err *err)
 }
 
 int snapshot_init(struct snapshot *snapshot, const struct layout *layout, struct device *device,
-                  unsigned buffers_count, struct err *err)
+                  struct device_stream *updates, unsigned buffers_count, struct err *err)
 {
     assert(buffers_count >= SNAPSHOT_BUFFERS_MIN);
-    *snapshot = (struct snapshot){.layout = layout, .device = device, .buffers_count = buffers_count};
+    *snapshot = (struct snapshot){
+        .layout = layout, .device = device, .updates = updates, .buffers_count = buffers_count};
     pthread_mutex_init(&snapshot->mutex, NULL);
     pthread_cond_init(&snapshot->changed, NULL);
     snapshot->state = calloc(layout->blocks_count, sizeof *snapshot->state);
@@ -50,8 +78,8 @@ int snapshot_init(struct snapshot *snapshot, const struct layout *layout, struct
                          (unsigned long long)layout->blocks_count);
     if (!status)
         status = alloc_staging(snapshot, err);
-    for (int i = 0; i < 2 && device && !status; i++)
-        status = open_copier(device, &snapshot->copiers[i], err);
+    if (!status && device)
+        status = open_copies(snapshot, err);
     if (status)
         snapshot_deinit(snapshot);
     return status;
@@ -60,17 +88,13 @@ int snapshot_init(struct snapshot *snapshot, const struct layout *layout, struct
 void snapshot_deinit(struct snapshot *snapshot)
 {
     struct device *device = snapshot->device;
-    for (int i = 0; i < 2; i++) {
-        if (snapshot->copiers[i].event)
-            device->ops->event_close(device, snapshot->copiers[i].event);
-        if (snapshot->copiers[i].stream)
-            device->ops->stream_close(device, snapshot->copiers[i].stream);
-    }
-    if (device)
+    if (device) {
+        close_copies(snapshot);
         device->ops->mem_free(device, MEM_PINNED, snapshot->staging,
                               (size_t)snapshot->buffers_count * CKPT_BLOCK_BYTES);
-    else
+    } else {
         free(snapshot->staging);
+    }
     free(snapshot->state);
     free(snapshot->block_of);
     free(snapshot->free_list);
@@ -85,12 +109,23 @@ char *snapshot_buffer(const struct snapshot *snapshot, unsigned buffer)
     return snapshot->staging + (size_t)buffer * CKPT_BLOCK_BYTES;
 }
 
-/* The block's bytes from wherever they lie into the buffer, zeros behind the file's end up to a multiple of 4 KiB. */
-static int gather(struct snapshot *snapshot, int who, uint64_t block, char *buffer, struct err *err)
+/* The events behind what was queued for a buffer. */
+static int mark_copies(struct snapshot *snapshot, struct snapshot_copier *copier, unsigned buffer,
+                       struct err *err)
+{
+    struct device *device = snapshot->device;
+    int status = device->ops->event_record(device, snapshot->arrived[buffer], copier->stream, err);
+    return status ? status : device->ops->event_record(device, copier->copied, copier->stream, err);
+}
+
+/* The block's bytes from wherever they lie into the buffer, zeros behind the file's end up to a multiple of 4 KiB. Those on a
+ * device are there after the buffer's event. */
+static int gather(struct snapshot *snapshot, int who, uint64_t block, unsigned number, struct err *err)
 {
     const struct layout *layout = snapshot->layout;
     struct device *device = snapshot->device;
     struct snapshot_copier *copier = &snapshot->copiers[who];
+    char *buffer = snapshot_buffer(snapshot, number);
     uint64_t begin = block * CKPT_BLOCK_BYTES, bytes = manifest_block_bytes(layout->file_bytes, block);
     uint64_t at = 0;
     for (uint64_t s = layout->block_segment[block]; at < bytes; s++) {
@@ -108,10 +143,18 @@ static int gather(struct snapshot *snapshot, int who, uint64_t block, char *buff
         at += part;
     }
     memset(buffer + bytes, 0, bytes_round_up(bytes, IO_ALIGN_BYTES) - bytes);
-    if (!device)
-        return 0;
-    int status = device->ops->event_record(device, copier->event, copier->stream, err);
-    return status ? status : device->ops->event_wait(device, copier->event, err);
+    return device ? mark_copies(snapshot, copier, number, err) : 0;
+}
+
+/* Until what was queued for a buffer is there. */
+static void await_bytes(struct snapshot *snapshot, unsigned buffer)
+{
+    struct err detail = {0};
+    if (!snapshot->device)
+        return;
+    int status = snapshot->device->ops->event_wait(snapshot->device, snapshot->arrived[buffer], &detail);
+    if (status)
+        snapshot_fail(snapshot, status, &detail);
 }
 
 void snapshot_begin(struct snapshot *snapshot)
@@ -152,7 +195,7 @@ static void stage(struct snapshot *snapshot, uint64_t block)
     snapshot->state[block] = COPYING;
     snapshot->copying_count++;
     pthread_mutex_unlock(&snapshot->mutex);
-    int status = gather(snapshot, CALLER, block, snapshot_buffer(snapshot, buffer), &detail);
+    int status = gather(snapshot, CALLER, block, buffer, &detail);
     pthread_mutex_lock(&snapshot->mutex);
     snapshot->copying_count--;
     snapshot->block_of[buffer] = block;
@@ -187,6 +230,22 @@ static void capture(struct snapshot *snapshot, uint64_t block)
     }
 }
 
+/* The update comes after all copies that are queued: that of a block that the writer took may still be under way. */
+static void order_copies(struct snapshot *snapshot)
+{
+    const struct device_ops *ops = snapshot->device->ops;
+    struct err detail = {0};
+    int status = 0;
+    for (int i = 0; i < 2 && !status; i++) {
+        struct device_event *copied = snapshot->copiers[i].copied;
+        status = snapshot->updates
+                     ? ops->stream_wait_event(snapshot->device, snapshot->updates, copied, &detail)
+                     : ops->event_wait(snapshot->device, copied, &detail);
+    }
+    if (status)
+        snapshot_fail(snapshot, status, &detail);
+}
+
 void snapshot_before_update(struct snapshot *snapshot, uint32_t group)
 {
     const struct layout *layout = snapshot->layout;
@@ -196,7 +255,10 @@ void snapshot_before_update(struct snapshot *snapshot, uint32_t group)
          r++)
         for (uint64_t b = layout->ranges[r].first; b < layout->ranges[r].end; b++)
             capture(snapshot, b);
+    bool copies = snapshot->device && snapshot->active && !snapshot->status;
     pthread_mutex_unlock(&snapshot->mutex);
+    if (copies)
+        order_copies(snapshot);
 }
 
 uint64_t snapshot_copied_bytes(struct snapshot *snapshot)
@@ -214,7 +276,7 @@ static void take_pending_block(struct snapshot *snapshot, uint64_t block, unsign
     struct err detail = {0};
     snapshot->state[block] = TAKING;
     pthread_mutex_unlock(&snapshot->mutex);
-    int status = gather(snapshot, WRITER, block, snapshot_buffer(snapshot, buffer), &detail);
+    int status = gather(snapshot, WRITER, block, buffer, &detail);
     pthread_mutex_lock(&snapshot->mutex);
     snapshot->state[block] = TAKEN;
     snapshot->uncaptured_count--;
@@ -255,6 +317,8 @@ enum snapshot_next snapshot_take(struct snapshot *snapshot, bool take_pending, u
     if (next == SNAPSHOT_GOT)
         snapshot->left_count--;
     pthread_mutex_unlock(&snapshot->mutex);
+    if (next == SNAPSHOT_GOT)
+        await_bytes(snapshot, *ret_buffer);
     return next;
 }
 
@@ -299,4 +363,6 @@ void snapshot_end(struct snapshot *snapshot)
     while (snapshot->copying_count > 0)
         pthread_cond_wait(&snapshot->changed, &snapshot->mutex);
     pthread_mutex_unlock(&snapshot->mutex);
+    for (int i = 0; i < 2 && snapshot->device; i++)
+        snapshot->device->ops->stream_sync(snapshot->device, snapshot->copiers[i].stream, NULL);
 }

@@ -7,15 +7,20 @@
  *     PENDING --writer--> TAKING ----------------------> TAKEN      (in a buffer of the writer)
  *     PENDING --caller--> COPYING --> STAGED --writer--> TAKEN      (in a buffer that waits for the writer)
  *
+ * On a device both copy by queueing: from STAGED and TAKEN on the copy is queued, and an event of the buffer tells when the bytes
+ * are there. Only the writer waits for it. The caller's stream waits for the copies, not the caller.
+ *
  * Invariants
- *   1. Bytes of a group change only while every block that holds some of them is STAGED or TAKEN: before_update returns no
- *      sooner. A block that several groups share is copied whole by the first of them; the others' bytes are still
- *      those of the save, since their own before_update would have copied the block.
+ *   1. Bytes of a group change only while every block that holds some of them is STAGED or TAKEN, and copied: before_update returns no
+ *      sooner, or makes the caller's stream wait where the update is queued. A block that several groups share is copied whole by
+ *      the first of them; the others' bytes are still those of the save, since their own before_update would have copied the block.
  *   2. A buffer has one holder at a time: the free list, the caller who copies, the queue of staged ones, or the writer.
  *   3. Nobody waits for ever. The caller leaves the last free buffer to the writer. When the caller waits for a buffer, at
  *      most one is free, it copies none itself, so all others are staged or written; the writer takes staged ones before pending
  *      ones, needs nothing more for writing them, and gives each back when it is written. When the writer waits, it writes
- *      nothing and nothing is staged, so the caller is copying, which waits for nobody. A failed save ends the waiting.
+ *      nothing and nothing is staged, so the caller is copying, which waits for nobody. Copies of the device wait for nothing that
+ *      is queued. A failed save ends the waiting.
+ *   4. No copy is under way after snapshot_end, so that the next save may use every buffer.
  *
  * Threads: begin and before_update from the caller, the rest from the writer; all state below the mutex is guarded by it.
  */
@@ -35,14 +40,17 @@ enum { SNAPSHOT_BUFFERS_MIN = 4, SNAPSHOT_RESERVE = 1 /* buffers that the caller
 /* One thread's way to copy from the device. */
 struct snapshot_copier {
     struct device_stream *stream;
-    struct device_event *event;
+    struct device_event *copied; /* all that was queued on it so far */
 };
 
 struct snapshot {
-    const struct layout *layout; /* these four immutable after init */
+    const struct layout *layout; /* immutable after init, as all down to copiers */
     struct device *device;       /* NULL: host memory */
-    char *staging;               /* buffers_count of CKPT_BLOCK_BYTES */
+    struct device_stream
+        *updates;  /* borrowed: where the caller queues updates; NULL: they begin when it likes */
+    char *staging; /* buffers_count of CKPT_BLOCK_BYTES */
     unsigned buffers_count;
+    struct device_event **arrived;     /* [buffers_count] of a device: what was last copied there is there */
     struct snapshot_copier copiers[2]; /* the caller's, the writer's */
 
     pthread_mutex_t mutex;
@@ -63,11 +71,12 @@ struct snapshot {
 
 /* Allocates all there is. -ENOMEM. */
 int snapshot_init(struct snapshot *snapshot, const struct layout *layout, struct device *device,
-                  unsigned buffers_count, struct err *err);
+                  struct device_stream *updates, unsigned buffers_count, struct err *err);
 void snapshot_deinit(struct snapshot *snapshot);
 
 /* The caller: the image is what the arrays hold now. Nothing is under way. */
 void snapshot_begin(struct snapshot *snapshot);
+/* Waits only where staging is full, and without a stream of updates for the copies. A device that fails ends as snapshot_fail. */
 void snapshot_before_update(struct snapshot *snapshot, uint32_t group);
 uint64_t snapshot_copied_bytes(struct snapshot *snapshot);
 
@@ -76,8 +85,8 @@ enum snapshot_next {
     SNAPSHOT_LATER, /* nothing now: no buffer, or the caller is copying, or pending ones were not wanted */
     SNAPSHOT_ALL,   /* the writer has had every block */
 };
-/* The writer: the next block to write, staged ones first; pending ones only where take_pending. Blocks only to copy. A copy that
- * fails ends as snapshot_fail. */
+/* The writer: the next block to write, staged ones first; pending ones only where take_pending. Blocks only until it is copied. A copy
+ * that fails ends as snapshot_fail. */
 enum snapshot_next snapshot_take(struct snapshot *snapshot, bool take_pending, unsigned *ret_buffer,
                                  uint64_t *ret_block);
 char *snapshot_buffer(const struct snapshot *snapshot, unsigned buffer);
@@ -86,7 +95,7 @@ void snapshot_wait(struct snapshot *snapshot); /* until the caller has copied a 
 void snapshot_fail(struct snapshot *snapshot, int status,
                    const struct err *detail); /* the first failure counts */
 int snapshot_status(struct snapshot *snapshot, struct err *err);
-/* The writer holds no buffer any more. Waits for a copy by the caller. */
+/* The writer holds no buffer any more. Waits for copies by the caller, and for those of a failed save that are queued. */
 void snapshot_end(struct snapshot *snapshot);
 
 #endif

@@ -61,6 +61,7 @@ int run_open_saver(struct run *run, struct err *err)
         .io = run->io,
         .comm = run->comm,
         .device = run->device,
+        .updates = run->ops->stream,
         .groups_count = (uint32_t)run->params->groups_count,
         .staging_bytes = run->config->checkpoint.staging_bytes,
         .keep = {.last = (uint32_t)run->config->checkpoint.keep_last},

@@ -1,0 +1,278 @@
+/*
+ * Copy before update of arrays on a device that queues: the update waits for the copies, the caller does not, and every checkpoint
+ * is that of its own instant in every order of the streams.
+ */
+#include "ckpt/manifest.h"
+#include "tests/ckpt/fault_io.h"
+#include "tests/ckpt/fixture.h"
+#include "tests/cuda_on_cpu/order.h"
+#include "tests/support/scratch.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GROUPS = 5, PARTS = 3, ARRAYS = GROUPS * PARTS, STEPS = 3 };
+
+/* Arrays in device memory, and of the same shapes in the host's for what is expected. */
+struct fixture {
+    struct device *device;
+    struct device_stream *updates;
+    struct arrays expected, on_device;
+};
+
+/* Neighbours in the file are of different groups, and of no multiple of anything: 9 MB. */
+static struct arrays make_arrays(void)
+{
+    static const char *const shapes[PARTS] = {"99991", "11x31777", "3"};
+    struct array_spec specs[ARRAYS];
+    char names[ARRAYS][32];
+    for (int i = 0; i < ARRAYS; i++) {
+        snprintf(names[i], sizeof names[i], "part%d.group%d", i / GROUPS, i % GROUPS);
+        specs[i] = (struct array_spec){names[i], DTYPE_F32, shapes[i / GROUPS], (uint32_t)(i % GROUPS)};
+    }
+    return arrays_make(specs, ARRAYS);
+}
+
+/* The device's table, with waits of the caller counted, and those of the writer for a copy held at a gate. */
+static struct device_ops counting;
+static const struct device_ops *inner;
+static pthread_t caller;
+static atomic_int caller_waits_count;
+static struct gate arrival = GATE_OPEN;
+
+static bool count_wait(void)
+{
+    bool is_caller = pthread_equal(pthread_self(), caller);
+    caller_waits_count += is_caller;
+    return is_caller;
+}
+
+static int counting_event_wait(struct device *device, struct device_event *event, struct err *err)
+{
+    if (!count_wait())
+        gate_pass(&arrival);
+    return inner->event_wait(device, event, err);
+}
+
+static int counting_stream_sync(struct device *device, struct device_stream *stream, struct err *err)
+{
+    count_wait();
+    return inner->stream_sync(device, stream, err);
+}
+
+static void set_up(struct fixture *f)
+{
+    struct err err;
+    *f = (struct fixture){.expected = make_arrays()};
+    assert_ok(device_open("cuda", &f->device, &err), &err);
+    inner = f->device->ops;
+    counting = *inner;
+    counting.event_wait = counting_event_wait;
+    counting.stream_sync = counting_stream_sync;
+    f->device->ops = &counting;
+    caller = pthread_self();
+    assert_ok(inner->stream_open(f->device, &f->updates, &err), &err);
+    f->on_device = f->expected;
+    f->on_device.tensors = malloc(ARRAYS * sizeof *f->on_device.tensors);
+    assert_non_null(f->on_device.tensors);
+    for (int i = 0; i < ARRAYS; i++) {
+        struct ckpt_tensor *tensor = &f->on_device.tensors[i];
+        *tensor = f->expected.tensors[i];
+        assert_ok(inner->mem_alloc(f->device, MEM_DEVICE, (size_t)array_bytes(tensor), &tensor->data, &err),
+                  &err);
+    }
+}
+
+static void tear_down(struct fixture *f)
+{
+    for (int i = 0; i < ARRAYS; i++)
+        inner->mem_free(f->device, MEM_DEVICE, f->on_device.tensors[i].data,
+                        (size_t)array_bytes(&f->on_device.tensors[i]));
+    inner->stream_close(f->device, f->updates);
+    device_close(f->device);
+    free(f->on_device.tensors);
+    arrays_free(&f->expected);
+}
+
+static struct ckpt_saver *open_saver(const struct fixture *f, struct fault_plan *plan, uint64_t staging_bytes,
+                                     struct device_stream *updates)
+{
+    const struct ckpt_saver_options options = {.folder = folder,
+                                               .io = fault_io_open(io, plan),
+                                               .device = f->device,
+                                               .updates = updates,
+                                               .groups_count = GROUPS,
+                                               .staging_bytes = staging_bytes,
+                                               .run_id = "device",
+                                               .numerics_id = "any"};
+    struct ckpt_saver *saver = NULL;
+    struct err err;
+    assert_ok(ckpt_saver_open(&options, f->on_device.tensors, ARRAYS, &saver, &err), &err);
+    return saver;
+}
+
+/* Queues the update of all groups: every byte becomes the step's. */
+static void update(const struct fixture *f, struct ckpt_saver *saver, uint64_t step)
+{
+    struct err err;
+    for (uint32_t g = 0; g < GROUPS; g++) {
+        if (saver)
+            ckpt_saver_before_update(saver, g);
+        for (int i = 0; i < ARRAYS; i++)
+            if (f->on_device.tensors[i].group == g)
+                assert_ok(inner->fill(f->device, f->updates, f->on_device.tensors[i].data, (int)step,
+                                      (size_t)array_bytes(&f->on_device.tensors[i]), &err),
+                          &err);
+    }
+}
+
+static void settle(const struct fixture *f)
+{
+    struct err err;
+    assert_ok(inner->stream_sync(f->device, f->updates, &err), &err);
+}
+
+static int equal_steps_count(const struct fixture *f)
+{
+    char path[FIXTURE_PATH_BYTES];
+    int equal = 0;
+    for (uint64_t step = 1; step <= STEPS; step++) {
+        for (int i = 0; i < ARRAYS; i++)
+            memset(f->expected.tensors[i].data, (int)step, array_bytes(&f->expected.tensors[i]));
+        snprintf(path, sizeof path, "%s/step-%08llu", folder, (unsigned long long)step);
+        equal += fixture_step_equals(io, path, &f->expected);
+        assert_int_equal(test_run("rm -r '%s'", path), 0);
+    }
+    return equal;
+}
+
+static void no_update_overtakes_the_copies_and_the_caller_waits_for_none(void **state)
+{
+    (void)state;
+    for (size_t order = 0; order < order_count(); order++) {
+        struct fixture f;
+        struct fault_plan plan = {0};
+        struct err err;
+        order_set(order);
+        set_up(&f);
+        struct ckpt_saver *saver = open_saver(&f, &plan, 64 << 20, f.updates);
+        update(&f, NULL, 1);
+        for (uint64_t step = 1; step <= STEPS; step++) {
+            settle(&f);
+            gate_shut(&arrival);
+            assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
+            gate_await(&arrival, 1); /* the first block is queued, and nobody asks for it */
+            ;
+            caller_waits_count = 0;
+            update(&f, saver, step + 1);
+            assert_int_equal(caller_waits_count, 0);
+            settle(&f);
+            gate_open(&arrival);
+            assert_ok(ckpt_saver_wait(saver, &err), &err);
+        }
+        assert_int_equal(equal_steps_count(&f), STEPS);
+        struct ckpt_saver_stats stats = ckpt_saver_stats(saver);
+        /* all but the block that the writer took */
+        assert_int_equal(stats.copied_bytes, stats.written_bytes - STEPS * CKPT_BLOCK_BYTES);
+        ckpt_saver_close(saver);
+        tear_down(&f);
+    }
+}
+
+static void a_slow_disk_and_little_staging_keep_each_instant(void **state)
+{
+    (void)state;
+    for (size_t order = 0; order < order_count(); order++) {
+        struct fixture f;
+        struct fault_plan plan = {.write_delay_us = 300};
+        struct err err;
+        order_set(order);
+        set_up(&f);
+        struct ckpt_saver *saver = open_saver(&f, &plan, 4 << 20, f.updates);
+        update(&f, NULL, 1);
+        for (uint64_t step = 1; step <= STEPS; step++) {
+            settle(&f);
+            assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
+            update(&f, saver, step + 1);
+        }
+        settle(&f);
+        assert_ok(ckpt_saver_wait(saver, &err), &err);
+        assert_true(ckpt_saver_stats(saver).blocked_ns > 0);
+        assert_int_equal(equal_steps_count(&f), STEPS);
+        ckpt_saver_close(saver);
+        tear_down(&f);
+    }
+}
+
+static struct gate disk = GATE_OPEN;
+
+static void without_a_stream_of_updates_the_caller_waits_for_the_copies(void **state)
+{
+    (void)state;
+    for (size_t order = 0; order < order_count(); order++) {
+        struct fixture f;
+        struct fault_plan plan = {.write_gate = &disk};
+        struct err err;
+        order_set(order);
+        set_up(&f);
+        struct ckpt_saver *saver = open_saver(&f, &plan, 64 << 20, NULL);
+        update(&f, NULL, 1);
+        for (uint64_t step = 1; step <= STEPS; step++) {
+            settle(&f);
+            gate_shut(&disk);
+            assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
+            gate_await(&disk, 1);
+            caller_waits_count = 0;
+            update(&f, saver, step + 1);
+            assert_true(caller_waits_count > 0);
+            settle(&f);
+            gate_open(&disk);
+            assert_ok(ckpt_saver_wait(saver, &err), &err);
+        }
+        assert_int_equal(equal_steps_count(&f), STEPS);
+        ckpt_saver_close(saver);
+        tear_down(&f);
+    }
+}
+
+static void without_before_update_no_instant_is_kept(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct fault_plan plan = {.write_gate = &disk};
+    struct err err;
+    order_set(0);
+    set_up(&f);
+    struct ckpt_saver *saver = open_saver(&f, &plan, 64 << 20, f.updates);
+    update(&f, NULL, 1);
+    for (uint64_t step = 1; step <= STEPS; step++) {
+        settle(&f);
+        gate_shut(&disk);
+        assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
+        gate_await(&disk, 1);
+        update(&f, NULL, step + 1);
+        settle(&f);
+        gate_open(&disk);
+        assert_ok(ckpt_saver_wait(saver, &err), &err);
+    }
+    assert_int_equal(equal_steps_count(&f), 0);
+    ckpt_saver_close(saver);
+    tear_down(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(no_update_overtakes_the_copies_and_the_caller_waits_for_none,
+                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_slow_disk_and_little_staging_keep_each_instant, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(without_a_stream_of_updates_the_caller_waits_for_the_copies,
+                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(without_before_update_no_instant_is_kept, scratch_set_up,
+                                        scratch_tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
