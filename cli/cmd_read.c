@@ -7,6 +7,7 @@
 #include "cli/read_sink.h"
 #include "cli/signals.h"
 #include "cli/verbs.h"
+#include "io/io_fault.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -21,7 +22,7 @@ struct read_args {
     uint64_t batch, micro, rank, ranks, start, count;
     uint64_t workers, memory_bytes, size, block;
     bool flip, force;
-    const char *out, *max_errors;
+    const char *out, *max_errors, *fault;
 };
 
 static const char *const order_choices[] = {"shuffle", "full", "sequential", NULL};
@@ -75,6 +76,8 @@ static const struct option rows[] = {
     {"out", 'o', OPTION_TEXT, AT(out), "DIR", NULL,
      "write each sample's fields as files, pixels as .ppm, windows as .npy"},
     {"force", 0, OPTION_FLAG, AT(force), .help = "existing files in DIR give way"},
+    {"fault", 0, OPTION_TEXT, AT(fault), "RULES", NULL,
+     "make reads of the dataset fail, wait or lie, to see what comes of it"},
 };
 
 static enum loader_decode decode_of(const struct read_args *args)
@@ -115,9 +118,18 @@ static struct loader_options options_of(const struct invocation *invocation)
     return options;
 }
 
-static int print_summary(const struct read_args *args, struct loader *loader, const struct read_sink *sink,
-                         uint64_t elapsed_ns, struct err *err)
+/* What print_summary tells of. */
+struct reading {
+    struct loader *loader;
+    struct io *faulty; /* with --fault */
+    struct read_sink sink;
+};
+
+static int print_summary(const struct read_args *args, const struct reading *reading, uint64_t elapsed_ns,
+                         struct err *err)
 {
+    struct loader *loader = reading->loader;
+    const struct read_sink *sink = &reading->sink;
     struct loader_shape shape = loader_shape(loader);
     struct loader_stats stats = loader_stats(loader);
     double seconds = clock_seconds(elapsed_ns ? elapsed_ns : 1);
@@ -148,6 +160,8 @@ static int print_summary(const struct read_args *args, struct loader *loader, co
     json_write_string(json, "limited_by", loader_stage_name(stats.limit));
     if (stats.jpeg_warnings_count)
         json_write_u64(json, "jpeg_warnings_count", stats.jpeg_warnings_count);
+    if (reading->faulty)
+        json_write_u64(json, "faults_count", io_fault_counts(reading->faulty).hits);
     if (args->out)
         json_write_u64(json, "files_count", sink->files_count);
     bool to_stdout = args->print == READ_PRINT_NONE;
@@ -238,11 +252,10 @@ static int run(const struct invocation *invocation, struct err *err)
 {
     const struct read_args *args = invocation->args;
     struct loader_options options = options_of(invocation);
-    struct read_sink sink = {.print = (enum read_print)args->print,
-                             .decode = options.decode,
-                             .folder = args->out,
-                             .force = args->force};
-    struct loader *loader = NULL;
+    struct reading reading = {.sink = {.print = (enum read_print)args->print,
+                                       .decode = options.decode,
+                                       .folder = args->out,
+                                       .force = args->force}};
     struct error_limit limit;
     int status = check_usage(args, &options.batching, err);
     if (!status)
@@ -250,19 +263,23 @@ static int run(const struct invocation *invocation, struct err *err)
     if (status)
         return status;
     if (args->out)
-        status = io_open(args->out, NULL, &sink.io, err);
+        status = io_open(args->out, NULL, &reading.sink.io, err);
+    if (!status && args->fault)
+        status = io_open(options.dataset, &(struct io_options){.fault = args->fault}, &reading.faulty, err);
+    options.io = reading.faulty;
     if (!status)
-        status = loader_open(&options, &loader, err);
+        status = loader_open(&options, &reading.loader, err);
     if (!status) {
         uint64_t began = clock_now_ns();
-        status = read_all(invocation, loader, &options.batching, &limit, &sink, err);
+        status = read_all(invocation, reading.loader, &options.batching, &limit, &reading.sink, err);
         uint64_t elapsed = clock_now_ns() - began;
         if (!status)
-            status = print_summary(args, loader, &sink, elapsed, err);
+            status = print_summary(args, &reading, elapsed, err);
     }
-    loader_close(loader);
-    io_close(sink.io);
-    read_sink_deinit(&sink);
+    loader_close(reading.loader);
+    io_close(reading.faulty);
+    io_close(reading.sink.io);
+    read_sink_deinit(&reading.sink);
     return status;
 }
 
@@ -272,6 +289,7 @@ static const char *const examples[] = {
     "millrace read shards --decode image --size 224 --crop random --flip --json",
     "millrace read shards --order sequential --count 5 -o first-five",
     "millrace read tokens/train --block 64 --count 100 --print json",
+    "millrace read shards --fault read:delay=20ms%10",
     NULL,
 };
 
@@ -286,7 +304,8 @@ const struct verb verb_read = {
                "the dataset alone: the "
                "ranks share it by micro-batches, and their digests add up (mod 2^64) to those of one rank. "
                "The digest `once` "
-               "says which samples came, `order` in which order. With --print the summary goes to stderr.",
+               "says which samples came, `order` in which order. With --print the summary goes to stderr. "
+               "`millrace help formats` says what --fault takes.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct read_args),

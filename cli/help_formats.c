@@ -37,6 +37,21 @@ const struct help_section help_formats[] = {
      "tensor's dtype, shape and boxes {file, offset, start, extent}, and the run's small state. What begins "
      "with .tmp- is not a checkpoint.\n"
      "docs/shard.md, docs/order.md and docs/checkpoint.md are enough to write a second implementation."},
+    {"Faults: --fault RULES, or MILLRACE_FAULT=RULES before any verb",
+     "What is to go wrong with files, to see what a run makes of it: rules with commas between them, each "
+     "OPERATION:EFFECT[WHEN][:PATH], and seed=N.\n"
+     "   read:eio@17                      the 17th read fails\n"
+     "   read:flip%1,seed=7               a bit is another in 1 % of reads\n"
+     "   read:delay=20ms%10:shard-000003  a tenth of its reads take longer\n"
+     "   write:enospc@9+                  disk full from the 9th write on\n"
+     "   durable:kill@4                   death before the 4th such operation\n"
+     "Operations: open read write wait queue stat list folder remove begin join create seal publish abort "
+     "sweep lock; durable is begin, create, write, seal, publish and remove counted together.\n"
+     "Effects: an error (eio enospc edquot erofs enoent eacces enomem emfile estale etimedout); "
+     "delay=DURATION; hold, for ever; short, a read that ends as if the file had shrunk or a write that "
+     "stops with the disk full; flip, one bit; kill.\n"
+     "When: @N the N-th, @N+ from the N-th on, /N every N-th, %P percent, the same for the same seed, file "
+     "and offset; without it, each one. PATH: only where the path contains this text."},
     {NULL, NULL},
 };
 

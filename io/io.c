@@ -3,8 +3,11 @@
  */
 #include "io/io.h"
 
+#include "io/io_fault.h"
+
 #include <ctype.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The length of "scheme" in "scheme://...", 0 where there is none. */
@@ -21,7 +24,8 @@ static bool is_scheme(const char *path, size_t bytes, const char *scheme)
     return bytes == strlen(scheme) && strncmp(path, scheme, bytes) == 0;
 }
 
-int io_open(const char *path_or_url, const struct io_options *options, struct io **ret_io, struct err *err)
+static int open_backend(const char *path_or_url, const struct io_options *options, struct io **ret_io,
+                        struct err *err)
 {
     size_t bytes = scheme_bytes(path_or_url);
     if (bytes == 0 || is_scheme(path_or_url, bytes, "file"))
@@ -38,6 +42,21 @@ int io_open(const char *path_or_url, const struct io_options *options, struct io
     }
     err_expected(err, "a path or file://");
     return -EPROTONOSUPPORT;
+}
+
+int io_open(const char *path_or_url, const struct io_options *options, struct io **ret_io, struct err *err)
+{
+    const char *rules = options && options->fault ? options->fault : getenv(IO_FAULT_VARIABLE);
+    struct io *io;
+    int status = open_backend(path_or_url, options, &io, err);
+    if (!status && rules && *rules) {
+        status = io_fault_open(io, rules, ret_io, err);
+        if (status)
+            io_close(io);
+    } else if (!status) {
+        *ret_io = io;
+    }
+    return status;
 }
 
 void io_close(struct io *io)

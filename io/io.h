@@ -167,10 +167,13 @@ struct io {
 
 struct io_options {
     unsigned threads; /* of the thread engine; 0: 4 */
+    /* What is to go wrong, as fault_rules.h has it; NULL: what the environment variable IO_FAULT_VARIABLE says, or nothing. */
+    const char *fault;
 };
+#define IO_FAULT_VARIABLE "MILLRACE_FAULT"
 
 /* The backend that serves path_or_url, by its scheme; plain paths are local. options may be NULL. Gives the backend.
- * -EPROTONOSUPPORT with what to do for a scheme that this build has not. */
+ * -EPROTONOSUPPORT with what to do for a scheme that this build has not; -EINVAL where the faults are none. */
 int io_open(const char *path_or_url, const struct io_options *options, struct io **ret_io, struct err *err);
 void io_close(struct io *io); /* NULL is fine; all its queues, files and sets must be closed */
 

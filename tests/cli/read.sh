@@ -128,8 +128,55 @@ a_full_disk_behind_stdout_is_an_error() {
   grep -q 'No space left' errors
 }
 
+an_error_of_the_disk_is_one_line_that_names_file_and_offset() {
+  same "$(status_of millrace read shards --on-error skip --fault read:eio@20+:shard-)" 1
+  one_line errors
+  grep -q 'shards/shard-00000[0-9].tar at [0-9]*: .*Input/output error\|Input/output error: .*shard-00000[0-9].tar at [0-9]*' errors
+  same "$(status_of millrace read shards --on-error skip --fault open:enoent:shard-000001)" 1
+  one_line errors
+  grep -q 'shard-000001.tar' errors
+}
+
+flipped_bits_are_bad_samples_and_the_same_ones_every_time() {
+  flips() { millrace read shards --print keys --on-error skip --fault read:flip%20:shard-,seed=3 "$@" 2>errors; }
+  # a flip in an index would end the run: the tails are read before the samples
+  flips >first
+  [[ -s first ]] || fail "$(cat errors)"
+  grep -q 'bad sample.*CRC32C' errors
+  flips --workers 1 | sort >other
+  sort first | cmp - other
+  flips --workers 3 --memory 64MiB | sort | cmp - other
+  [[ $(wc -l <first) -lt $samples ]] || fail "no sample was bad"
+  same "$(status_of millrace read shards --fault read:flip%20:shard-,seed=3)" 1
+  grep -q 'CRC32C' errors
+}
+
+a_slow_disk_changes_nothing_but_what_limits() {
+  millrace read shards --print keys --quiet >keys
+  millrace read shards --print keys --json --fault read:delay=30ms%50 2>summary | cmp keys -
+  grep -q '"limited_by":"read"' summary
+  grep -q '"engine":"[a-z_]* with faults"' summary
+  ! grep -q '"faults_count":0[,}]' summary || fail "no read was delayed"
+}
+
+a_file_that_shrinks_under_the_reader_costs_its_samples() {
+  millrace read shards --json --on-error skip --fault read:short@20:shard- >summary 2>errors
+  grep -q 'the shard ends too early' errors
+  ! grep -q '"skipped_count":0,' summary || fail "nothing was skipped"
+}
+
+wrong_rules_are_wrong_usage() {
+  same "$(status_of millrace read shards --fault raed:eio)" 2
+  one_line errors
+  grep -q 'column 1 .*did you mean "read"' errors
+  same "$(MILLRACE_FAULT=read:shrot status_of millrace verify shards)" 2
+  grep -q 'did you mean "short"' errors
+}
+
 run_cases each_sample_comes_once keys_come_alone_on_stdout ranks_share_the_order_without_gap_or_repeat \
   a_rank_reads_the_micro_batches_it_owns the_order_depends_on_seed_and_epoch_alone start_and_count_cut_the_same_line \
   out_writes_the_members_as_they_are decoded_images_are_portable_pixmaps json_names_what_was_done \
   quiet_prints_only_what_was_asked_for a_window_of_text_is_named_by_member_and_number \
-  a_reader_that_has_enough_is_no_error_to_talk_about   a_full_disk_behind_stdout_is_an_error
+  a_reader_that_has_enough_is_no_error_to_talk_about a_full_disk_behind_stdout_is_an_error \
+  an_error_of_the_disk_is_one_line_that_names_file_and_offset flipped_bits_are_bad_samples_and_the_same_ones_every_time \
+  a_slow_disk_changes_nothing_but_what_limits a_file_that_shrinks_under_the_reader_costs_its_samples wrong_rules_are_wrong_usage

@@ -1,0 +1,46 @@
+/*
+ * fault_backend — what the parts of the fault-injecting backend share. Internal to io/.
+ *
+ *     io_fault.c      names, files, sets, locks        fault_queue.c   requests
+ */
+#ifndef MILLRACE_IO_FAULT_BACKEND_H
+#define MILLRACE_IO_FAULT_BACKEND_H
+
+#include "io/io_fault.h"
+
+enum {
+    FAULT_NAME_BYTES = 64,
+    FAULT_POLL_NS = 2000000 /* how often what is held looks whether it may go on */
+};
+
+struct io_fault {
+    struct io base;
+    struct io_ops ops; /* with this engine's name */
+    char name[FAULT_NAME_BYTES];
+    struct io *inner; /* immutable */
+    struct fault_rules rules;
+    atomic_bool is_released;
+    atomic_uint_least64_t operations[FAULT_OPERATIONS], read_bytes, hits, held, under_way, abandoned;
+};
+
+/* Immutable, but for the links of a set's files, which are the set's. */
+struct io_file {
+    struct io_fault *fault;
+    struct io_file *inner;
+    struct io_file *next; /* of the set's unsealed files */
+    char path[IO_PATH_BYTES_MAX];
+};
+
+/* Counts the operation and decides. */
+struct fault_verdict fault_note(struct io_fault *fault, enum fault_operation operation, const char *path,
+                                uint64_t offset);
+
+/* fault_queue.c: as io.h beside the entries of the same name. */
+int fault_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue, struct err *err);
+void fault_queue_close(struct io_queue *queue);
+int fault_queue_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count);
+int fault_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
+                     int timeout_ms);
+void fault_queue_cancel(struct io_queue *queue, struct io_request *request);
+
+#endif

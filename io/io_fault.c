@@ -1,0 +1,376 @@
+/*
+ * io_fault — see io_fault.h: names, files, sets and locks. Requests are fault_queue.c.
+ *
+ * Handles of files and sets are the backend's own, each with the inner one's and with the path that rules look at. A lock is
+ * the inner backend's, as is releasing it.
+ */
+#include "io/fault_backend.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Owner thread. */
+struct io_set {
+    struct io_fault *fault;
+    struct io_set *inner;
+    struct io_file *files; /* unsealed */
+    bool is_lost;          /* sealing failed by a rule, which the inner set does not know */
+    char path[IO_PATH_BYTES_MAX];
+};
+
+static struct io_fault *of(struct io *io)
+{
+    return (struct io_fault *)io;
+}
+
+struct fault_verdict fault_note(struct io_fault *fault, enum fault_operation operation, const char *path,
+                                uint64_t offset)
+{
+    atomic_fetch_add(&fault->operations[operation], 1);
+    struct fault_verdict verdict = fault_rules_decide(&fault->rules, operation, path, offset);
+    atomic_fetch_add(&fault->hits, verdict.is_hit);
+    return verdict;
+}
+
+static void sleep_ns(uint64_t ns)
+{
+    nanosleep(
+        &(struct timespec){.tv_sec = (time_t)(ns / CLOCK_NS_PER_S), .tv_nsec = (long)(ns % CLOCK_NS_PER_S)},
+        NULL);
+}
+
+/* What comes before a call: waiting, and perhaps the error that it fails with. */
+static int enter(struct io_fault *fault, enum fault_operation operation, const char *path, struct err *err)
+{
+    struct fault_verdict verdict = fault_note(fault, operation, path, 0);
+    if (verdict.delay_ns)
+        sleep_ns(verdict.delay_ns);
+    if (verdict.holds) {
+        atomic_fetch_add(&fault->held, 1);
+        while (!atomic_load(&fault->is_released))
+            sleep_ns(FAULT_POLL_NS);
+        atomic_fetch_sub(&fault->held, 1);
+    }
+    if (!verdict.error)
+        return 0;
+    err_errno(err, verdict.error, "%s was made to fail", fault_operation_name(operation));
+    err_at(err, path, ERR_NO_OFFSET);
+    return verdict.error;
+}
+
+/* ---- Files. ---- */
+
+/* A handle for the inner one, which comes with it; -ENAMETOOLONG, -ENOMEM. */
+static int new_file(struct io_fault *fault, const char *folder, const char *name, struct io_file **ret_file,
+                    struct err *err)
+{
+    struct io_file *file = malloc(sizeof *file);
+    if (!file)
+        return err_set(err, -ENOMEM, "out of memory for a file");
+    *file = (struct io_file){.fault = fault};
+    int bytes = snprintf(file->path, sizeof file->path, "%s%s%s", folder, *folder && *name ? "/" : "", name);
+    if (bytes < 0 || (size_t)bytes >= sizeof file->path) {
+        free(file);
+        return err_errno(err, -ENAMETOOLONG, "could not name a file");
+    }
+    *ret_file = file;
+    return 0;
+}
+
+static int fault_file_open(struct io *io, const char *path, struct io_file **ret_file, struct err *err)
+{
+    struct io_fault *fault = of(io);
+    struct io_file *file = NULL;
+    int status = enter(fault, FAULT_OPEN, path, err);
+    if (!status)
+        status = new_file(fault, "", path, &file, err);
+    if (status)
+        return status;
+    status = fault->inner->ops->file_open(fault->inner, path, &file->inner, err);
+    if (status)
+        free(file);
+    else
+        *ret_file = file;
+    return status;
+}
+
+static void fault_file_close(struct io_file *file)
+{
+    if (!file)
+        return;
+    file->fault->inner->ops->file_close(file->inner);
+    free(file);
+}
+
+static uint64_t fault_file_size(const struct io_file *file)
+{
+    return file->fault->inner->ops->file_size(file->inner);
+}
+
+/* ---- Names. ---- */
+
+static int fault_stat(struct io *io, const char *path, struct io_stat *ret_stat, struct err *err)
+{
+    struct io *inner = of(io)->inner;
+    int status = enter(of(io), FAULT_STAT, path, err);
+    return status ? status : inner->ops->stat(inner, path, ret_stat, err);
+}
+
+static int fault_list(struct io *io, const char *path,
+                      int (*entry)(void *context, const struct io_entry *entry), void *context,
+                      struct err *err)
+{
+    struct io *inner = of(io)->inner;
+    int status = enter(of(io), FAULT_LIST, path, err);
+    return status ? status : inner->ops->list(inner, path, entry, context, err);
+}
+
+static int fault_make_folder(struct io *io, const char *path, struct err *err)
+{
+    struct io *inner = of(io)->inner;
+    int status = enter(of(io), FAULT_FOLDER, path, err);
+    return status ? status : inner->ops->make_folder(inner, path, err);
+}
+
+static int fault_remove(struct io *io, const char *path, struct err *err)
+{
+    struct io *inner = of(io)->inner;
+    int status = enter(of(io), FAULT_REMOVE, path, err);
+    return status ? status : inner->ops->remove(inner, path, err);
+}
+
+static int fault_sweep(struct io *io, const char *folder, const char *owner_id, struct err *err)
+{
+    struct io *inner = of(io)->inner;
+    int status = enter(of(io), FAULT_SWEEP, folder, err);
+    return status ? status : inner->ops->sweep(inner, folder, owner_id, err);
+}
+
+static int fault_lock_acquire(struct io *io, const char *folder, struct io_lock **ret_lock, struct err *err)
+{
+    struct io *inner = of(io)->inner;
+    int status = enter(of(io), FAULT_LOCK, folder, err);
+    return status ? status : inner->ops->lock_acquire(inner, folder, ret_lock, err);
+}
+
+/* ---- Sets. ---- */
+
+/* Begins (place NULL) or joins. */
+static int open_set(struct io *io, const struct io_set_options *options, const char *place,
+                    struct io_set **ret_set, struct err *err)
+{
+    struct io_fault *fault = of(io);
+    int status = enter(fault, place ? FAULT_JOIN : FAULT_BEGIN, options->path, err);
+    if (status)
+        return status;
+    struct io_set *set = calloc(1, sizeof *set);
+    if (!set)
+        return err_set(err, -ENOMEM, "out of memory for an output");
+    set->fault = fault;
+    snprintf(set->path, sizeof set->path, "%s", options->path);
+    status = place ? fault->inner->ops->set_join(fault->inner, options, place, &set->inner, err)
+                   : fault->inner->ops->set_begin(fault->inner, options, &set->inner, err);
+    if (status)
+        free(set);
+    else
+        *ret_set = set;
+    return status;
+}
+
+static int fault_set_begin(struct io *io, const struct io_set_options *options, struct io_set **ret_set,
+                           struct err *err)
+{
+    return open_set(io, options, NULL, ret_set, err);
+}
+
+static int fault_set_join(struct io *io, const struct io_set_options *options, const char *place,
+                          struct io_set **ret_set, struct err *err)
+{
+    return open_set(io, options, place, ret_set, err);
+}
+
+static const char *fault_set_place(const struct io_set *set)
+{
+    return set->fault->inner->ops->set_place(set->inner);
+}
+
+static int fault_set_create(struct io_set *set, const char *name, uint64_t bytes_expected,
+                            struct io_file **ret_file, struct err *err)
+{
+    struct io_fault *fault = set->fault;
+    struct io_file *file = NULL;
+    int status = new_file(fault, set->path, name, &file, err);
+    if (status)
+        return status;
+    status = enter(fault, FAULT_CREATE, file->path, err);
+    if (!status)
+        status = fault->inner->ops->set_create(set->inner, name, bytes_expected, &file->inner, err);
+    if (status) {
+        free(file);
+        return status;
+    }
+    file->next = set->files;
+    set->files = file;
+    *ret_file = file;
+    return 0;
+}
+
+static int fault_set_seal(struct io_set *set, struct io_file *file, uint64_t final_bytes, struct err *err)
+{
+    struct io_file **link = &set->files;
+    while (*link && *link != file)
+        link = &(*link)->next;
+    if (*link)
+        *link = file->next;
+    int failed = enter(set->fault, FAULT_SEAL, file->path, err);
+    int status = set->fault->inner->ops->set_seal(set->inner, file->inner, final_bytes, failed ? NULL : err);
+    free(file);
+    set->is_lost = set->is_lost || failed;
+    return failed ? failed : status;
+}
+
+/* Frees the handles; the inner set has ended. */
+static void free_set(struct io_set *set)
+{
+    while (set->files) {
+        struct io_file *file = set->files;
+        set->files = file->next;
+        free(file);
+    }
+    free(set);
+}
+
+static int fault_set_publish(struct io_set *set, struct err *err)
+{
+    const struct io_ops *inner = set->fault->inner->ops;
+    int status = enter(set->fault, FAULT_PUBLISH, set->path, err);
+    if (!status && set->is_lost) {
+        status = err_set(err, -EINVAL, "one of the files could not be made durable");
+        err_at(err, set->path, ERR_NO_OFFSET);
+    }
+    if (status)
+        inner->set_abort(set->inner);
+    else
+        status = inner->set_publish(set->inner, err);
+    free_set(set);
+    return status;
+}
+
+static void fault_set_abort(struct io_set *set)
+{
+    if (!set)
+        return;
+    enter(set->fault, FAULT_ABORT, set->path, NULL);
+    if (atomic_load(&set->fault->under_way) > 0)
+        atomic_fetch_add(&set->fault->abandoned, 1);
+    set->fault->inner->ops->set_abort(set->inner);
+    free_set(set);
+}
+
+static void fault_set_leave(struct io_set *set)
+{
+    set->fault->inner->ops->set_leave(set->inner);
+    free_set(set);
+}
+
+/* ---- The backend. ---- */
+
+static void fault_close(struct io *io)
+{
+    io_close(of(io)->inner);
+    free(io);
+}
+
+static const struct io_ops fault_ops = {
+    .file_open = fault_file_open,
+    .file_close = fault_file_close,
+    .file_size = fault_file_size,
+    .queue_open = fault_queue_open,
+    .queue_close = fault_queue_close,
+    .submit = fault_queue_submit,
+    .reap = fault_queue_reap,
+    .cancel = fault_queue_cancel,
+    .stat = fault_stat,
+    .list = fault_list,
+    .make_folder = fault_make_folder,
+    .remove = fault_remove,
+    .set_begin = fault_set_begin,
+    .set_join = fault_set_join,
+    .set_place = fault_set_place,
+    .set_create = fault_set_create,
+    .set_seal = fault_set_seal,
+    .set_publish = fault_set_publish,
+    .set_abort = fault_set_abort,
+    .set_leave = fault_set_leave,
+    .sweep = fault_sweep,
+    .lock_acquire = fault_lock_acquire,
+    .close = fault_close,
+};
+
+int io_fault_open(struct io *inner, const char *rules, struct io **ret_io, struct err *err)
+{
+    struct io_fault *fault = calloc(1, sizeof *fault);
+    if (!fault)
+        return err_set(err, -ENOMEM, "out of memory for a backend with faults");
+    int status = fault_rules_parse(rules, &fault->rules, err);
+    if (status) {
+        free(fault);
+        return status;
+    }
+    snprintf(fault->name, sizeof fault->name, "%s with faults", inner->ops->name);
+    fault->ops = fault_ops;
+    fault->ops.name = fault->name;
+    fault->ops.scheme = inner->ops->scheme;
+    fault->ops.lock_release = inner->ops->lock_release;
+    fault->base.ops = &fault->ops;
+    fault->inner = inner;
+    *ret_io = &fault->base;
+    return 0;
+}
+
+int io_fault_set(struct io *io, const char *rules, struct err *err)
+{
+    struct io_fault *fault = of(io);
+    int status = fault_rules_parse(rules, &fault->rules, err);
+    if (status)
+        return status;
+    atomic_store(&fault->is_released, false);
+    for (int i = 0; i < FAULT_OPERATIONS; i++)
+        atomic_store(&fault->operations[i], 0);
+    atomic_store(&fault->read_bytes, 0);
+    atomic_store(&fault->hits, 0);
+    atomic_store(&fault->abandoned, 0);
+    return 0;
+}
+
+void io_fault_release(struct io *io)
+{
+    atomic_store(&of(io)->is_released, true);
+}
+
+struct io_fault_counts io_fault_counts(struct io *io)
+{
+    struct io_fault *fault = of(io);
+    struct io_fault_counts counts = {.read_bytes = atomic_load(&fault->read_bytes),
+                                     .hits = atomic_load(&fault->hits),
+                                     .held = atomic_load(&fault->held),
+                                     .under_way = atomic_load(&fault->under_way),
+                                     .abandoned = atomic_load(&fault->abandoned)};
+    for (int i = 0; i < FAULT_OPERATIONS; i++)
+        counts.operations[i] = atomic_load(&fault->operations[i]);
+    return counts;
+}
+
+uint64_t io_fault_durable_count(struct io *io)
+{
+    uint64_t count = 0;
+    for (int i = 0; i < FAULT_OPERATIONS; i++)
+        if (fault_operations_durable() & 1u << i)
+            count += atomic_load(&of(io)->operations[i]);
+    return count;
+}

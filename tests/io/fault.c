@@ -1,0 +1,365 @@
+/*
+ * fault — a backend whose operations go wrong as rules say: requests that fail, wait, end early or lose a bit; sets that fail; deaths.
+ */
+#include "io/io_fault.h"
+#include "io/whole.h"
+#include "tests/support/gate.h"
+#include "tests/support/scratch.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { BYTES = 1 << 16, READ = 4096, DEPTH = 16 };
+
+static unsigned char content[BYTES];
+static struct io *faulty;
+static struct io_file *file;
+static struct io_queue *queue;
+
+static int set_up(void **state)
+{
+    scratch_set_up(state);
+    for (size_t i = 0; i < BYTES; i++)
+        content[i] = (unsigned char)(i * 2654435761u >> 13);
+    test_write_file(in_folder("data"), content, BYTES);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    return scratch_tear_down(state);
+}
+
+static void open_with(const char *rules)
+{
+    struct err err = {0};
+    assert_ok(io_open(folder, &(struct io_options){.fault = rules}, &faulty, &err), &err);
+    assert_ok(faulty->ops->file_open(faulty, in_folder("data"), &file, &err), &err);
+    assert_ok(faulty->ops->queue_open(faulty, DEPTH, &queue, &err), &err);
+}
+
+static void close_all(void)
+{
+    faulty->ops->queue_close(queue);
+    faulty->ops->file_close(file);
+    io_close(faulty);
+}
+
+static unsigned char data[DEPTH][READ];
+static struct io_request requests[DEPTH];
+
+static void submit_reads(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        requests[i] = (struct io_request){.kind = IO_READ,
+                                          .file = file,
+                                          .offset = i * (uint64_t)READ,
+                                          .data = data[i],
+                                          .bytes = READ,
+                                          .result = -1};
+        assert_int_equal(faulty->ops->submit(queue, (struct io_request *[]){&requests[i]}, 1), 1);
+    }
+}
+
+static void reap_all(unsigned count)
+{
+    struct io_request *done[DEPTH];
+    for (unsigned got = 0; got < count;) {
+        int n = faulty->ops->reap(queue, done, DEPTH, 1, IO_FOREVER);
+        assert_true(n > 0);
+        got += (unsigned)n;
+    }
+}
+
+static void the_nth_read_fails_and_the_others_are_whole(void **state)
+{
+    (void)state;
+    open_with("read:eio@3");
+    submit_reads(DEPTH);
+    assert_int_equal(faulty->ops->submit(queue, (struct io_request *[]){&requests[0]}, 1), 0); /* full */
+    reap_all(DEPTH);
+    for (unsigned i = 0; i < DEPTH; i++) {
+        assert_int_equal(requests[i].result, i == 2 ? -EIO : READ);
+        if (i != 2)
+            assert_memory_equal(data[i], content + i * READ, READ);
+    }
+    struct io_fault_counts counts = io_fault_counts(faulty);
+    assert_int_equal(counts.operations[FAULT_READ], DEPTH);
+    assert_int_equal(counts.read_bytes, DEPTH * READ);
+    assert_int_equal(counts.hits, 1);
+    assert_int_equal(counts.under_way, 0);
+    assert_non_null(strstr(faulty->ops->name, "with faults"));
+    close_all();
+}
+
+static void a_held_read_lets_the_others_by_and_comes_when_it_is_let_go(void **state)
+{
+    (void)state;
+    struct io_request *done[DEPTH];
+    open_with("read:hold@1");
+    submit_reads(DEPTH);
+    reap_all(DEPTH - 1);
+    assert_int_equal(requests[0].result, -1);
+    assert_int_equal(io_fault_counts(faulty).held, 1);
+    assert_int_equal(faulty->ops->reap(queue, done, DEPTH, 1, 5), 0);
+    io_fault_release(faulty);
+    reap_all(1);
+    assert_int_equal(requests[0].result, READ);
+    assert_memory_equal(data[0], content, READ);
+    assert_int_equal(io_fault_counts(faulty).held, 0);
+    close_all();
+}
+
+static void a_delayed_read_comes_whole_and_lets_the_others_by(void **state)
+{
+    (void)state;
+    struct io_request *done[DEPTH];
+    open_with("read:delay=100ms@1");
+    submit_reads(2);
+    while (requests[1].result == -1) /* its thread may be slow, the delayed one can't come before its time */
+        (void)faulty->ops->reap(queue, done, 1, 1, IO_FOREVER);
+    reap_all(requests[0].result == -1);
+    assert_int_equal(requests[0].result, READ);
+    assert_memory_equal(data[0], content, READ);
+    close_all();
+}
+
+static void a_held_request_can_be_cancelled_and_a_closing_queue_gives_it_back(void **state)
+{
+    (void)state;
+    open_with("read:hold");
+    submit_reads(3);
+    faulty->ops->cancel(queue, &requests[1]);
+    reap_all(1);
+    assert_int_equal(requests[1].result, -ECANCELED);
+    assert_int_equal(io_fault_counts(faulty).under_way, 2);
+    faulty->ops->queue_close(queue);
+    assert_int_equal(requests[0].result, -ECANCELED);
+    assert_int_equal(requests[2].result, -ECANCELED);
+    assert_int_equal(io_fault_counts(faulty).under_way, 0);
+    assert_int_equal(io_fault_counts(faulty).held, 0);
+    faulty->ops->file_close(file);
+    io_close(faulty);
+}
+
+static void a_short_read_is_the_beginning_of_what_was_asked_for(void **state)
+{
+    (void)state;
+    ssize_t first[DEPTH];
+    int cut = 0;
+    for (int round = 0; round < 2; round++) {
+        memset(data, 0, sizeof data);
+        open_with("read:short%50,seed=3");
+        submit_reads(DEPTH);
+        reap_all(DEPTH);
+        for (unsigned i = 0; i < DEPTH; i++) {
+            assert_in_range(requests[i].result, 0, READ);
+            assert_memory_equal(data[i], content + i * READ, requests[i].result);
+            cut += requests[i].result < READ;
+            if (round == 1)
+                assert_int_equal(requests[i].result, first[i]);
+            first[i] = requests[i].result;
+        }
+        close_all();
+    }
+    assert_in_range(cut, 2, 2 * DEPTH - 2);
+}
+
+/* How many bits differ. */
+static int bits_apart(const unsigned char *a, const unsigned char *b, size_t bytes)
+{
+    int count = 0;
+    for (size_t i = 0; i < bytes; i++)
+        count += __builtin_popcount(a[i] ^ b[i]);
+    return count;
+}
+
+static void a_flip_inverts_one_bit_of_what_is_read(void **state)
+{
+    (void)state;
+    unsigned char first[READ];
+    for (int round = 0; round < 2; round++) {
+        open_with("read:flip@2");
+        submit_reads(3);
+        reap_all(3);
+        assert_int_equal(bits_apart(data[0], content, READ), 0);
+        assert_int_equal(bits_apart(data[1], content + READ, READ), 1);
+        assert_int_equal(bits_apart(data[2], content + 2 * READ, READ), 0);
+        if (round == 1)
+            assert_memory_equal(first, data[1], READ);
+        memcpy(first, data[1], READ);
+        close_all();
+    }
+    unsigned char *whole;
+    size_t bytes;
+    whole = test_read_file(in_folder("data"), &bytes);
+    assert_memory_equal(whole, content, BYTES); /* on the disk nothing changed */
+    free(whole);
+}
+
+static int write_whole(const char *rules, struct err *err)
+{
+    unsigned char copy[BYTES];
+    struct io *with;
+    memcpy(copy, content, BYTES);
+    assert_ok(io_open(folder, &(struct io_options){.fault = rules}, &with, err), err);
+    int status = io_write_file(with, in_folder("output"), copy, BYTES, false, err);
+    assert_memory_equal(copy, content, BYTES); /* also where a bit flips on its way */
+    assert_int_equal(io_fault_counts(with).abandoned, 0);
+    io_close(with);
+    return status;
+}
+
+static void a_flip_inverts_one_bit_of_what_is_written(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    size_t bytes;
+    assert_ok(write_whole("write:flip", &err), &err);
+    unsigned char *written = test_read_file(in_folder("output"), &bytes);
+    assert_int_equal(bytes, BYTES);
+    assert_int_equal(bits_apart(written, content, BYTES), 1);
+    free(written);
+}
+
+static void a_failing_output_leaves_nothing(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *rules;
+        int code;
+    } cases[] = {
+        {"begin:erofs", -EROFS},   {"create:eacces", -EACCES},
+        {"write:short", -ENOSPC},  {"write:enospc", -ENOSPC},
+        {"seal:eio", -EIO},        {"publish:eio", -EIO},
+        {"queue:emfile", -EMFILE}, {"durable:edquot@3", -EDQUOT},
+        {"wait:eio", -EIO},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct err err = {0};
+        char names[256];
+        assert_int_equal(write_whole(cases[i].rules, &err), cases[i].code);
+        assert_int_equal(test_run_output(names, sizeof names, "ls -A '%s'", folder), 0);
+        assert_string_equal(names, "data\n");
+    }
+}
+
+static void names_fail_as_rules_say(void **state)
+{
+    (void)state;
+    struct io_stat info;
+    struct io_lock *lock;
+    struct err err = {0};
+    open_with("stat:enoent:data,folder:enospc,remove:eacces,sweep:eio,lock:estale,list:eio,open:emfile@2");
+    assert_int_equal(faulty->ops->stat(faulty, in_folder("data"), &info, &err), -ENOENT);
+    assert_non_null(strstr(err.what, "stat was made to fail"));
+    assert_string_equal(err.path, in_folder("data"));
+    assert_ok(faulty->ops->stat(faulty, folder, &info, &err), &err);
+    assert_int_equal(faulty->ops->make_folder(faulty, in_folder("new"), &err), -ENOSPC);
+    assert_int_equal(faulty->ops->remove(faulty, in_folder("data"), &err), -EACCES);
+    assert_int_equal(faulty->ops->sweep(faulty, folder, NULL, &err), -EIO);
+    assert_int_equal(faulty->ops->lock_acquire(faulty, folder, &lock, &err), -ESTALE);
+    assert_int_equal(faulty->ops->list(faulty, folder, NULL, NULL, &err), -EIO);
+    struct io_file *other;
+    assert_int_equal(faulty->ops->file_open(faulty, in_folder("data"), &other, &err), -EMFILE);
+    assert_int_equal(access(in_folder("data"), F_OK), 0);
+    assert_ok(io_fault_set(faulty, "", &err), &err);
+    assert_ok(faulty->ops->lock_acquire(faulty, folder, &lock, &err), &err);
+    faulty->ops->lock_release(lock);
+    close_all();
+}
+
+static void a_queue_that_can_not_wait_never_can_again(void **state)
+{
+    (void)state;
+    struct io_request *done[DEPTH];
+    open_with("wait:eio@2");
+    submit_reads(1);
+    reap_all(1);
+    submit_reads(2);
+    assert_int_equal(faulty->ops->reap(queue, done, DEPTH, 1, IO_FOREVER), -EIO);
+    assert_int_equal(faulty->ops->reap(queue, done, DEPTH, 1, IO_FOREVER), -EIO);
+    close_all();
+}
+
+static void a_kill_ends_the_process_before_the_operation(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct err err = {0};
+        write_whole("publish:kill", &err);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    char names[256];
+    assert_int_equal(test_run_output(names, sizeof names, "ls -A '%s' | grep -v '^.tmp-'", folder), 0);
+    assert_string_equal(names, "data\n");
+    assert_int_equal(io->ops->sweep(io, folder, NULL, NULL), 1); /* it was written, and is nobody's */
+}
+
+static void an_aborted_set_with_writes_under_way_is_noted(void **state)
+{
+    (void)state;
+    struct io_set *set;
+    struct io_file *output;
+    struct err err = {0};
+    open_with("write:hold");
+    assert_ok(faulty->ops->set_begin(faulty, &(struct io_set_options){.path = in_folder("set")}, &set, &err),
+              &err);
+    assert_ok(faulty->ops->set_create(set, "a/b", 0, &output, &err), &err);
+    struct io_request request = {.kind = IO_WRITE, .file = output, .data = content, .bytes = READ};
+    assert_int_equal(faulty->ops->submit(queue, (struct io_request *[]){&request}, 1), 1);
+    faulty->ops->set_abort(set);
+    assert_int_equal(io_fault_counts(faulty).abandoned, 1);
+    close_all();
+}
+
+static void the_environment_gives_rules_where_options_have_none(void **state)
+{
+    (void)state;
+    struct io *with;
+    struct err err = {0};
+    char *bytes;
+    size_t count;
+    assert_int_equal(setenv(IO_FAULT_VARIABLE, "open:eio:data", 1), 0);
+    assert_ok(io_open(folder, NULL, &with, &err), &err);
+    assert_int_equal(io_read_file(with, in_folder("data"), BYTES, &bytes, &count, &err), -EIO);
+    io_close(with);
+    assert_ok(io_open(folder, &(struct io_options){.fault = ""}, &with, &err), &err);
+    assert_ok(io_read_file(with, in_folder("data"), BYTES, &bytes, &count, &err), &err);
+    free(bytes);
+    io_close(with);
+    assert_int_equal(setenv(IO_FAULT_VARIABLE, "opne:eio", 1), 0);
+    assert_int_equal(io_open(folder, NULL, &with, &err), -EINVAL);
+    assert_non_null(strstr(err.advice, "\"open\""));
+    unsetenv(IO_FAULT_VARIABLE);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(the_nth_read_fails_and_the_others_are_whole),
+        CASE(a_held_read_lets_the_others_by_and_comes_when_it_is_let_go),
+        CASE(a_delayed_read_comes_whole_and_lets_the_others_by),
+        CASE(a_held_request_can_be_cancelled_and_a_closing_queue_gives_it_back),
+        CASE(a_short_read_is_the_beginning_of_what_was_asked_for),
+        CASE(a_flip_inverts_one_bit_of_what_is_read),
+        CASE(a_flip_inverts_one_bit_of_what_is_written),
+        CASE(a_failing_output_leaves_nothing),
+        CASE(names_fail_as_rules_say),
+        CASE(a_queue_that_can_not_wait_never_can_again),
+        CASE(a_kill_ends_the_process_before_the_operation),
+        CASE(an_aborted_set_with_writes_under_way_is_noted),
+        CASE(the_environment_gives_rules_where_options_have_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

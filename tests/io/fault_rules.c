@@ -1,0 +1,191 @@
+/*
+ * fault_rules — what `--fault` says: the grammar, its errors, and which operations a rule takes.
+ */
+#include "io/fault_rules.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <string.h>
+
+static struct fault_rules rules_of(const char *text)
+{
+    struct fault_rules rules;
+    struct err err = {0};
+    assert_ok(fault_rules_parse(text, &rules, &err), &err);
+    return rules;
+}
+
+static struct fault_verdict decide(struct fault_rules *rules, enum fault_operation operation,
+                                   const char *path, uint64_t offset)
+{
+    return fault_rules_decide(rules, operation, path, offset);
+}
+
+static void a_rule_says_operation_effect_when_and_path(void **state)
+{
+    (void)state;
+    struct fault_rules rules = rules_of("read:eio@17,seed=7,write:delay=20ms%2.5:shard-000003,publish:hold,"
+                                        "durable:enospc@9+,read:flip/4:a:b");
+    assert_int_equal(rules.seed, 7);
+    assert_int_equal(rules.count, 5);
+    const struct fault_rule *rule = rules.rules;
+    assert_int_equal(rule->operations, 1 << FAULT_READ);
+    assert_int_equal(rule->effect, FAULT_ERROR);
+    assert_int_equal(rule->error, -EIO);
+    assert_int_equal(rule->when, FAULT_NTH);
+    assert_int_equal(rule->n, 17);
+    assert_string_equal(rule->path, "");
+    rule++;
+    assert_int_equal(rule->operations, 1 << FAULT_WRITE);
+    assert_int_equal(rule->effect, FAULT_DELAY);
+    assert_int_equal(rule->delay_ns, 20000000);
+    assert_int_equal(rule->when, FAULT_PERCENT);
+    assert_true(rule->fraction == 0.025);
+    assert_string_equal(rule->path, "shard-000003");
+    rule++;
+    assert_int_equal(rule->operations, 1 << FAULT_PUBLISH);
+    assert_int_equal(rule->effect, FAULT_HOLD);
+    assert_int_equal(rule->when, FAULT_ALWAYS);
+    rule++;
+    assert_int_equal(rule->operations, fault_operations_durable());
+    assert_int_equal(rule->error, -ENOSPC);
+    assert_int_equal(rule->when, FAULT_FROM);
+    assert_int_equal(rule->n, 9);
+    rule++;
+    assert_int_equal(rule->effect, FAULT_FLIP);
+    assert_int_equal(rule->when, FAULT_EVERY);
+    assert_string_equal(rule->path, "a:b");
+    assert_int_equal(rules_of("").count, 0);
+}
+
+static void a_wrong_rule_is_answered_with_its_column_and_the_nearest_word(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int column;
+        const char *what, *advice;
+    } cases[] = {
+        {"raed:eio@3", 1, "no such operation", "\"read\""},
+        {"read:eio@3,wirte:eio", 12, "no such operation", "\"write\""},
+        {"read:shrot", 6, "no such effect", "\"short\""},
+        {"open:flip", 6, "no such effect", ""},     /* bytes only can be flipped */
+        {"abort:eio", 7, "no such effect", ""},     /* which can't fail */
+        {"wait:delay=3s", 6, "no such effect", ""}, /* which would block who submits */
+        {"durable:short", 9, "no such effect", ""},
+        {"read", 5, "no effect", ""},
+        {"read:", 6, "no such effect", ""},
+        {"read:eio@0", 10, "no number", ""},
+        {"read:eio@", 10, "no number", ""},
+        {"read:eio@99999999999999999999", 10, "no number", ""},
+        {"read:eio/-1", 10, "no number", ""},
+        {"read:eio%0", 10, "no percentage", ""},
+        {"read:eio%101", 10, "no percentage", ""},
+        {"read:eio%1x", 10, "no percentage", ""},
+        {"read:delay", 11, "no duration", ""},
+        {"read:delay=20", 12, "no duration", ""},
+        {"read:eio@3x", 11, "no end of the rule", ""},
+        {"read:eio@3:", 12, "no part of a path", ""},
+        {"read:eio,", 10, "no rule", ""},
+        {"seed=", 6, "no number", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct fault_rules rules = {.seed = 5};
+        struct err err = {0};
+        char column[32];
+        assert_int_equal(fault_rules_parse(cases[i].text, &rules, &err), -EINVAL);
+        snprintf(column, sizeof column, " in column %d of ", cases[i].column);
+        if (!strstr(err.what, column) || !strstr(err.what, cases[i].what) ||
+            !strstr(err.advice, cases[i].advice))
+            fail_msg("\"%s\": %s; %s", cases[i].text, err.what, err.advice);
+        assert_true(err.expected[0]);
+        assert_int_equal(rules.seed, 5);
+    }
+    char text[20 * 10] = "";
+    for (int i = 0; i < 17; i++)
+        strcat(text, i ? ",read:eio" : "read:eio");
+    assert_int_equal(fault_rules_parse(text, &(struct fault_rules){0}, NULL), -EINVAL);
+}
+
+/* Which of the first twelve reads are hit, as a text of 0 and 1. */
+static const char *hits_of(const char *text)
+{
+    static char hits[13];
+    struct fault_rules rules = rules_of(text);
+    for (int i = 0; i < 12; i++)
+        hits[i] = decide(&rules, FAULT_READ, "a/b", (uint64_t)i).error ? '1' : '0';
+    return hits;
+}
+
+static void when_is_counted_from_one(void **state)
+{
+    (void)state;
+    assert_string_equal(hits_of("read:eio"), "111111111111");
+    assert_string_equal(hits_of("read:eio@3"), "001000000000");
+    assert_string_equal(hits_of("read:eio@10+"), "000000000111");
+    assert_string_equal(hits_of("read:eio/4"), "000100010001");
+    assert_string_equal(hits_of("read:eio%100"), "111111111111");
+    assert_string_equal(hits_of("write:eio"), "000000000000");
+}
+
+static void a_rule_counts_only_what_it_is_for(void **state)
+{
+    (void)state;
+    struct fault_rules rules = rules_of("read:eio@2:shard-000003,durable:enospc@3");
+    assert_int_equal(decide(&rules, FAULT_READ, "x/shard-000001.tar", 0).error, 0);
+    assert_int_equal(decide(&rules, FAULT_READ, "x/shard-000003.tar", 0).error, 0);
+    assert_int_equal(decide(&rules, FAULT_OPEN, "x/shard-000003.tar", 0).error, 0);
+    assert_int_equal(decide(&rules, FAULT_READ, "x/shard-000003.tar", 0).error, -EIO);
+    assert_int_equal(decide(&rules, FAULT_BEGIN, "y", 0).error, 0);
+    assert_int_equal(decide(&rules, FAULT_STAT, "y", 0).error, 0);
+    assert_int_equal(decide(&rules, FAULT_WRITE, "y/z", 0).error, 0);
+    assert_int_equal(decide(&rules, FAULT_SEAL, "y/z", 0).error, -ENOSPC);
+}
+
+enum { PLACES = 20000 };
+
+static void a_percentage_is_a_function_of_seed_name_and_offset(void **state)
+{
+    (void)state;
+    static bool first[PLACES];
+    struct fault_rules rules = rules_of("read:eio%5,seed=7"), other = rules_of("read:eio%5,seed=8");
+    int hit = 0, as_other = 0, of_other_name = 0;
+    for (uint64_t i = 0; i < PLACES; i++) {
+        first[i] = decide(&rules, FAULT_READ, "one/shard.tar", i * 4096).error != 0;
+        hit += first[i];
+    }
+    assert_in_range(hit, PLACES / 20 * 9 / 10, PLACES / 20 * 11 / 10);
+    for (uint64_t i = PLACES; i-- > 0;) { /* backwards, elsewhere, again */
+        bool again = decide(&rules, FAULT_READ, "an/other/shard.tar", i * 4096).error != 0;
+        assert_int_equal(again, first[i]);
+        as_other += first[i] && decide(&other, FAULT_READ, "one/shard.tar", i * 4096).error;
+        of_other_name += first[i] && decide(&rules, FAULT_READ, "one/shard2.tar", i * 4096).error;
+    }
+    assert_true(as_other < hit / 4 && of_other_name < hit / 4);
+}
+
+static void effects_of_several_rules_add_up(void **state)
+{
+    (void)state;
+    struct fault_rules rules =
+        rules_of("read:delay=2s,read:delay=1s,read:flip,read:eio,read:enospc,read:hold,read:short");
+    struct fault_verdict verdict = decide(&rules, FAULT_READ, "a", 0);
+    assert_true(verdict.is_hit && verdict.flips && verdict.cuts && verdict.holds);
+    assert_int_equal(verdict.delay_ns, 3000000000u);
+    assert_int_equal(verdict.error, -EIO);
+    assert_true(verdict.cut_random != verdict.flip_random);
+    assert_false(decide(&rules, FAULT_WRITE, "a", 0).is_hit);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rule_says_operation_effect_when_and_path),
+        cmocka_unit_test(a_wrong_rule_is_answered_with_its_column_and_the_nearest_word),
+        cmocka_unit_test(when_is_counted_from_one),
+        cmocka_unit_test(a_rule_counts_only_what_it_is_for),
+        cmocka_unit_test(a_percentage_is_a_function_of_seed_name_and_offset),
+        cmocka_unit_test(effects_of_several_rules_add_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
