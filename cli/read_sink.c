@@ -83,18 +83,10 @@ static int write_named(struct read_sink *sink, const char *extension, const void
     return status;
 }
 
-static const struct batch_field *find_field(const struct batch *batch, const char *name)
-{
-    for (uint32_t i = 0; i < batch->fields_count; i++)
-        if (strcmp(batch->fields[i].name, name) == 0)
-            return &batch->fields[i];
-    return NULL;
-}
-
 /* Portable pixmap: netpbm's ppm(5). */
 static int write_image(struct read_sink *sink, const struct batch *batch, uint32_t n, struct err *err)
 {
-    const struct batch_field *field = find_field(batch, "image");
+    const struct batch_field *field = batch_field_named(batch, "image");
     if (!field)
         return err_set(err, -EINVAL, "the batch has no images");
     const uint8_t *row = (const uint8_t *)field->data + (int64_t)n * field->stride_bytes[0];
@@ -109,7 +101,7 @@ static int write_image(struct read_sink *sink, const struct batch *batch, uint32
 
 static int write_tokens(struct read_sink *sink, const struct batch *batch, uint32_t n, struct err *err)
 {
-    const struct batch_field *field = find_field(batch, "tokens");
+    const struct batch_field *field = batch_field_named(batch, "tokens");
     if (!field)
         return err_set(err, -EINVAL, "the batch has no tokens");
     uint8_t header[NPY_HEADER_BYTES];

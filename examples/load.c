@@ -12,7 +12,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* The library never prints: it calls this. */
 static void print_line(void *context, enum log_level level, const char *line)
@@ -23,18 +22,10 @@ static void print_line(void *context, enum log_level level, const char *line)
 }
 
 /* A field is {dtype, shape, strides, data}: here "image", U8 [items, height, width, 3], and "label", I32 [items]. */
-static const struct batch_field *field_named(const struct batch *batch, const char *name)
-{
-    for (uint32_t i = 0; i < batch->fields_count; i++) {
-        if (strcmp(batch->fields[i].name, name) == 0)
-            return &batch->fields[i];
-    }
-    return NULL;
-}
-
 static void print_batch(const struct batch *batch)
 {
-    const struct batch_field *image = field_named(batch, "image"), *label = field_named(batch, "label");
+    const struct batch_field *image = batch_field_named(batch, "image");
+    const struct batch_field *label = batch_field_named(batch, "label");
     uint64_t sum = 0, bytes = image->shape[1] * image->shape[2] * image->shape[3];
     printf("step %" PRIu64 ", micro-batch %" PRIu64 ": %" PRIu32 " pictures, classes", batch->step,
            batch->micro, batch->items_count);

@@ -46,7 +46,11 @@ static struct costs count_costs(const struct loader *loader)
 {
     bool is_bytes = loader->options.decode == LOADER_BYTES, is_image = loader->options.decode == LOADER_IMAGE;
     uint64_t items = loader->options.batching.micro, pieces = items * loader->pieces_max;
-    uint64_t read_bytes = view_read_bytes(loader->view) + RING_ALIGN_BYTES;
+    uint64_t read_bytes = 0; /* of the dataset with the largest samples */
+    for (uint32_t i = 0; i < loader->sources_count; i++) {
+        uint64_t bytes = view_read_bytes(loader->sources[i].view) + RING_ALIGN_BYTES;
+        read_bytes = bytes > read_bytes ? bytes : read_bytes;
+    }
     struct costs costs = {
         .fixed = loader->workers_count * (uint64_t)(is_image ? WORKER_IMAGE_BYTES : WORKER_OTHER_BYTES) +
                  LOADER_QUARANTINE_MAX * (sizeof(struct loader_bad_sample) + LOADER_REASON_BYTES) +
@@ -69,7 +73,7 @@ static int too_small(const struct loader *loader, uint64_t least, struct err *er
 {
     char wanted[STR_SIZE_BYTES], given[STR_SIZE_BYTES];
     err_set(err, -EINVAL, "the loader's memory budget is too small");
-    err_at(err, loader->dataset->path, ERR_NO_OFFSET);
+    err_at(err, loader->sources[0].dataset->path, ERR_NO_OFFSET);
     err_expected(err, "at least %s (%" PRIu64 " bytes) for two micro-batches of %" PRIu64,
                  str_format_size(least, wanted), least, loader->options.batching.micro);
     err_found(err, "%s", str_format_size(loader->options.memory_bytes, given));

@@ -66,14 +66,14 @@ static void describe_bad(const struct loader *loader, const struct load_slot *sl
     const struct load_item *load = &slot->loads[i];
     const struct batch_item *item = &slot->items[i];
     char path[IO_PATH_BYTES_MAX] = "";
-    dataset_shard_path(loader->dataset, load->place.shard, path, NULL);
+    shard_cache_path(loader->cache, load->place.shard, path, NULL);
     err_set(err, -EBADMSG, "sample \"%.*s\" can not be used: %s", (int)bytes_min(item->key_bytes, 80),
             item->key ? item->key : "", load->reason);
     err_at(err, path, load->bad_offset);
     err_advise(err,
                "repair the dataset (`millrace verify %.80s` names all that is bad), or go on without it: "
                "`millrace read --on-error skip`, in training `data.bad_samples: {policy: substitute}`",
-               loader->dataset->path);
+               loader_source_of(loader, item->ref)->dataset->path);
 }
 
 static void decode_one(struct load_worker *worker, struct load_slot *slot, uint32_t i)

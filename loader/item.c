@@ -28,10 +28,9 @@ static int bad_label(const struct shard *shard, const struct view_piece *piece, 
     return -EBADMSG;
 }
 
-static int parse_label(const struct loader *loader, const struct shard *shard, const struct view_piece *piece,
+static int parse_label(uint64_t classes, const struct shard *shard, const struct view_piece *piece,
                        int32_t *ret_label, struct err *err)
 {
-    uint64_t classes = loader->dataset->classes_count;
     int status = class_number_parse(view_data(piece), piece->want_bytes, classes, ret_label);
     return status ? bad_label(shard, piece, classes, err) : 0;
 }
@@ -58,7 +57,8 @@ static int decode_image(struct load_worker *worker, struct load_slot *slot, uint
     atomic_fetch_add_explicit(&worker->jpeg_warnings, image_pipeline_warnings(worker->pipeline),
                               memory_order_relaxed);
     if (count > 1)
-        status = parse_label(loader, shard, &pieces[1], &label, err);
+        status = parse_label(loader_source_of(loader, ref)->dataset->classes_count, shard, &pieces[1], &label,
+                             err);
     ((int32_t *)labels->data)[item] = label;
     return status;
 }
@@ -74,12 +74,13 @@ static int bad_token(const struct shard *shard, uint64_t offset, uint32_t token,
 }
 
 static int decode_tokens(struct load_worker *worker, struct load_slot *slot, uint32_t item,
-                         const struct shard *shard, const struct view_piece *piece, struct err *err)
+                         const struct shard *shard, struct sample_ref ref, const struct view_piece *piece,
+                         struct err *err)
 {
     const struct batch_field *field = &slot->batch.fields[0];
     const uint8_t *data = view_data(piece);
     uint64_t count = field->shape[1], width = piece->want_bytes / count;
-    uint32_t vocabulary = worker->loader->dataset->text.vocabulary;
+    uint32_t vocabulary = loader_source_of(worker->loader, ref)->dataset->text.vocabulary;
     uint32_t limit = vocabulary && vocabulary <= INT32_MAX ? vocabulary : (uint32_t)INT32_MAX;
     int32_t *tokens = (int32_t *)((uint8_t *)field->data + item * field->stride_bytes[0]);
     uint32_t largest = 0;
@@ -120,7 +121,7 @@ int item_decode(struct load_worker *worker, struct load_slot *slot, uint32_t ite
     case LOADER_IMAGE:
         return decode_image(worker, slot, item, shard, ref, pieces, count, err);
     case LOADER_TOKENS:
-        return decode_tokens(worker, slot, item, shard, &pieces[0], err);
+        return decode_tokens(worker, slot, item, shard, ref, &pieces[0], err);
     case LOADER_BYTES:
         break;
     }

@@ -81,7 +81,7 @@ static int note_bad_samples(struct loader *loader, const struct load_slot *slot,
     char path[IO_PATH_BYTES_MAX] = "";
     struct err *own = &loader->failure_err;
     const struct batch_item *item = &slot->items[last_item];
-    dataset_shard_path(loader->dataset, last->place.shard, path, NULL);
+    shard_cache_path(loader->cache, last->place.shard, path, NULL);
     err_set(own, -EBADMSG, "too many bad samples; the last is \"%.*s\": %s",
             (int)bytes_min(item->key_bytes, 80), item->key ? item->key : "", last->reason);
     err_at(own, path, last->bad_offset);
@@ -90,13 +90,15 @@ static int note_bad_samples(struct loader *loader, const struct load_slot *slot,
     err_found(own, "%" PRIu64 " bad, %" PRIu64 " delivered, %" PRIu64 " an epoch", total, delivered,
               loader->order.samples);
     err_advise(own, "repair the dataset (`millrace verify %.120s` names all that is bad), or raise the limit",
-               loader->dataset->path);
+               loader_source_of(loader, item->ref)->dataset->path);
     return fail(loader, err);
 }
 
-/* The digests cover the batch; the cursor moves when the step is whole. */
+/* The digests and counts cover the batch; the cursor moves when the step is whole. */
 static void advance_cursor(struct loader *loader, const struct load_slot *slot)
 {
+    for (uint32_t i = 0; i < slot->batch.items_count; i++)
+        loader->datasets[slot->items[i].ref.dataset].delivered_count++;
     loader->once += slot->once;
     loader->order_digest += slot->order;
     if (!slot->batch.last_of_step)
@@ -176,6 +178,14 @@ void loader_release(struct loader *loader, const struct batch *batch)
 
 /* ---- Questions. ---- */
 
+const struct batch_field *batch_field_named(const struct batch *batch, const char *name)
+{
+    for (uint32_t i = 0; i < batch->fields_count; i++)
+        if (strcmp(batch->fields[i].name, name) == 0)
+            return &batch->fields[i];
+    return NULL;
+}
+
 struct cursor loader_cursor(const struct loader *loader)
 {
     return loader->cursor;
@@ -183,14 +193,15 @@ struct cursor loader_cursor(const struct loader *loader)
 
 struct loader_shape loader_shape(const struct loader *loader)
 {
+    const struct dataset *first = loader->sources[0].dataset; /* all agree */
     return (struct loader_shape){
         .order = loader->order,
-        .fingerprint = loader->dataset->fingerprint,
+        .fingerprint = loader->cursor.fingerprint,
         .samples = loader->order.samples,
         .steps = plan_steps(&loader->plan),
-        .classes_count = loader->dataset->classes_count,
-        .vocabulary = loader->dataset->text.vocabulary,
-        .document_end = loader->dataset->text.document_end,
+        .classes_count = first->classes_count,
+        .vocabulary = first->text.vocabulary,
+        .document_end = first->text.document_end,
         .memory_bytes = loader->memory_bytes,
         .pixels_version = loader->options.decode == LOADER_IMAGE ? IMAGE_PIPELINE_VERSION : 0,
         .pixels_library = loader->options.decode == LOADER_IMAGE ? jpeg_library() : "",

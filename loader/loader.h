@@ -59,10 +59,21 @@ enum loader_bad_policy {
     LOADER_BAD_SKIP,
 };
 
+/* A dataset of a mix. */
+struct loader_source {
+    const char *path; /* as options.dataset */
+    uint64_t weight;  /* at least 1; only the ratios count: see sampler/mix.h */
+};
+
 /* Immutable after open; texts are copied. */
 struct loader_options {
-    const char *dataset;   /* dataset.json or its folder, a tar, a pattern of tars: see dataset_open */
-    struct io *io;         /* NULL: the loader opens the backend that the path needs */
+    const char *dataset; /* dataset.json or its folder, a tar, a pattern of tars: see dataset_open */
+    /* Or several datasets, drawn from by weight: mix_count of them, and dataset is NULL. An epoch then has as many positions as
+     * all of them have samples together; each goes through its own epochs, in its own order (docs/order.md). Their class names (images),
+     * tokens (text) or fields (bytes) must be the same. Borrowed while it opens. */
+    const struct loader_source *mix;
+    uint32_t mix_count;
+    struct io *io; /* NULL: the loader opens the backend that the first path needs, and reads all by it */
     struct device *device; /* batch buffers are its pinned memory; NULL: the cpu's */
 
     /* The order; zeros are resolved (see order_params_resolve). samples is filled in. */
@@ -108,8 +119,8 @@ struct loader_options {
  * crop. */
 struct loader_options loader_options_default(void);
 
-/* -EINVAL with advice: options that contradict each other or the dataset, too little memory. Otherwise what opening
- * the dataset gives. Text is counted here, which opens every shard once; other shards are opened when first needed. */
+/* -EINVAL with advice: options that contradict each other or the dataset, datasets of a mix that do not agree, too little memory.
+ * Otherwise what opening the datasets gives. Text is counted here, which opens every shard once; other shards are opened when first needed. */
 int loader_open(const struct loader_options *options, struct loader **ret_loader, struct err *err);
 /* Cancels what is under way, joins all threads. Batches not released become invalid. NULL is fine. */
 void loader_close(struct loader *loader);
@@ -135,9 +146,10 @@ struct batch_bytes {
 };
 
 struct batch_item {
-    uint64_t position;     /* within the epoch */
-    struct sample_ref ref; /* as the order says, also where another sample was substituted */
-    const char *key;       /* not NUL-terminated; for windows the member's */
+    uint64_t position; /* within the epoch */
+    /* As the order says, also where another sample was substituted. epoch is that of ref.dataset. */
+    struct sample_ref ref;
+    const char *key; /* not NUL-terminated; for windows the member's */
     uint32_t key_bytes;
     int64_t window; /* number of the window within its member, -1 for members */
     bool substituted;
@@ -160,6 +172,9 @@ struct batch {
     uint32_t fields_count;
 };
 
+/* The field of that name, NULL where the batch has none. */
+const struct batch_field *batch_field_named(const struct batch *batch, const char *name);
+
 /* LOADER_BATCH: *ret_batch is the next micro-batch; blocks until it is ready. LOADER_END: nothing is left. Else
  * -errno: a bad sample under LOADER_BAD_STOP, too many of them, an I/O error or a shard that is gone (never substituted:
  * only bytes at fault make a sample bad), a sample that does not fit the memory; the loader then only closes. Batches before the bad one are delivered first. -ENOBUFS while the caller holds all the
@@ -177,10 +192,10 @@ struct cursor loader_cursor(const struct loader *loader);
 
 /* What the order was resolved to, and the size of things. */
 struct loader_shape {
-    struct order_params order;
-    uint64_t fingerprint;
-    uint64_t samples; /* an epoch: members or windows */
-    uint64_t steps;   /* an epoch, of the global batch: dropped tail not counted */
+    struct order_params order; /* of a mix: what was asked for; loader_datasets tells each's */
+    uint64_t fingerprint;      /* of a mix: of all, and their weights */
+    uint64_t samples;          /* an epoch: members or windows, of all datasets together */
+    uint64_t steps;            /* an epoch, of the global batch: dropped tail not counted */
     uint64_t classes_count;
     uint32_t vocabulary;   /* text: token ids are below it */
     uint32_t document_end; /* text: the token behind each document */
@@ -191,6 +206,17 @@ struct loader_shape {
     const char *engine;         /* of io */
 };
 struct loader_shape loader_shape(const struct loader *loader);
+
+/* The datasets behind a loader in the order of their numbers (sample_ref.dataset), also where there is one. */
+struct loader_dataset {
+    const char *path; /* of its list: dataset.json, the tar, the pattern */
+    uint64_t weight;  /* reduced; 1 where there is one */
+    uint64_t fingerprint;
+    struct order_params order; /* samples: of its own epoch */
+    uint64_t delivered_count;  /* samples in the batches taken so far */
+};
+/* Returns how many. The list lives as long as the loader; its counts move with loader_next. */
+uint32_t loader_datasets(const struct loader *loader, const struct loader_dataset **ret_list);
 
 enum loader_stage {
     LOADER_STAGE_READ,

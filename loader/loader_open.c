@@ -1,7 +1,7 @@
 /*
  * loader_open — see loader.h: options, opening and closing. The rest is loader.c.
  *
- * Opened from the ground up: io, device, dataset, shard cache, view; order and plan; workers, memory, queue; threads
+ * Opened from the ground up: io, device, datasets with their shard cache and views (sources.c); order and plan; workers, memory, queue; threads
  * last. Closing joins the threads first, and ends reads under way while their memory is still there.
  */
 #include "loader/state.h"
@@ -37,29 +37,41 @@ struct loader_options loader_options_default(void)
 static int open_foundation(struct loader *loader, struct err *err)
 {
     struct loader_options *options = &loader->options;
+    const struct loader_source alone = {.path = options->dataset, .weight = 1};
+    const struct loader_source *list = options->mix_count ? options->mix : &alone;
     int status = 0;
     if (!options->io)
-        status = io_open(options->dataset, NULL, &loader->own_io, err);
+        status = io_open(list[0].path, NULL, &loader->own_io, err);
     loader->io = options->io ? options->io : loader->own_io;
     if (!status && !options->device)
         status = device_cpu_open(&loader->own_device, err);
     loader->device = options->device ? options->device : loader->own_device;
-    if (!status)
-        status = dataset_open(loader->io, options->dataset, &loader->dataset, err);
-    if (!status)
-        status = shard_cache_open(loader->io, loader->dataset, &loader->cache, err);
-    if (!status)
-        status = view_open(options, loader->dataset, loader->cache, &loader->view, err);
-    return status;
+    return status ? status
+                  : loader_sources_open(loader, list, options->mix_count ? options->mix_count : 1, err);
+}
+
+static int check_paths(const struct loader_options *options, struct err *err)
+{
+    bool is_named = options->dataset && options->dataset[0];
+    if (is_named && options->mix_count) {
+        err_set(err, -EINVAL, "a dataset and a mix were both named");
+        err_advise(err, "give one of them: the mix may have the dataset in its list");
+        return -EINVAL;
+    }
+    for (uint32_t i = 0; i < options->mix_count; i++)
+        is_named = (is_named || i == 0) && options->mix[i].path && options->mix[i].path[0];
+    if (is_named)
+        return 0;
+    err_set(err, -EINVAL, "no dataset was named");
+    err_advise(err, "give the path of a dataset.json or of its folder");
+    return -EINVAL;
 }
 
 static int check_options(const struct loader_options *options, struct err *err)
 {
-    if (!options->dataset || !options->dataset[0]) {
-        err_set(err, -EINVAL, "no dataset was named");
-        err_advise(err, "give the path of a dataset.json or of its folder");
-        return -EINVAL;
-    }
+    int status = check_paths(options, err);
+    if (status)
+        return status;
     if (options->batching.micro > LOADER_MICRO_MAX) {
         err_set(err, -EINVAL, "the micro-batch is too large");
         err_expected(err, "at most %d samples", LOADER_MICRO_MAX);
@@ -70,23 +82,31 @@ static int check_options(const struct loader_options *options, struct err *err)
     return batching_check(&options->batching, err);
 }
 
+static int open_sampler(struct loader *loader, struct err *err)
+{
+    const struct loader_options *options = &loader->options;
+    struct sampler_source sources[MIX_DATASETS_MAX];
+    for (uint32_t i = 0; i < loader->sources_count; i++)
+        sources[i] =
+            (struct sampler_source){.order = loader->datasets[i].order, .weight = loader->datasets[i].weight};
+    int status = sampler_open_mix(sources, loader->sources_count, &loader->sampler, err);
+    if (status)
+        return status;
+    loader->order = loader->sources_count == 1
+                        ? sources[0].order
+                        : (struct order_params){.kind = options->order,
+                                                .samples = sampler_samples(loader->sampler),
+                                                .seed = options->seed,
+                                                .lanes = options->lanes,
+                                                .window = options->window,
+                                                .run = options->run};
+    return 0;
+}
+
 static int open_order(struct loader *loader, struct err *err)
 {
     const struct loader_options *options = &loader->options;
-    if (view_samples(loader->view) == 0) {
-        err_set(err, -EBADMSG, "dataset has no samples");
-        err_at(err, loader->dataset->path, ERR_NO_OFFSET);
-        err_advise(err, "members of a tar are samples where they are named KEY.EXTENSION, as `0001.jpg`");
-        return -EBADMSG;
-    }
-    loader->order = (struct order_params){.kind = options->order,
-                                          .samples = view_samples(loader->view),
-                                          .seed = options->seed,
-                                          .lanes = options->lanes,
-                                          .window = options->window,
-                                          .run = options->run};
-    order_params_resolve(&loader->order, view_mean_bytes(loader->view));
-    int status = sampler_open(&loader->order, &loader->sampler, err);
+    int status = open_sampler(loader, err);
     if (status)
         return status;
     struct plan_options plan = {.batching = options->batching,
@@ -99,7 +119,7 @@ static int open_order(struct loader *loader, struct err *err)
     status = plan_init(&loader->plan, &plan, err);
     loader->once = options->once;
     loader->order_digest = options->order_digest;
-    loader->cursor = (struct cursor){.fingerprint = loader->dataset->fingerprint,
+    loader->cursor = (struct cursor){.fingerprint = loader_sources_fingerprint(loader),
                                      .seed = options->seed,
                                      .epoch = options->epoch,
                                      .position = options->position,
@@ -147,7 +167,10 @@ static int open_stages(struct loader *loader, struct err *err)
 {
     unsigned workers = loader->options.workers ? loader->options.workers : workers_cpu_count();
     loader->workers_count = (uint32_t)bytes_min(workers, LOADER_WORKERS_MAX);
-    loader->pieces_max = view_pieces_max(loader->view);
+    for (uint32_t i = 0; i < loader->sources_count; i++) {
+        uint32_t pieces = view_pieces_max(loader->sources[i].view);
+        loader->pieces_max = pieces > loader->pieces_max ? pieces : loader->pieces_max;
+    }
     loader->group_items = loader->options.decode == LOADER_IMAGE ? 1 : LOADER_GROUP_ITEMS;
     loader->workers = calloc(loader->workers_count, sizeof loader->workers[0]);
     if (!loader->workers)
@@ -189,7 +212,8 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
         status = open_order(loader, err);
     if (!status)
         status = open_stages(loader, err);
-    loader->options.dataset = NULL; /* the caller's; dataset->path says it */
+    loader->options.dataset = NULL; /* the caller's, as is mix; datasets' paths say it */
+    loader->options.mix = NULL;
     if (status)
         loader_close(loader);
     else
@@ -243,9 +267,7 @@ void loader_close(struct loader *loader)
     close_workers(loader);
     loader_budget_deinit(loader);
     sampler_close(loader->sampler);
-    view_close(loader->view);
-    shard_cache_close(loader->cache);
-    dataset_close(loader->dataset);
+    loader_sources_close(loader);
     device_close(loader->own_device);
     io_close(loader->own_io);
     pthread_cond_destroy(&loader->consumer_wake);

@@ -74,7 +74,8 @@ static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i, 
 {
     struct load_item *load = &slot->loads[i];
     struct batch_item *item = &slot->items[i];
-    load->place = view_locate(loader->view, item->ref.sample);
+    const struct view *view = loader_source_of(loader, item->ref)->view;
+    load->place = view_locate(view, item->ref.sample);
     item->window = load->place.window;
     int status = shard_cache_get(loader->cache, load->place.shard, &load->shard, err);
     if (status) {
@@ -85,7 +86,7 @@ static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i, 
     struct load_piece *pieces = &slot->pieces[(size_t)i * loader->pieces_max];
     struct view_piece views[SHARD_FIELDS_MAX];
     uint32_t count;
-    status = view_pieces(loader->view, load->shard, load->place, views, &count, err);
+    status = view_pieces(view, load->shard, load->place, views, &count, err);
     if (status)
         return status;
     load->pieces_count = count;

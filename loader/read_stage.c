@@ -126,7 +126,7 @@ static void end_reading(struct loader *loader, int status)
 {
     struct err why = {0};
     err_errno(&why, status, "could not wait for reads");
-    err_at(&why, loader->dataset->path, ERR_NO_OFFSET);
+    err_at(&why, loader->sources[0].dataset->path, ERR_NO_OFFSET);
     loader->in_flight = 0;
     loader->reading_failed = true;
     pthread_mutex_lock(&loader->mutex);

@@ -18,7 +18,9 @@ struct cache_entry {
 
 struct shard_cache {
     struct io *io;
-    const struct dataset *dataset;
+    const struct dataset *datasets[MIX_DATASETS_MAX];
+    uint64_t first[MIX_DATASETS_MAX + 1]; /* of each dataset's shards, and one behind the last */
+    uint32_t datasets_count;
     pthread_mutex_t mutex; /* guards all that follows; taken after no other */
     uint64_t clock;
     uint32_t open_count, open_max;
@@ -34,10 +36,13 @@ uint32_t shard_cache_open_max(void)
     return limit.rlim_cur / 2 < SHARDS_OPEN_LEAST ? SHARDS_OPEN_LEAST : (uint32_t)(limit.rlim_cur / 2);
 }
 
-int shard_cache_open(struct io *io, const struct dataset *dataset, struct shard_cache **ret_cache,
-                     struct err *err)
+int shard_cache_open(struct io *io, const struct dataset *const *datasets, uint32_t count,
+                     struct shard_cache **ret_cache, struct err *err)
 {
-    uint64_t shards = dataset->shards_count;
+    assert(count <= MIX_DATASETS_MAX);
+    uint64_t shards = 0;
+    for (uint32_t i = 0; i < count; i++)
+        shards += datasets[i]->shards_count;
     struct shard_cache *cache = calloc(1, sizeof *cache + shards * sizeof cache->entries[0]);
     uint32_t *list = calloc(shards ? shards : 1, sizeof *list);
     if (!cache || !list) {
@@ -46,7 +51,11 @@ int shard_cache_open(struct io *io, const struct dataset *dataset, struct shard_
         return err_set(err, -ENOMEM, "out of memory for a table of %" PRIu64 " shards", shards);
     }
     cache->io = io;
-    cache->dataset = dataset;
+    cache->datasets_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        cache->datasets[i] = datasets[i];
+        cache->first[i + 1] = cache->first[i] + datasets[i]->shards_count;
+    }
     cache->list = list;
     cache->open_max = shard_cache_open_max();
     pthread_mutex_init(&cache->mutex, NULL);
@@ -58,7 +67,7 @@ void shard_cache_close(struct shard_cache *cache)
 {
     if (!cache)
         return;
-    for (uint64_t i = 0; i < cache->dataset->shards_count; i++) {
+    for (uint64_t i = 0; i < cache->first[cache->datasets_count]; i++) {
         assert(cache->entries[i].users == 0);
         shard_close(cache->entries[i].shard);
     }
@@ -102,6 +111,26 @@ static int check_against_list(const struct shard *shard, const struct dataset_sh
     return -EBADMSG;
 }
 
+/* The dataset that the shard is of. */
+static uint32_t find_dataset(const struct shard_cache *cache, uint64_t shard)
+{
+    uint32_t dataset = 0;
+    while (shard >= cache->first[dataset + 1])
+        dataset++;
+    return dataset;
+}
+
+uint64_t shard_cache_first(const struct shard_cache *cache, uint32_t dataset)
+{
+    return cache->first[dataset];
+}
+
+int shard_cache_path(const struct shard_cache *cache, uint64_t shard, char *path, struct err *err)
+{
+    uint32_t dataset = find_dataset(cache, shard);
+    return dataset_shard_path(cache->datasets[dataset], shard - cache->first[dataset], path, err);
+}
+
 static int open_entry(struct shard_cache *cache, uint64_t shard, struct err *err)
 {
     struct cache_entry *entry = &cache->entries[shard];
@@ -109,11 +138,13 @@ static int open_entry(struct shard_cache *cache, uint64_t shard, struct err *err
     char path[IO_PATH_BYTES_MAX];
     if (cache->open_count >= cache->open_max)
         close_oldest(cache);
-    int status = dataset_shard_path(cache->dataset, shard, path, err);
+    uint32_t dataset = find_dataset(cache, shard);
+    int status = shard_cache_path(cache, shard, path, err);
     if (!status)
         status = shard_open(cache->io, path, &opened, err);
     if (!status)
-        status = check_against_list(opened, &cache->dataset->shards[shard], err);
+        status =
+            check_against_list(opened, &cache->datasets[dataset]->shards[shard - cache->first[dataset]], err);
     if (status) {
         shard_close(opened);
         return status;

@@ -1,5 +1,7 @@
 /*
- * shard_cache — the shards of a dataset, opened when first needed, a bounded number at a time.
+ * shard_cache — the shards of a loader's datasets, opened when first needed, a bounded number at a time.
+ *
+ * Shards are numbered through all datasets: those of the first, then those of the second.
  *
  * Indexes and file handles are what it bounds: as many as the process may have files open, halved, at most
  * SHARDS_OPEN_MAX. A shard in use is never closed, so while more are in use at once the bound gives way. A failure
@@ -10,6 +12,7 @@
 #ifndef MILLRACE_LOADER_SHARD_CACHE_H
 #define MILLRACE_LOADER_SHARD_CACHE_H
 
+#include "sampler/mix.h"
 #include "shards/dataset.h"
 
 enum { SHARDS_OPEN_MAX = 1024, SHARDS_OPEN_LEAST = 16 };
@@ -18,12 +21,16 @@ struct shard_cache;
 
 uint32_t shard_cache_open_max(void); /* the bound for this process as its limits stand */
 
-/* Borrows io and dataset. -ENOMEM. */
-int shard_cache_open(struct io *io, const struct dataset *dataset, struct shard_cache **ret_cache,
-                     struct err *err);
+/* Borrows io and the datasets, 1 to MIX_DATASETS_MAX of them. -ENOMEM. */
+int shard_cache_open(struct io *io, const struct dataset *const *datasets, uint32_t count,
+                     struct shard_cache **ret_cache, struct err *err);
 void shard_cache_close(struct shard_cache *cache); /* nothing may be in use; NULL is fine */
 
-/* The shard, to be put back. It is checked against the dataset's list. Errors are those of shard_open. */
+/* The number of a dataset's first shard. */
+uint64_t shard_cache_first(const struct shard_cache *cache, uint32_t dataset);
+/* The path of a shard, into path of IO_PATH_BYTES_MAX. */
+int shard_cache_path(const struct shard_cache *cache, uint64_t shard, char *path, struct err *err);
+/* The shard, to be put back. It is checked against its dataset's list. Errors are those of shard_open. */
 int shard_cache_get(struct shard_cache *cache, uint64_t shard, struct shard **ret_shard, struct err *err);
 void shard_cache_put(struct shard_cache *cache, uint64_t shard);
 

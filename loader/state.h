@@ -119,6 +119,12 @@ struct load_worker {
     uint64_t scratch_bytes;
 };
 
+/* A dataset, and what its samples are. */
+struct load_source {
+    struct dataset *dataset;
+    struct view *view;
+};
+
 /* Why the reader can not go on. */
 enum load_block { LOAD_RUNS, LOAD_NO_SLOT, LOAD_NO_RING, LOAD_DONE };
 
@@ -128,10 +134,10 @@ struct loader {
     char field[SHARD_EXTENSION_BYTES_MAX];
     struct io *io, *own_io;
     struct device *device, *own_device;
-    struct dataset *dataset;
+    struct load_source *sources; /* sources_count of them, by the number of their dataset */
+    uint32_t sources_count;
     struct shard_cache *cache;
-    struct view *view;
-    struct order_params order;
+    struct order_params order; /* of a mix: samples of an epoch, the rest as asked for */
     uint32_t slots_count, pieces_max, workers_count;
     uint64_t slot_bytes; /* of the pinned memory of one */
     void *ring_memory;
@@ -173,6 +179,7 @@ struct loader {
     int failure; /* what loader_next keeps returning */
     struct err failure_err;
     struct cursor cursor;
+    struct loader_dataset *datasets;      /* sources_count of them; their counts are the consumer's */
     uint64_t once, order_digest;          /* up to the last batch taken */
     struct loader_bad_sample *quarantine; /* LOADER_QUARANTINE_MAX, texts in reasons */
     char (*reasons)[LOADER_REASON_BYTES];
@@ -183,6 +190,18 @@ static inline struct load_slot *loader_slot(struct loader *loader, uint64_t numb
 {
     return &loader->slots[number % loader->slots_count];
 }
+
+static inline const struct load_source *loader_source_of(const struct loader *loader, struct sample_ref ref)
+{
+    return &loader->sources[ref.dataset];
+}
+
+/* sources.c: fills in sources, datasets and cache; io and options are there. What it opened is closed by loader_sources_close, also after
+ * a failure. */
+int loader_sources_open(struct loader *loader, const struct loader_source *list, uint32_t count,
+                        struct err *err);
+void loader_sources_close(struct loader *loader); /* safe on a zeroed loader */
+uint64_t loader_sources_fingerprint(const struct loader *loader);
 
 /* budget.c: slots, ring and scratch within memory_bytes. -ENOMEM, -EINVAL with advice where the budget is too small. */
 int loader_budget_init(struct loader *loader, struct err *err);

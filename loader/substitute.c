@@ -55,13 +55,14 @@ static int try_candidate(struct load_worker *worker, struct load_slot *slot, uin
 {
     struct loader *loader = worker->loader;
     struct load_item *load = &slot->loads[item];
-    struct view_place place = view_locate(loader->view, candidate.sample);
+    const struct view *view = loader_source_of(loader, candidate)->view;
+    struct view_place place = view_locate(view, candidate.sample);
     struct shard *shard;
     uint32_t count = 0;
     int status = shard_cache_get(loader->cache, place.shard, &shard, err);
     if (status)
         return status;
-    status = view_pieces(loader->view, shard, place, worker->pieces, &count, err);
+    status = view_pieces(view, shard, place, worker->pieces, &count, err);
     if (!status)
         status = read_pieces(worker, shard, count, err);
     if (!status)
@@ -82,11 +83,12 @@ int item_substitute(struct load_worker *worker, struct load_slot *slot, uint32_t
 {
     struct loader *loader = worker->loader;
     struct sample_ref ref = slot->items[item].ref;
+    const struct load_source *source = loader_source_of(loader, ref);
     for (uint32_t k = 0; k < LOADER_SUBSTITUTES_MAX; k++) {
         struct philox_block block =
             philox_sample(loader->order.seed, ref.dataset, ref.epoch, ref.sample, PHILOX_SUBSTITUTE, k);
         struct sample_ref candidate = ref;
-        candidate.sample = ((uint64_t)block.word[0] << 32 | block.word[1]) % loader->order.samples;
+        candidate.sample = ((uint64_t)block.word[0] << 32 | block.word[1]) % view_samples(source->view);
         int status = try_candidate(worker, slot, item, candidate, err);
         if (!status) {
             slot->loads[item].substitute = candidate.sample;
@@ -98,11 +100,11 @@ int item_substitute(struct load_worker *worker, struct load_slot *slot, uint32_t
     }
     const struct load_item *load = &slot->loads[item];
     char path[IO_PATH_BYTES_MAX] = "";
-    dataset_shard_path(loader->dataset, load->place.shard, path, NULL);
+    shard_cache_path(loader->cache, load->place.shard, path, NULL);
     err_set(err, -EBADMSG, "sample \"%.*s\" can not be used, nor can %d substitutes: %s",
             (int)bytes_min(slot->items[item].key_bytes, 80),
             slot->items[item].key ? slot->items[item].key : "", LOADER_SUBSTITUTES_MAX, load->reason);
     err_at(err, path, load->bad_offset);
-    err_advise(err, "`millrace verify %.160s` names all that is bad", loader->dataset->path);
+    err_advise(err, "`millrace verify %.160s` names all that is bad", source->dataset->path);
     return -EBADMSG;
 }

@@ -16,6 +16,7 @@ static const char label_extension[] = "cls";
 
 struct view {
     const struct dataset *dataset;
+    uint64_t first_shard; /* in the cache */
     enum loader_decode decode;
     bool verify;
     char field[SHARD_EXTENSION_BYTES_MAX];
@@ -50,19 +51,23 @@ static int choose_field(struct view *view, const char *field, struct err *err)
 }
 
 int view_open(const struct loader_options *options, const struct dataset *dataset, struct shard_cache *cache,
-              struct view **ret_view, struct err *err)
+              uint32_t number, struct view **ret_view, struct err *err)
 {
     struct view *view = calloc(1, sizeof *view);
     if (!view)
         return err_set(err, -ENOMEM, "out of memory for a view of a dataset");
-    *view = (struct view){.dataset = dataset, .decode = options->decode, .verify = options->verify};
+    *view = (struct view){.dataset = dataset,
+                          .first_shard = shard_cache_first(cache, number),
+                          .decode = options->decode,
+                          .verify = options->verify};
     int status = 0;
     if (view->decode == LOADER_IMAGE)
         status = choose_field(view, options->image.field, err);
     if (view->decode == LOADER_TOKENS)
         status = choose_field(view, options->text.field, err);
     if (!status && view->decode == LOADER_TOKENS)
-        status = windows_open(dataset, cache, view->field, options->text.block, &view->windows, err);
+        status = windows_open(dataset, cache, view->first_shard, view->field, options->text.block,
+                              &view->windows, err);
     if (status)
         view_close(view);
     else
@@ -111,10 +116,12 @@ uint32_t view_pieces_max(const struct view *view)
 
 struct view_place view_locate(const struct view *view, uint64_t sample)
 {
-    if (view->windows)
-        return windows_locate(view->windows, sample);
     struct view_place place = {.window = -1};
-    place.shard = dataset_locate(view->dataset, sample, &place.member);
+    if (view->windows)
+        place = windows_locate(view->windows, sample);
+    else
+        place.shard = dataset_locate(view->dataset, sample, &place.member);
+    place.shard += view->first_shard;
     return place;
 }
 

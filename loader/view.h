@@ -12,10 +12,10 @@
 
 struct view;
 
-/* Borrows dataset; cache only during the call. The options' decode, field names and block choose the view; verify
+/* Of the number-th dataset of the cache, which is lent dataset until the view closes; cache only during the call. The options' decode, field names and block choose the view; verify
  * decides how much is read. -EINVAL with detail where the dataset has no such field or is no text. */
 int view_open(const struct loader_options *options, const struct dataset *dataset, struct shard_cache *cache,
-              struct view **ret_view, struct err *err);
+              uint32_t number, struct view **ret_view, struct err *err);
 void view_close(struct view *view); /* NULL is fine */
 
 uint64_t view_samples(const struct view *view);
@@ -23,6 +23,7 @@ uint64_t view_mean_bytes(const struct view *view); /* of a sample, for the order
 uint64_t view_read_bytes(const struct view *view); /* that are read for one, about: for sizing memory */
 uint32_t view_pieces_max(const struct view *view); /* a sample has at most so many */
 
+/* Shards are numbered as in the cache. */
 struct view_place view_locate(const struct view *view, uint64_t sample);
 
 /* One field of a sample, or the part of it that a window needs. */

@@ -77,16 +77,17 @@ static int count_shard(struct windows *windows, const struct shard *shard, const
     return 0;
 }
 
-static int count_all(struct windows *windows, struct shard_cache *cache, const char *field, struct err *err)
+static int count_all(struct windows *windows, struct shard_cache *cache, uint64_t first_shard,
+                     const char *field, struct err *err)
 {
     const struct dataset *dataset = windows->dataset;
     for (uint64_t i = 0; i < dataset->shards_count; i++) {
         struct shard *shard;
-        int status = shard_cache_get(cache, i, &shard, err);
+        int status = shard_cache_get(cache, first_shard + i, &shard, err);
         if (status)
             return status;
         status = count_shard(windows, shard, field, &windows->shards[i], err);
-        shard_cache_put(cache, i);
+        shard_cache_put(cache, first_shard + i);
         if (status)
             return status;
     }
@@ -122,8 +123,8 @@ static int check_text(const struct dataset *dataset, uint32_t block, uint64_t *r
     return -EINVAL;
 }
 
-int windows_open(const struct dataset *dataset, struct shard_cache *cache, const char *field, uint32_t block,
-                 struct windows **ret_windows, struct err *err)
+int windows_open(const struct dataset *dataset, struct shard_cache *cache, uint64_t first_shard,
+                 const char *field, uint32_t block, struct windows **ret_windows, struct err *err)
 {
     uint64_t token_bytes = 0, shards = dataset->shards_count;
     int status = check_text(dataset, block, &token_bytes, err);
@@ -135,7 +136,7 @@ int windows_open(const struct dataset *dataset, struct shard_cache *cache, const
     windows->dataset = dataset;
     windows->block = block;
     windows->token_bytes = token_bytes;
-    status = count_all(windows, cache, field, err);
+    status = count_all(windows, cache, first_shard, field, err);
     if (status)
         windows_close(windows);
     else

@@ -14,13 +14,14 @@ struct windows;
 
 /* Where a sample lies. */
 struct view_place {
-    uint64_t shard, member; /* the member's (key's) number within its shard */
-    int64_t window;         /* within the member, -1 for members */
+    uint64_t shard;  /* of windows_locate: of the dataset; of view_locate: of the cache */
+    uint64_t member; /* the member's (key's) number within its shard */
+    int64_t window;  /* within the member, -1 for members */
 };
 
-/* Opens every shard once. Borrows dataset. -EINVAL: the dataset is no text, or no member holds a block. */
-int windows_open(const struct dataset *dataset, struct shard_cache *cache, const char *field, uint32_t block,
-                 struct windows **ret_windows, struct err *err);
+/* Opens every shard once; first_shard is the number of the dataset's first in the cache. Borrows dataset. -EINVAL: the dataset is no text, or no member holds a block. */
+int windows_open(const struct dataset *dataset, struct shard_cache *cache, uint64_t first_shard,
+                 const char *field, uint32_t block, struct windows **ret_windows, struct err *err);
 void windows_close(struct windows *windows); /* NULL is fine */
 
 uint64_t windows_count(const struct windows *windows); /* of the dataset */

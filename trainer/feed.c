@@ -155,14 +155,6 @@ int feed_flush(struct feed *feed, struct err *err)
     return status;
 }
 
-static const struct batch_field *field_named(const struct batch *batch, const char *name)
-{
-    for (uint32_t i = 0; i < batch->fields_count; i++)
-        if (strcmp(batch->fields[i].name, name) == 0)
-            return &batch->fields[i];
-    return NULL;
-}
-
 static int refuse(const struct batch_item *item, const char *what, const char *advice, struct err *err)
 {
     err_set(err, -EBADMSG, "sample %.*s %s", (int)item->key_bytes, item->key, what);
@@ -181,7 +173,8 @@ static int take_images(const struct feed *feed, struct feed_slot *slot, struct s
 {
     const struct batch *batch = slot->batch;
     const struct feed_options *o = &feed->options;
-    const struct batch_field *images = field_named(batch, "image"), *labels = field_named(batch, "label");
+    const struct batch_field *images = batch_field_named(batch, "image"),
+                             *labels = batch_field_named(batch, "label");
     uint64_t image_bytes = o->side * o->side * 3;
     for (uint64_t i = 0; i < o->items; i++) {
         slot->staging.targets[i] = -1;
@@ -241,7 +234,7 @@ static int take_tokens(const struct feed *feed, struct feed_slot *slot, struct s
 {
     const struct batch *batch = slot->batch;
     const struct feed_options *o = &feed->options;
-    const int32_t *tokens = field_named(batch, "tokens")->data;
+    const int32_t *tokens = batch_field_named(batch, "tokens")->data;
     uint64_t row = o->block + 1, row_bytes = row * sizeof tokens[0];
     for (uint64_t i = 0; i < batch->items_count; i++)
         for (uint64_t t = 0; t < row; t++)

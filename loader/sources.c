@@ -1,0 +1,205 @@
+/*
+ * sources — the datasets behind a loader: opened, found to agree, each with its view and its order. See state.h.
+ *
+ * What must agree is what a batch is made of: of photos the class names, of text the tokens, of bytes the fields.
+ */
+#include "loader/state.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Agreement. ---- */
+
+static int differ(const struct dataset *first, const struct dataset *other, const char *in_what,
+                  struct err *err)
+{
+    err_set(err, -EINVAL, "a dataset of the mix differs from %.200s in its %s", first->path, in_what);
+    err_at(err, other->path, ERR_NO_OFFSET);
+    err_advise(err, "mix datasets that were converted alike, or train on one of them");
+    return -EINVAL;
+}
+
+static int check_classes(const struct dataset *first, const struct dataset *other, struct err *err)
+{
+    if (first->classes_count != other->classes_count) {
+        int status = differ(first, other, "classes", err);
+        err_expected(err, "%" PRIu64 " class names", first->classes_count);
+        err_found(err, "%" PRIu64, other->classes_count);
+        return status;
+    }
+    for (uint64_t i = 0; i < first->classes_count; i++) {
+        if (strcmp(first->classes[i], other->classes[i]) == 0)
+            continue;
+        int status = differ(first, other, "classes", err);
+        err_expected(err, "class %" PRIu64 " \"%.80s\"", i, first->classes[i]);
+        err_found(err, "\"%.80s\"", other->classes[i]);
+        return status;
+    }
+    return 0;
+}
+
+static int check_text(const struct dataset *first, const struct dataset *other, struct err *err)
+{
+    const struct dataset_text *a = &first->text, *b = &other->text;
+    if (strcmp(a->tokenizer, b->tokenizer) == 0 && a->vocabulary == b->vocabulary &&
+        a->document_end == b->document_end)
+        return 0;
+    int status = differ(first, other, "tokens", err);
+    err_expected(err, "tokenizer \"%s\", vocabulary %" PRIu32 ", document end %" PRIu32, a->tokenizer,
+                 a->vocabulary, a->document_end);
+    err_found(err, "tokenizer \"%s\", vocabulary %" PRIu32 ", document end %" PRIu32, b->tokenizer,
+              b->vocabulary, b->document_end);
+    return status;
+}
+
+static bool has_field(const struct dataset *dataset, const char *field)
+{
+    for (uint32_t i = 0; i < dataset->fields_count; i++)
+        if (strcmp(dataset->fields[i], field) == 0)
+            return true;
+    return false;
+}
+
+/* The fields of a that b lacks: the first of them. */
+static const char *missing_field(const struct dataset *a, const struct dataset *b)
+{
+    for (uint32_t i = 0; i < a->fields_count; i++)
+        if (!has_field(b, a->fields[i]))
+            return a->fields[i];
+    return NULL;
+}
+
+static int check_fields(const struct dataset *first, const struct dataset *other, struct err *err)
+{
+    const char *missing = missing_field(first, other), *added = missing_field(other, first);
+    if (!missing && !added)
+        return 0;
+    int status = differ(first, other, "fields", err);
+    err_expected(err, missing ? "a field \"%s\"" : "no field \"%s\"", missing ? missing : added);
+    err_found(err, missing ? "none" : "one");
+    return status;
+}
+
+static int check_agreement(const struct loader *loader, struct err *err)
+{
+    const struct dataset *first = loader->sources[0].dataset;
+    int status = 0;
+    for (uint32_t i = 1; !status && i < loader->sources_count; i++) {
+        const struct dataset *other = loader->sources[i].dataset;
+        switch (loader->options.decode) {
+        case LOADER_IMAGE:
+            status = check_classes(first, other, err);
+            break;
+        case LOADER_TOKENS:
+            status = check_text(first, other, err);
+            break;
+        case LOADER_BYTES:
+            status = check_fields(first, other, err);
+            break;
+        }
+    }
+    return status;
+}
+
+/* ---- Opening. ---- */
+
+static int open_view(struct loader *loader, uint32_t number, struct err *err)
+{
+    struct load_source *source = &loader->sources[number];
+    const struct loader_options *options = &loader->options;
+    const struct dataset *dataset = source->dataset;
+    int status = view_open(options, dataset, loader->cache, number, &source->view, err);
+    if (status)
+        return status;
+    if (view_samples(source->view) == 0) {
+        err_set(err, -EBADMSG, "dataset has no samples");
+        err_at(err, dataset->path, ERR_NO_OFFSET);
+        err_advise(err, "members of a tar are samples where they are named KEY.EXTENSION, as `0001.jpg`");
+        return -EBADMSG;
+    }
+    struct loader_dataset *told = &loader->datasets[number];
+    told->path = dataset->path;
+    told->fingerprint = dataset->fingerprint;
+    told->order = (struct order_params){.kind = options->order,
+                                        .dataset = number,
+                                        .samples = view_samples(source->view),
+                                        .seed = options->seed,
+                                        .lanes = options->lanes,
+                                        .window = options->window,
+                                        .run = options->run};
+    order_params_resolve(&told->order, view_mean_bytes(source->view));
+    return 0;
+}
+
+static int read_weights(struct loader *loader, const struct loader_source *list, uint32_t count,
+                        struct err *err)
+{
+    uint64_t weights[MIX_DATASETS_MAX] = {0};
+    for (uint32_t i = 0; i < count && i < MIX_DATASETS_MAX; i++)
+        weights[i] = list[i].weight;
+    int status = mix_weights_reduce(weights, count, err);
+    if (status)
+        return status;
+    loader->sources = calloc(count, sizeof loader->sources[0]);
+    loader->datasets = calloc(count, sizeof loader->datasets[0]);
+    if (!loader->sources || !loader->datasets)
+        return err_set(err, -ENOMEM, "out of memory for a mix of %" PRIu32 " datasets", count);
+    loader->sources_count = count;
+    for (uint32_t i = 0; i < count; i++)
+        loader->datasets[i].weight = weights[i];
+    return 0;
+}
+
+static int open_cache(struct loader *loader, struct err *err)
+{
+    const struct dataset *datasets[MIX_DATASETS_MAX];
+    for (uint32_t i = 0; i < loader->sources_count; i++)
+        datasets[i] = loader->sources[i].dataset;
+    return shard_cache_open(loader->io, datasets, loader->sources_count, &loader->cache, err);
+}
+
+int loader_sources_open(struct loader *loader, const struct loader_source *list, uint32_t count,
+                        struct err *err)
+{
+    int status = read_weights(loader, list, count, err);
+    for (uint32_t i = 0; !status && i < count; i++)
+        status = dataset_open(loader->io, list[i].path, &loader->sources[i].dataset, err);
+    if (!status)
+        status = check_agreement(loader, err);
+    if (!status)
+        status = open_cache(loader, err);
+    for (uint32_t i = 0; !status && i < count; i++)
+        status = open_view(loader, i, err);
+    return status;
+}
+
+void loader_sources_close(struct loader *loader)
+{
+    for (uint32_t i = 0; i < loader->sources_count; i++)
+        view_close(loader->sources[i].view);
+    shard_cache_close(loader->cache);
+    for (uint32_t i = 0; i < loader->sources_count; i++)
+        dataset_close(loader->sources[i].dataset);
+    free(loader->sources);
+    free(loader->datasets);
+}
+
+/* ---- Questions. ---- */
+
+uint64_t loader_sources_fingerprint(const struct loader *loader)
+{
+    uint64_t fingerprints[MIX_DATASETS_MAX], weights[MIX_DATASETS_MAX];
+    for (uint32_t i = 0; i < loader->sources_count; i++) {
+        fingerprints[i] = loader->datasets[i].fingerprint;
+        weights[i] = loader->datasets[i].weight;
+    }
+    return sampler_mix_fingerprint(fingerprints, weights, loader->sources_count);
+}
+
+uint32_t loader_datasets(const struct loader *loader, const struct loader_dataset **ret_list)
+{
+    *ret_list = loader->datasets;
+    return loader->sources_count;
+}
