@@ -4,15 +4,11 @@
 #ifndef MILLRACE_BASE_EXACT_PARTS_H
 #define MILLRACE_BASE_EXACT_PARTS_H
 
+#include "base/shared_inline.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
-
-#ifdef __CUDACC__
-#define EXACT_PARTS_INLINE __host__ __device__ static inline
-#else
-#define EXACT_PARTS_INLINE static inline
-#endif
 
 enum { EXACT_DIGIT_BITS = 32, EXACT_PARTS = 3 };
 
@@ -23,7 +19,7 @@ struct exact_parts {
     int64_t part[EXACT_PARTS];
 };
 
-EXACT_PARTS_INLINE struct exact_parts exact_parts_of(double value)
+SHARED_INLINE struct exact_parts exact_parts_of(double value)
 {
     struct exact_parts parts;
     uint64_t bits;

@@ -287,7 +287,6 @@ static struct model_input image_input(const struct feed *feed, const struct feed
     return (struct model_input){
         .images = is_host(feed) ? source->data : slot->device.images,
         .labels = slot->device.targets,
-        .loss_scale = 1,
     };
 }
 
@@ -301,7 +300,6 @@ static struct model_input token_input(const struct feed *feed, const struct feed
         .targets = is_whole ? NULL : slot->device.targets,
         .row_starts = slot->device.row_starts,
         .by_token = slot->device.by_token,
-        .loss_scale = 1,
     };
 }
 

@@ -414,6 +414,7 @@ void model_backward(struct model *model, const struct model_stage *stage, const 
                     void (*done)(void *context, uint64_t group), void *context)
 {
     check_stage(model, stage);
+    assert(!stage->heads || input->loss_scale);
     const struct model_pass pass = {stage, weights, activations, gradients, input, lay_out(model, stage)};
     void *d = stage->embeds ? arena_at(activations, pass.layout.d) : d_hidden_in;
     if (stage->heads)

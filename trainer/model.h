@@ -65,8 +65,9 @@ struct model_input {
     const int32_t *targets;    /* of tokens: [items, block], -1: not counted; NULL: tokens 1..block */
     const int32_t *row_starts; /* of tokens: [items, block], the first that each attends to; NULL: 0 */
     const int32_t *by_token;   /* of tokens: the rows by rising token, see ops.h's embed_bwd */
-    /* Gradients are those of the sum of losses times this: 1, unless a compute type's range is narrow. */
-    double loss_scale;
+    /* Gradients are those of the sum of losses times this: 1, unless a compute type's range is narrow. Device memory; NULL: there is
+     * no backward pass. */
+    const double *loss_scale;
 };
 
 /* Of a stage with the head; device memory, rows = items (ViT) or items * block. Rows that are not counted are 0. */

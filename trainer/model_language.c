@@ -148,7 +148,7 @@ static void *rows_at(const struct model *model, const struct model_pass *pass, u
 
 /* The logits of a piece, and its losses. */
 static void piece_losses(struct model *model, const struct model_pass *pass, const struct head_job *job,
-                         const struct model_result *result, double gradient_scale)
+                         const struct model_result *result, const double *gradient_scale)
 {
     struct ops *ops = model->ops;
     const struct model_input *input = pass->input;
@@ -176,7 +176,7 @@ void language_head_forward(struct model *model, const struct model_pass *pass,
 {
     for (uint64_t row = 0; row < model->rows;) {
         const struct head_job job = head_job_at(model, row);
-        piece_losses(model, pass, &job, result, 0);
+        piece_losses(model, pass, &job, result, NULL);
         row += job.piece->rows;
     }
 }

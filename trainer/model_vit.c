@@ -141,9 +141,9 @@ static void embed_backward(struct model *model, const struct model_pass *pass, c
                     arena_at(pass->activations, pass->layout.patches), d_hidden, gradients, NULL);
 }
 
-/* From normed to losses; the logits become their gradient where gradient_scale is not 0. */
+/* From normed to losses; the logits become their gradient where gradient_scale is not NULL. */
 static void head_losses(struct model *model, const struct model_pass *pass, const struct model_result *result,
-                        double gradient_scale)
+                        const double *gradient_scale)
 {
     struct ops *ops = model->ops;
     void *pooled = arena_at(pass->activations, pass->layout.pooled);
@@ -159,7 +159,7 @@ static void head_losses(struct model *model, const struct model_pass *pass, cons
 static void head_forward(struct model *model, const struct model_pass *pass,
                          const struct model_result *result)
 {
-    head_losses(model, pass, result, 0);
+    head_losses(model, pass, result, NULL);
 }
 
 static void head_backward(struct model *model, const struct model_pass *pass,

@@ -58,13 +58,22 @@ struct attn_shape {
 /* Weight decay is decided for so many elements at a time. */
 enum { OPS_DECAY_ELEMENTS = 64 };
 
-/* What the optimizer's step needs, computed on the host. w -= lr * (m_hat / (sqrt(v_hat) + epsilon) + decay * w), m_hat = m *
- * correction1, v_hat = v * correction2 (Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019). */
+/* w -= lr * (m_hat / (sqrt(v_hat) + epsilon) + decay * w), m_hat = m * correction1, v_hat = v * correction2 (Loshchilov and Hutter,
+ * "Decoupled weight decay regularization", ICLR 2019). What is the same for all updates. */
+struct adamw_options {
+    double beta1, beta2, epsilon, decay;
+};
+
+/* Of one update; in device memory. */
 struct adamw_scalars {
-    double lr, beta1, beta2, epsilon, decay;
+    double lr;
     double correction1, correction2; /* 1 / (1 - beta^t) */
     double gradient_scale;           /* gradients are sums: 1 / valid items, times the clip factor */
+    bool is_skipped;                 /* nothing is changed */
 };
+
+struct decision; /* trainer/decision.h */
+struct decision_request;
 
 /* All hooks are required. Sizes are in elements; rows and columns of row-major matrices. Targets and sources do not overlap
  * unless said. */
@@ -145,13 +154,13 @@ struct ops_table {
     void (*pool_bwd)(struct ops *ops, void *d_x, const void *d_out, uint64_t items, uint64_t rows,
                      uint64_t cols);
 
-    /* Softmax cross-entropy. Where gradient_scale is not 0, logits[rows, classes] become d_logits = gradient_scale * (softmax -
-     * onehot), the gradient of the scaled *sum* of losses. Rows with target < 0 get a gradient of zero and lose nothing. target of
+    /* Softmax cross-entropy. Where gradient_scale (device memory) is not NULL, logits[rows, classes] become d_logits = *gradient_scale *
+     * (softmax - onehot), the gradient of the scaled *sum* of losses. Rows with target < 0 get a gradient of zero and lose nothing. target of
      * row item * tokens + t is targets[item * target_stride + t]. losses: F64 [rows]; correct: U8 [rows], 1 where the first largest
      * logit is the target. */
     void (*xent)(struct ops *ops, void *logits, double *losses, uint8_t *correct, const int32_t *targets,
                  uint64_t items, uint64_t tokens, uint64_t target_stride, uint64_t classes,
-                 double gradient_scale);
+                 const double *gradient_scale);
 
     /* Master type. target += source: one node of the canonical tree. */
     void (*tree_add)(struct ops *ops, void *target, const void *source, uint64_t count);
@@ -159,7 +168,7 @@ struct ops_table {
      * gets the new weights in the compute type. decays[i / OPS_DECAY_ELEMENTS] is 1 where element i decays, else 0. */
     void (*adamw)(struct ops *ops, void *params, void *compute, void *moment1, void *moment2,
                   const void *gradients, const uint8_t *decays, uint64_t count,
-                  const struct adamw_scalars *scalars);
+                  const struct adamw_options *options, const struct adamw_scalars *scalars);
     void (*to_compute)(struct ops *ops, void *compute, const void *master, uint64_t count);
     /* sums[row] = sum of squares of x[row, ...] (master), in fp64 and a fixed order. */
     void (*row_sumsq)(struct ops *ops, double *sums, const void *x, uint64_t rows, uint64_t cols);
@@ -168,9 +177,15 @@ struct ops_table {
     /* *word += how many flags are 1; the others are 0. */
     void (*count_add)(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count);
 
+    /* decision_make (trainer/decision.h), of all in device memory but the request. */
+    void (*decide)(struct ops *ops, struct decision *decision, const int64_t *losses, const int64_t *squares,
+                   const struct decision_request *request);
+
     /* Everything that the bits depend on: device model, libraries with versions, algorithms. Appends text. */
     void (*numerics_id)(struct ops *ops, struct str *out);
     int (*sync)(struct ops *ops, struct err *err); /* blocks; the first failure since the last call */
+    /* Does not block: the failure that sync would tell, as far as it is known, and tells again. */
+    int (*status)(const struct ops *ops, struct err *err);
     void (*close)(struct ops *ops);
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/exact_sum.h"
 #include "base/machine.h"
+#include "trainer/decision.h"
 #include "trainer/ops_cpu_math.h"
 
 #include <dlfcn.h>
@@ -118,13 +119,18 @@ void ops_cpu_fail(struct ops_cpu *cpu, int code, const char *format, ...)
     cpu->status = err_set(&cpu->failure, code, "%s", text);
 }
 
+int ops_cpu_status(const struct ops *ops, struct err *err)
+{
+    const struct ops_cpu *cpu = (const struct ops_cpu *)ops;
+    if (cpu->status && err)
+        *err = cpu->failure;
+    return cpu->status;
+}
+
 int ops_cpu_sync(struct ops *ops, struct err *err)
 {
-    struct ops_cpu *cpu = ops_cpu_of(ops);
-    int status = cpu->status;
-    if (status && err)
-        *err = cpu->failure;
-    cpu->status = 0;
+    int status = ops_cpu_status(ops, err);
+    ops_cpu_of(ops)->status = 0;
     return status;
 }
 
@@ -189,6 +195,13 @@ void ops_cpu_count_add(struct ops *ops, int64_t *word, const uint8_t *flags, uin
     (void)ops;
     for (uint64_t i = 0; i < count; i++)
         *word += flags[i];
+}
+
+void ops_cpu_decide(struct ops *ops, struct decision *decision, const int64_t *losses, const int64_t *squares,
+                    const struct decision_request *request)
+{
+    (void)ops;
+    decision_make(decision, losses, squares, request);
 }
 
 void ops_cpu_numerics_id(struct ops *ops, struct str *out)

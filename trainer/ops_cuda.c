@@ -316,17 +316,16 @@ static void pool_bwd(struct ops *ops, void *d_x, const void *d_out, uint64_t ite
 
 static void xent(struct ops *ops, void *logits, double *losses, uint8_t *correct, const int32_t *targets,
                  uint64_t items, uint64_t tokens, uint64_t target_stride, uint64_t classes,
-                 double gradient_scale)
+                 const double *gradient_scale)
 {
     const struct cuda_xent_shape shape = {items, tokens, target_stride, classes, classes};
-    const struct cuda_xent_arrays arrays = {logits, losses, correct, targets};
-    check(cuda_of(ops), cuda_xent(ops->compute, &shape, &arrays, gradient_scale, cuda_of(ops)->stream),
-          "the cross-entropy");
+    const struct cuda_xent_arrays arrays = {logits, losses, correct, targets, gradient_scale};
+    check(cuda_of(ops), cuda_xent(ops->compute, &shape, &arrays, cuda_of(ops)->stream), "the cross-entropy");
 }
 
 static void adamw(struct ops *ops, void *params, void *compute, void *moment1, void *moment2,
                   const void *gradients, const uint8_t *decays, uint64_t count,
-                  const struct adamw_scalars *scalars)
+                  const struct adamw_options *options, const struct adamw_scalars *scalars)
 {
     const struct cuda_adamw_arrays arrays = {.params = params,
                                              .moment1 = moment1,
@@ -335,8 +334,16 @@ static void adamw(struct ops *ops, void *params, void *compute, void *moment1, v
                                              .decays = decays,
                                              .compute = compute,
                                              .compute_type = ops->compute,
-                                             .count = count};
-    check(cuda_of(ops), cuda_adamw(&arrays, scalars, cuda_of(ops)->stream), "an update");
+                                             .count = count,
+                                             .scalars = scalars};
+    check(cuda_of(ops), cuda_adamw(&arrays, options, cuda_of(ops)->stream), "an update");
+}
+
+static void decide(struct ops *ops, struct decision *decision, const int64_t *losses, const int64_t *squares,
+                   const struct decision_request *request)
+{
+    check(cuda_of(ops), cuda_decide(decision, losses, squares, request, cuda_of(ops)->stream),
+          "the decision about an update");
 }
 
 static void to_compute(struct ops *ops, void *compute, const void *master, uint64_t count)
@@ -369,17 +376,20 @@ static void numerics_id(struct ops *ops, struct str *out)
     str_add_format(out, "; kernels %d; %s", OPS_CUDA_KERNELS_VERSION, dtype_name(ops->compute));
 }
 
+static int cuda_status(const struct ops *ops, struct err *err)
+{
+    const struct ops_cuda *cuda = (const struct ops_cuda *)ops;
+    if (cuda->status && err)
+        *err = cuda->failure;
+    return cuda->status;
+}
+
 static int cuda_sync(struct ops *ops, struct err *err)
 {
-    struct ops_cuda *cuda = cuda_of(ops);
-    int status = ops->device->ops->stream_sync(ops->device, ops->stream, err);
-    if (cuda->status) { /* the first cause, also where the device failed for it */
-        status = cuda->status;
-        if (err)
-            *err = cuda->failure;
-    }
-    cuda->status = 0;
-    return status;
+    int synced = ops->device->ops->stream_sync(ops->device, ops->stream, err);
+    int status = cuda_status(ops, err); /* the first cause, also where the device failed for it */
+    cuda_of(ops)->status = 0;
+    return status ? status : synced;
 }
 
 static void cuda_close(struct ops *ops)
@@ -431,8 +441,10 @@ static const struct ops_table table = {
     .row_sumsq = row_sumsq,
     .exact_add = exact_add,
     .count_add = count_add,
+    .decide = decide,
     .numerics_id = numerics_id,
     .sync = cuda_sync,
+    .status = cuda_status,
     .close = cuda_close,
 };
 

@@ -106,41 +106,25 @@ void optimizer_sum_squares(struct optimizer *optimizer, const void *gradients, i
     ops->table->exact_add(ops, words, optimizer->row_sums, optimizer->row_sums_count);
 }
 
-double optimizer_gradient_scale(const struct optimizer *optimizer, double squares, double divisor,
-                                double *ret_norm)
+struct decision_factors optimizer_factors(const struct optimizer *optimizer, uint64_t updates, double lr)
 {
-    double norm = sqrt(squares) / divisor, clip = optimizer->options.clip_norm;
-    *ret_norm = norm;
-    double factor = clip > 0 ? clip / (norm + 1e-6) : 1;
-    return (factor < 1 ? factor : 1) / divisor;
-}
-
-void optimizer_begin_update(struct optimizer *optimizer)
-{
-    optimizer->updates++;
+    const struct optimizer_options *o = &optimizer->options;
+    double t = (double)(updates + 1);
+    return (struct decision_factors){
+        .lr = lr, .correction1 = 1 / (1 - pow(o->beta1, t)), .correction2 = 1 / (1 - pow(o->beta2, t))};
 }
 
 void optimizer_update_group(struct optimizer *optimizer, uint64_t group, void *weights, void *compute,
-                            const void *gradients, double lr, double gradient_scale)
+                            const void *gradients, const struct adamw_scalars *scalars)
 {
     const struct optimizer_options *o = &optimizer->options;
+    const struct adamw_options options = {o->beta1, o->beta2, o->epsilon, o->weight_decay};
     struct ops *ops = optimizer->ops;
-    double t = (double)optimizer->updates;
-    const struct adamw_scalars scalars = {
-        .lr = lr,
-        .beta1 = o->beta1,
-        .beta2 = o->beta2,
-        .epsilon = o->epsilon,
-        .decay = o->weight_decay,
-        .correction1 = 1 / (1 - pow(o->beta1, t)),
-        .correction2 = 1 / (1 - pow(o->beta2, t)),
-        .gradient_scale = gradient_scale,
-    };
     /* the padding between parameters is zero, and an update leaves it so */
     const struct param_group *g = &optimizer->params->groups[group];
     ops->table->adamw(ops, at(optimizer, weights, g->offset),
                       compute ? (char *)compute + g->offset * ops_compute_bytes(ops) : NULL,
                       at(optimizer, optimizer->moment1, g->offset),
                       at(optimizer, optimizer->moment2, g->offset), at(optimizer, gradients, g->offset),
-                      optimizer->decays + g->offset / OPS_DECAY_ELEMENTS, g->elements, &scalars);
+                      optimizer->decays + g->offset / OPS_DECAY_ELEMENTS, g->elements, &options, scalars);
 }

@@ -4,6 +4,7 @@
 #ifndef MILLRACE_TRAINER_OPTIMIZER_H
 #define MILLRACE_TRAINER_OPTIMIZER_H
 
+#include "trainer/decision.h"
 #include "trainer/ops.h"
 #include "trainer/params.h"
 
@@ -24,7 +25,7 @@ struct optimizer {
     uint8_t *decays;  /* as ops.h's adamw has them, for the whole arena; device memory */
     double *row_sums; /* of all rows of all parameters; device memory */
     uint64_t row_sums_count;
-    uint64_t updates; /* made so far: t of the bias correction */
+    uint64_t updates; /* made so far, as the host knows */
 };
 
 /* What optimizer_init takes of the device's memory besides the moments. */
@@ -38,15 +39,12 @@ void optimizer_deinit(struct optimizer *optimizer);
  * rows, then the exact accumulator. */
 void optimizer_sum_squares(struct optimizer *optimizer, const void *gradients, int64_t *words);
 
-/* The factor that brings gradients to their mean, clipped: 1/divisor * min(1, clip / (norm + 1e-6)), with *ret_norm = sqrt(squares) /
- * divisor. divisor: how many valid items the gradients are sums over, times the scale of the loss. */
-double optimizer_gradient_scale(const struct optimizer *optimizer, double squares, double divisor,
-                                double *ret_norm);
+/* Of the update that follows so many. */
+struct decision_factors optimizer_factors(const struct optimizer *optimizer, uint64_t updates, double lr);
 
-/* Begins update number updates + 1, then queues that of one group of weights (master type) in place, with gradient_scale as above.
- * compute: the arena of weights in the compute type, which follows; NULL where there is none of its own. */
-void optimizer_begin_update(struct optimizer *optimizer);
+/* Queues the update of one group of weights (master type) in place. compute: the arena of weights in the compute type, which follows;
+ * NULL where there is none of its own. scalars: device memory. */
 void optimizer_update_group(struct optimizer *optimizer, uint64_t group, void *weights, void *compute,
-                            const void *gradients, double lr, double gradient_scale);
+                            const void *gradients, const struct adamw_scalars *scalars);
 
 #endif

@@ -130,9 +130,7 @@ static int allocate_model(struct run *run, struct err *err)
     if (!status)
         status = allocate(run, MEM_DEVICE, rows, &run->correct, err);
     if (!status)
-        status = allocate(run, MEM_DEVICE, sizeof *run->device_words, &run->device_words, err);
-    if (!status)
-        status = allocate(run, MEM_PINNED, sizeof *run->host_words, &run->host_words, err);
+        status = run_open_queue(run, err);
     return status;
 }
 
@@ -314,6 +312,8 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
     if (!status && *reader)
         status = resume_restore(run, *reader, path, err);
     if (!status)
+        status = run_begin_queue(run, err);
+    if (!status)
         fill_compute_weights(run);
     if (!status)
         status = open_metrics(run, err);
@@ -407,8 +407,7 @@ void run_close(struct run *run)
     metrics_close(run->metrics);
     if (run->model) {
         uint64_t rows = model_rows(run->model), elements = run->params->elements;
-        release(run, MEM_PINNED, run->host_words, sizeof *run->host_words);
-        release(run, MEM_DEVICE, run->device_words, sizeof *run->device_words);
+        run_close_queue(run);
         release(run, MEM_DEVICE, run->correct, rows);
         release(run, MEM_DEVICE, run->losses, rows * sizeof(double));
         release(run, MEM_DEVICE, run->activations, model_activation_bytes(run->model, &run->stage));

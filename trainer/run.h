@@ -41,6 +41,22 @@ struct run_words {
 static_assert(sizeof(struct run_words) == (4 + 2 * EXACT_SUM_WORDS) * sizeof(int64_t),
               "words without padding");
 
+/* Of a step, in device memory while it is made: what is gathered, and what was decided on it. */
+struct step_record {
+    struct run_words words;
+    struct decision decision;
+};
+
+/* A step that is queued and of which the host has not heard. */
+struct queued_step {
+    uint64_t step; /* its number, from 1 */
+    int64_t valid_count, samples_count;
+    struct step_record *record; /* pinned; what the device made of it, after the event */
+    struct device_event *ended;
+};
+
+enum { QUEUED_STEPS_MAX = DECISION_AHEAD_MAX + 1 };
+
 /* The last evaluation. */
 struct evaluation {
     bool present;
@@ -68,7 +84,10 @@ struct run {
     void *activations;
     double *losses; /* of a micro-batch, as are hits; device memory */
     uint8_t *correct;
-    struct run_words *device_words, *host_words; /* of the step; host: pinned */
+    struct step_record *device_record, *host_records; /* of the newest step; pinned, [QUEUED_STEPS_MAX] */
+    struct run_words *host_words;                     /* pinned */
+    struct queued_step queued[QUEUED_STEPS_MAX];      /* a ring: step n is n % QUEUED_STEPS_MAX */
+    uint64_t queued_count;
     struct tree tree;
     struct optimizer optimizer;
     struct schedule schedule;
@@ -83,9 +102,9 @@ struct run {
     struct metrics *metrics;
 
     struct feed feed;     /* micro-batches to the device */
-    uint64_t step, steps; /* finished, of all */
+    uint64_t step, steps; /* queued, of all; finished where nothing is in the queue */
     bool stop_requested;  /* on any rank, as the last reduction said */
-    /* Since the last line of progress; a checkpoint keeps what its loss is made of. */
+    /* Of finished steps, since the last line of progress; a checkpoint keeps what its loss is made of. */
     struct step_totals window;
     struct evaluation evaluation;
     char folder[IO_PATH_BYTES_MAX]; /* of the checkpoints */
@@ -101,9 +120,23 @@ int run_open_for_evaluation(struct run *run, const struct trainer_options *optio
                             struct err *err);
 void run_close(struct run *run); /* safe on a zeroed run */
 
-/* One update: all micro-batches that this rank owns, the reduction, the optimizer, which is queued. Adds to totals. -EDOM where
- * gradients are not finite and the scaler does not forgive it; where it does, weights stay as they are. */
-int run_step(struct run *run, struct step_totals *totals, struct err *err);
+/* Queues one update: all micro-batches that this rank owns, the reduction, the decision, the optimizer. Then as run_settle, of all steps but
+ * the newest DECISION_AHEAD_MAX, or of all where device memory is the host's. */
+int run_step(struct run *run, struct err *err);
+
+/* What the device makes of steps is read when it is wanted (run_queue.c). Allocates what that takes, with what words take. */
+int run_open_queue(struct run *run, struct err *err);
+void run_close_queue(struct run *run);
+/* Gives the device what steps go on from: the scaler and the number of updates. */
+int run_begin_queue(struct run *run, struct err *err);
+/* For the device: may it update, and how. Of the words of all ranks; valid_count is that of the whole batch. */
+void run_decide(struct run *run, int64_t valid_count);
+/* The newest step is queued as a whole. counts: the valid items and samples of all ranks. */
+int run_end_step(struct run *run, const struct run_words *counts, struct err *err);
+/* Blocks until all steps but the newest `left` are done, and adds them to run->window; the scaler, the number of updates and the
+ * window are then those after them. -EDOM names a step whose gradients are not finite, where the scaler does not forgive it: then all
+ * weights are those before that step. */
+int run_settle(struct run *run, uint64_t left, struct err *err);
 
 /* Words of zero in device memory; then, queued, the losses and hits that a pass left in it; then all of them, which blocks until
  * the device has done what was queued; then those of all ranks. what: names the reduction in messages. */

@@ -176,25 +176,30 @@ static bool evaluation_is_due(const struct run *run)
     return here && !done && run->step > 0 && run->config->data.val[0];
 }
 
-/* One step and what follows from it. */
+/* One step and what follows from it, for which the steps that are queued have to be done. */
 static int advance(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;
-    int status = run_step(run, &run->window, err);
+    int status = run_step(run, err);
     if (status)
         return status;
-    log_line(run->options->log, LOG_DEBUG, "step %" PRIu64 " done; micro-batches ahead: %" PRIu64, run->step,
-             loader_stats(run->loader).ahead_count);
+    log_line(run->options->log, LOG_DEBUG, "step %" PRIu64 " queued; micro-batches ahead: %" PRIu64,
+             run->step, loader_stats(run->loader).ahead_count);
     struct trainer_report stepped = {.event = TRAINER_STEPPED, .step = run->step, .steps = run->steps};
     report(run, &stepped);
-    if (line_is_due(run))
+    bool is_end = run->step == run->steps || run->stop_requested;
+    bool evaluates = evaluation_is_due(run) && !run->stop_requested;
+    bool saves = is_end || is_due(run->config->checkpoint.every, run->step);
+    if (line_is_due(run) || evaluates || saves)
+        status = run_settle(run, 0, err);
+    if (!status && line_is_due(run))
         report_steps(loop);
-    if (evaluation_is_due(run) && !run->stop_requested)
+    if (!status && evaluates)
         status = evaluate(loop, err);
     if (!status && loop->saving.under_way && !ckpt_saver_busy(run->saver))
         status = settle_save(loop, false, err);
-    bool is_end = run->step == run->steps || run->stop_requested;
-    if (!status && (is_end || is_due(run->config->checkpoint.every, run->step)))
+    is_end = is_end || run->stop_requested; /* by the evaluation */
+    if (!status && (saves || is_end))
         status = save(loop, is_end, err);
     return status;
 }

@@ -26,7 +26,7 @@ enum trainer_event {
     TRAINER_EVALUATED,
     TRAINER_SAVED,       /* a checkpoint became durable */
     TRAINER_SAVE_FAILED, /* text says why; the run goes on */
-    TRAINER_STEPPED,     /* step of steps, after each */
+    TRAINER_STEPPED,     /* step of steps, after each; a device may be two steps behind */
     TRAINER_EVALUATING,  /* done of all, after each micro-batch of an evaluation */
 };
 

@@ -139,7 +139,7 @@ struct model_input case_input(const struct model_case *c)
                                 .tokens = c->tokens,
                                 .targets = c->targets,
                                 .row_starts = c->row_starts,
-                                .loss_scale = c->loss_scale};
+                                .loss_scale = &c->loss_scale};
 }
 
 void case_forward(struct model_case *c, bool trains)

@@ -180,7 +180,8 @@ static void run_pointwise(struct ops *ops, struct ops_case_run *run)
     table->tree_add(ops, keep_random(ops, run, "tree_add", 18, COUNT), y, COUNT);
     double *sums = keep(run, "row_sumsq", malloc(ROWS * sizeof *sums), ROWS, sizeof *sums, false);
     table->row_sumsq(ops, sums, y, ROWS, COLS);
-    const struct adamw_scalars scalars = {1e-3, 0.9, 0.95, 1e-8, 0.1, 1 / 0.271, 1 / 0.142625, 0.25};
+    const struct adamw_options options = {0.9, 0.95, 1e-8, 0.1};
+    const struct adamw_scalars scalars = {1e-3, 1 / 0.271, 1 / 0.142625, 0.25, false};
     void *params = keep_random(ops, run, "adamw params", 19, COUNT),
          *m = keep_random(ops, run, "adamw m", 20, COUNT);
     double *squares = ops_case_values(21, COUNT, 1);
@@ -190,7 +191,7 @@ static void run_pointwise(struct ops *ops, struct ops_case_run *run)
     uint8_t decays[(COUNT + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS];
     for (size_t i = 0; i < sizeof decays; i++)
         decays[i] = i / 7 % 2;
-    table->adamw(ops, params, NULL, m, v, y, decays, COUNT, &scalars);
+    table->adamw(ops, params, NULL, m, v, y, decays, COUNT, &options, &scalars);
     free(x), free(y), free(squares);
 }
 
@@ -230,7 +231,7 @@ static void run_rows(struct ops *ops, struct ops_case_run *run)
     for (size_t i = 0; i < ITEMS * STRIDE; i += 5)
         ids[i] = -1;
     table->xent(ops, keep_random(ops, run, "xent", 28, COUNT), losses, correct, ids, ITEMS, TOKENS, STRIDE,
-                COLS, 1);
+                COLS, &(const double){1});
     free(x), free(entries), free(positions), free(ids);
 }
 

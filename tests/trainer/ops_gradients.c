@@ -6,7 +6,7 @@
  */
 #include "tests/trainer/ops_case.h"
 
-static const double STEP = 1e-5, TOLERANCE = 2e-9;
+static const double STEP = 1e-5, TOLERANCE = 2e-9, ONE = 1;
 
 enum { DIRECTIONS = 12 };
 
@@ -243,7 +243,7 @@ static void xent_forward(const struct subject *s, const double *x, double *out)
     double *logits = malloc(s->count * sizeof *logits), losses[XENT_ROWS];
     uint8_t correct[XENT_ROWS];
     memcpy(logits, x, s->count * sizeof *logits);
-    s->ops->table->xent(s->ops, logits, losses, correct, TARGETS, 3, 3, 3, CLASSES, 0);
+    s->ops->table->xent(s->ops, logits, losses, correct, TARGETS, 3, 3, 3, CLASSES, NULL);
     *out = 0;
     for (int i = 0; i < XENT_ROWS; i++)
         *out += losses[i];
@@ -255,7 +255,7 @@ static void xent_backward(const struct subject *s, const double *x, const double
     double losses[XENT_ROWS];
     uint8_t correct[XENT_ROWS];
     memcpy(d_x, x, s->count * sizeof *d_x);
-    s->ops->table->xent(s->ops, d_x, losses, correct, TARGETS, 3, 3, 3, CLASSES, 1);
+    s->ops->table->xent(s->ops, d_x, losses, correct, TARGETS, 3, 3, 3, CLASSES, &ONE);
     for (size_t i = 0; i < s->count; i++)
         d_x[i] *= d_out[0];
 }

@@ -81,7 +81,7 @@ static void save_norm_gelu_xent(struct ops *ops)
     int32_t *ids = ops_case_ids(7, ROWS, COLS);
     uint8_t hits[ROWS];
     ids[0] = ids[33] = -1;
-    table->xent(ops, x, mean, hits, ids, ROWS, 1, 1, COLS, 1);
+    table->xent(ops, x, mean, hits, ids, ROWS, 1, 1, COLS, &(const double){1});
     for (int i = 0; i < ROWS; i++) {
         targets[i] = ids[i];
         correct[i] = hits[i];
@@ -100,9 +100,10 @@ static void save_adamw(struct ops *ops)
         char name[32];
         snprintf(name, sizeof name, "gradient.%d", step);
         double *gradients = save(name, ops_case_values(8 + (uint64_t)step, COUNT, 1), COUNT);
-        const struct adamw_scalars scalars = {
-            1e-2, 0.9, 0.95, 1e-8, 0.1, 1 / (1 - pow(0.9, step)), 1 / (1 - pow(0.95, step)), 1.0 / 8};
-        ops->table->adamw(ops, w, NULL, m, v, gradients, decays, COUNT, &scalars);
+        const struct adamw_options options = {0.9, 0.95, 1e-8, 0.1};
+        const struct adamw_scalars scalars = {1e-2, 1 / (1 - pow(0.9, step)), 1 / (1 - pow(0.95, step)),
+                                              1.0 / 8, false};
+        ops->table->adamw(ops, w, NULL, m, v, gradients, decays, COUNT, &options, &scalars);
         free(gradients);
     }
     save("adamw.params", w, COUNT), save("adamw.m", m, COUNT), save("adamw.v", v, COUNT);

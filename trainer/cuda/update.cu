@@ -9,16 +9,27 @@
 #include "trainer/cuda/element.h"
 #include "trainer/cuda/launch.h"
 #include "trainer/cuda/reduce.h"
+#include "trainer/decision.h"
 #include "trainer/ops.h"
 
 #include <float.h>
 
 enum { THREADS = 256, WARPS = THREADS / WARP_THREADS, SUM_BLOCKS_MAX = 128 };
 
-/* The scalars in the type that they are used in. */
-struct adamw_factors {
-    float lr, beta1, beta2, rest1, rest2, epsilon, decay, correction1, correction2, gradient_scale;
+/* The options in the type that they are used in. */
+struct adamw_constants {
+    float beta1, beta2, rest1, rest2, epsilon, decay;
 };
+
+/* And the scalars. */
+struct adamw_factors {
+    float lr, correction1, correction2, gradient_scale;
+};
+
+__device__ static struct adamw_factors factors_of(const struct adamw_scalars &s)
+{
+    return {(float)s.lr, (float)s.correction1, (float)s.correction2, (float)s.gradient_scale};
+}
 
 /* A moment that fades out ends at 0, as on the cpu. */
 __device__ static float without_subnormals(float x)
@@ -26,13 +37,13 @@ __device__ static float without_subnormals(float x)
     return fabsf(x) < FLT_MIN ? 0.0f : x;
 }
 
-__device__ static float adamw_element(const struct adamw_factors &f, float w, float gradient, float decay,
-                                      float *m, float *v)
+__device__ static float adamw_element(const struct adamw_constants &c, const struct adamw_factors &f, float w,
+                                      float gradient, float decay, float *m, float *v)
 {
     float g = gradient * f.gradient_scale;
-    *m = without_subnormals(f.beta1 * *m + f.rest1 * g);
-    *v = without_subnormals(f.beta2 * *v + f.rest2 * g * g);
-    float step = *m * f.correction1 / (sqrtf(*v * f.correction2) + f.epsilon);
+    *m = without_subnormals(c.beta1 * *m + c.rest1 * g);
+    *v = without_subnormals(c.beta2 * *v + c.rest2 * g * g);
+    float step = *m * f.correction1 / (sqrtf(*v * f.correction2) + c.epsilon);
     return w - f.lr * (step + decay * w);
 }
 
@@ -40,19 +51,21 @@ __device__ static float adamw_element(const struct adamw_factors &f, float w, fl
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
     adamw(float *params, float *moment1, float *moment2, const float *gradients, const uint8_t *decays,
-          T *compute, uint64_t count, struct adamw_factors f)
+          T *compute, uint64_t count, struct adamw_constants c, const struct adamw_scalars *scalars)
 {
     constexpr int width = packed<float>::count;
     static_assert(OPS_DECAY_ELEMENTS % width == 0, "one decision a thread");
     uint64_t first = ((uint64_t)blockIdx.x * THREADS + threadIdx.x) * width;
-    if (first >= count)
+    if (first >= count || scalars->is_skipped)
         return;
-    float decay = decays[first / OPS_DECAY_ELEMENTS] ? f.decay : 0.0f;
+    struct adamw_factors f = factors_of(*scalars);
+    float decay = decays[first / OPS_DECAY_ELEMENTS] ? c.decay : 0.0f;
     if (first + width <= count) {
         packed<float> w = load_packed(params + first), m = load_packed(moment1 + first);
         packed<float> v = load_packed(moment2 + first), g = load_packed(gradients + first);
         for (int i = 0; i < width; i++)
-            w.element[i] = adamw_element(f, w.element[i], g.element[i], decay, &m.element[i], &v.element[i]);
+            w.element[i] =
+                adamw_element(c, f, w.element[i], g.element[i], decay, &m.element[i], &v.element[i]);
         store_packed(params + first, w);
         store_packed(moment1 + first, m);
         store_packed(moment2 + first, v);
@@ -64,26 +77,39 @@ __global__ void __launch_bounds__(THREADS)
         return;
     }
     for (uint64_t i = first; i < count; i++) {
-        params[i] = adamw_element(f, params[i], gradients[i], decay, &moment1[i], &moment2[i]);
+        params[i] = adamw_element(c, f, params[i], gradients[i], decay, &moment1[i], &moment2[i]);
         if (compute)
             compute[i] = from_float<T>(params[i]);
     }
 }
 
-cudaError_t cuda_adamw(const struct cuda_adamw_arrays *u, const struct adamw_scalars *scalars,
+cudaError_t cuda_adamw(const struct cuda_adamw_arrays *u, const struct adamw_options *options,
                        cudaStream_t stream)
 {
-    const struct adamw_factors factors = {(float)scalars->lr,          (float)scalars->beta1,
-                                          (float)scalars->beta2,       (float)(1 - scalars->beta1),
-                                          (float)(1 - scalars->beta2), (float)scalars->epsilon,
-                                          (float)scalars->decay,       (float)scalars->correction1,
-                                          (float)scalars->correction2, (float)scalars->gradient_scale};
+    const struct adamw_constants constants = {(float)options->beta1,       (float)options->beta2,
+                                              (float)(1 - options->beta1), (float)(1 - options->beta2),
+                                              (float)options->epsilon,     (float)options->decay};
     return dispatch_type(u->compute_type, [&](auto t) {
         using T = decltype(t);
         return LAUNCH((adamw<T>), blocks_of(u->count, (uint64_t)THREADS * packed<float>::count), THREADS, 0,
                       stream, u->params, u->moment1, u->moment2, u->gradients, u->decays, (T *)u->compute,
-                      u->count, factors);
+                      u->count, constants, u->scalars);
     });
+}
+
+/* One thread's work; a block is a warp. */
+__global__ void __launch_bounds__(WARP_THREADS)
+    decide(struct decision *decision, const int64_t *losses, const int64_t *squares,
+           struct decision_request request)
+{
+    if (threadIdx.x == 0)
+        decision_make(decision, losses, squares, &request);
+}
+
+cudaError_t cuda_decide(struct decision *decision, const int64_t *losses, const int64_t *squares,
+                        const struct decision_request *request, cudaStream_t stream)
+{
+    return LAUNCH(decide, 1, WARP_THREADS, 0, stream, decision, losses, squares, *request);
 }
 
 /* A warp a row; a lane moves N elements at once. */

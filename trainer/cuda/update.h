@@ -14,9 +14,12 @@
 extern "C" {
 #endif
 
+struct adamw_options;
 struct adamw_scalars;
+struct decision;
+struct decision_request;
 
-/* Arrays are 16-byte aligned. compute: of that type; NULL where there is none. */
+/* Arrays are 16-byte aligned. compute: of that type; NULL where there is none. All device memory. */
 struct cuda_adamw_arrays {
     float *params, *moment1, *moment2;
     const float *gradients;
@@ -24,9 +27,14 @@ struct cuda_adamw_arrays {
     void *compute;
     enum dtype compute_type;
     uint64_t count;
+    const struct adamw_scalars *scalars;
 };
-cudaError_t cuda_adamw(const struct cuda_adamw_arrays *update, const struct adamw_scalars *scalars,
+cudaError_t cuda_adamw(const struct cuda_adamw_arrays *update, const struct adamw_options *options,
                        cudaStream_t stream);
+
+/* decision, losses, squares: device memory. */
+cudaError_t cuda_decide(struct decision *decision, const int64_t *losses, const int64_t *squares,
+                        const struct decision_request *request, cudaStream_t stream);
 
 /* x is 16-byte aligned where cols is a multiple of 4. */
 cudaError_t cuda_row_sumsq(double *sums, const float *x, uint64_t rows, uint64_t cols, cudaStream_t stream);

@@ -103,7 +103,7 @@ __device__ static void write_gradient(T *x, struct cuda_xent_shape shape, int ta
 template <typename T, int N, int GROUP>
 __global__ void __launch_bounds__(GROUP < SOME_THREADS ? SOME_THREADS : GROUP,
                                   GROUP == MANY_THREADS ? MANY_BLOCKS : 1)
-    xent_rows(struct cuda_xent_arrays arrays, struct cuda_xent_shape shape, double gradient_scale)
+    xent_rows(struct cuda_xent_arrays arrays, struct cuda_xent_shape shape)
 {
     __shared__ float maxima[WARPS_MAX];
     __shared__ double sums[WARPS_MAX];
@@ -134,39 +134,38 @@ __global__ void __launch_bounds__(GROUP < SOME_THREADS ? SOME_THREADS : GROUP,
         arrays.losses[row] = loss;
         arrays.correct[row] = is_class && target_logit == whole.max && !whole.has_earlier;
     }
-    if (is_row && gradient_scale != 0)
-        write_gradient<T, N, GROUP>(x, shape, is_class ? target : -1, whole, gradient_scale);
+    if (is_row && arrays.gradient_scale)
+        write_gradient<T, N, GROUP>(x, shape, is_class ? target : -1, whole, *arrays.gradient_scale);
 }
 
 template <typename T, int N, int GROUP>
 static cudaError_t launch_rows(const struct cuda_xent_shape *s, const struct cuda_xent_arrays *arrays,
-                               double gradient_scale, cudaStream_t stream)
+                               cudaStream_t stream)
 {
     constexpr int threads = GROUP < SOME_THREADS ? SOME_THREADS : GROUP;
     return LAUNCH((xent_rows<T, N, GROUP>), blocks_of(s->items * s->tokens, threads / GROUP), threads, 0,
-                  stream, *arrays, *s, gradient_scale);
+                  stream, *arrays, *s);
 }
 
 template <typename T, int N>
 static cudaError_t launch_groups(const struct cuda_xent_shape *s, const struct cuda_xent_arrays *arrays,
-                                 double gradient_scale, cudaStream_t stream)
+                                 cudaStream_t stream)
 {
     if (s->classes >= MANY_CLASSES)
-        return launch_rows<T, N, MANY_THREADS>(s, arrays, gradient_scale, stream);
+        return launch_rows<T, N, MANY_THREADS>(s, arrays, stream);
     if (s->classes >= SOME_CLASSES)
-        return launch_rows<T, N, SOME_THREADS>(s, arrays, gradient_scale, stream);
-    return launch_rows<T, N, FEW_THREADS>(s, arrays, gradient_scale, stream);
+        return launch_rows<T, N, SOME_THREADS>(s, arrays, stream);
+    return launch_rows<T, N, FEW_THREADS>(s, arrays, stream);
 }
 
 cudaError_t cuda_xent(enum dtype type, const struct cuda_xent_shape *shape,
-                      const struct cuda_xent_arrays *arrays, double gradient_scale, cudaStream_t stream)
+                      const struct cuda_xent_arrays *arrays, cudaStream_t stream)
 {
     if (shape->stride < shape->classes || shape->stride > STRIDE_MAX)
         return cudaErrorInvalidValue;
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
-        return rows_are_packed<T>(shape->stride)
-                   ? launch_groups<T, packed<T>::count>(shape, arrays, gradient_scale, stream)
-                   : launch_groups<T, 1>(shape, arrays, gradient_scale, stream);
+        return rows_are_packed<T>(shape->stride) ? launch_groups<T, packed<T>::count>(shape, arrays, stream)
+                                                 : launch_groups<T, 1>(shape, arrays, stream);
     });
 }

@@ -23,6 +23,7 @@ struct cuda_xent_arrays {
     double *losses;
     uint8_t *correct;
     const int32_t *targets;
+    const double *gradient_scale; /* NULL: the logits stay as they are */
 };
 
 /* Sizes are at least 1. stride: from a row of logits to the next, at least classes. What lies between is padding: not part of the softmax,
@@ -34,7 +35,7 @@ struct cuda_xent_shape {
 /* Queued on the stream. logits: of the type DTYPE_F32, DTYPE_BF16 or DTYPE_F16; another, or a stride below classes
  * or above 2^30, is cudaErrorInvalidValue. Fastest where stride is a multiple of 8 (F32: 4). A target that is no class loses NaN and has a gradient of zero. */
 cudaError_t cuda_xent(enum dtype type, const struct cuda_xent_shape *shape,
-                      const struct cuda_xent_arrays *arrays, double gradient_scale, cudaStream_t stream);
+                      const struct cuda_xent_arrays *arrays, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -6,6 +6,7 @@
 #include "base/philox.h"
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/trainer/cuda/cuda_case.h"
+#include "trainer/decision.h"
 
 #include <float.h>
 #include <math.h>
@@ -17,12 +18,9 @@ static const enum dtype DTYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
 enum { DTYPES_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
 
 /* Steps of up to a tenth, by quotients of some ten operations in float. */
+static const struct adamw_options OPTIONS = {.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1};
 static const struct adamw_scalars SCALARS = {
     .lr = 0.01,
-    .beta1 = 0.9,
-    .beta2 = 0.95,
-    .epsilon = 1e-8,
-    .decay = 0.1,
     .correction1 = 1 / (1 - 0.9 * 0.9),
     .correction2 = 1 / (1 - 0.95 * 0.95),
     .gradient_scale = 0.25,
@@ -66,7 +64,8 @@ static void state_deinit(struct state *s)
 }
 
 /* One step; *ret_compute is what compute holds afterwards, of malloc. ret_compute NULL: there is none. */
-static void step_on_device(struct state *s, enum dtype type, double **ret_compute)
+static void step_on_device(struct state *s, const struct adamw_scalars *scalars, enum dtype type,
+                           double **ret_compute)
 {
     void *device[ARRAYS], *decays = cuda_case_bytes(s->decays, decays_of(s->count));
     for (int i = 0; i < ARRAYS; i++)
@@ -81,8 +80,9 @@ static void step_on_device(struct state *s, enum dtype type, double **ret_comput
         .compute = compute,
         .compute_type = type,
         .count = s->count,
+        .scalars = cuda_case_bytes(scalars, sizeof *scalars),
     };
-    cuda_ok(cuda_adamw(&update, &SCALARS, NULL));
+    cuda_ok(cuda_adamw(&update, &OPTIONS, NULL));
     for (int i = 0; i < ARRAYS; i++) {
         free(s->array[i]);
         s->array[i] = cuda_case_read(DTYPE_F32, device[i], s->count);
@@ -90,6 +90,7 @@ static void step_on_device(struct state *s, enum dtype type, double **ret_comput
     }
     if (ret_compute)
         *ret_compute = cuda_case_read(type, compute, s->count);
+    cuda_case_free((void *)update.scalars);
     cuda_case_free(decays);
     cuda_case_free(compute);
 }
@@ -98,7 +99,7 @@ static void step_on_cpu(struct state *s)
 {
     struct ops *ops = cuda_case_cpu_open();
     ops->table->adamw(ops, s->array[PARAMS], NULL, s->array[MOMENT1], s->array[MOMENT2], s->array[GRADIENTS],
-                      s->decays, s->count, &SCALARS);
+                      s->decays, s->count, &OPTIONS, &SCALARS);
     cuda_case_cpu_close(ops);
 }
 
@@ -110,7 +111,7 @@ static void check_step(size_t count, enum dtype type, bool has_compute)
         order_set(order);
         struct state found = state_init(count);
         double *compute = NULL;
-        step_on_device(&found, type, has_compute ? &compute : NULL);
+        step_on_device(&found, &SCALARS, type, has_compute ? &compute : NULL);
         for (int i = 0; i < ARRAYS; i++)
             cuda_case_near(NAMES[i], DTYPE_F32, found.array[i], expected.array[i], count, FLOAT_LOSS);
         for (size_t i = 0; compute && i < count; i++)
@@ -148,7 +149,7 @@ static void moments_that_fade_end_at_zero(void **state)
     }
     s.array[MOMENT1][5] = 4 * (double)FLT_MIN;
     s.array[MOMENT2][69] = 4 * (double)FLT_MIN;
-    step_on_device(&s, DTYPE_BF16, NULL);
+    step_on_device(&s, &SCALARS, DTYPE_BF16, NULL);
     for (size_t i = 0; i < s.count; i++) {
         assert_true(i == 5 ? s.array[MOMENT1][i] > 3 * (double)FLT_MIN : s.array[MOMENT1][i] == 0);
         assert_true(i == 69 ? s.array[MOMENT2][i] > 3 * (double)FLT_MIN : s.array[MOMENT2][i] == 0);
@@ -156,11 +157,25 @@ static void moments_that_fade_end_at_zero(void **state)
     state_deinit(&s);
 }
 
+static void a_skipped_step_changes_nothing(void **state)
+{
+    (void)state;
+    struct state before = state_init(1000), s = state_init(1000);
+    struct adamw_scalars scalars = SCALARS;
+    scalars.is_skipped = true;
+    scalars.gradient_scale = NAN;
+    step_on_device(&s, &scalars, DTYPE_BF16, NULL);
+    for (int i = 0; i < ARRAYS; i++)
+        assert_memory_equal(s.array[i], before.array[i], s.count * sizeof(double));
+    state_deinit(&s);
+    state_deinit(&before);
+}
+
 static void a_step_in_a_type_without_kernels_is_refused(void **state)
 {
     (void)state;
     assert_int_equal(
-        cuda_adamw(&(struct cuda_adamw_arrays){.compute_type = DTYPE_F64, .count = 1}, &SCALARS, NULL),
+        cuda_adamw(&(struct cuda_adamw_arrays){.compute_type = DTYPE_F64, .count = 1}, &OPTIONS, NULL),
         cudaErrorInvalidValue);
 }
 
@@ -275,15 +290,56 @@ static void flags_are_counted(void **state)
     }
 }
 
+/* Word for word: the kernel has the host's arithmetic. */
+static void decisions_are_those_of_the_host(void **state)
+{
+    (void)state;
+    const struct scaler scaler = scaler_begin(true, 48);
+    struct decision expected = decision_begin(&scaler, 11);
+    struct decision *on_device = cuda_case_bytes(&expected, sizeof expected);
+    for (uint64_t step = 0; step < 40; step++) {
+        struct exact_sum losses = {{0}}, squares = {{0}};
+        struct decision_request request = {.valid_count = 37 + (int64_t)step,
+                                           .clip_norm = step % 3 ? 1e3 : 0,
+                                           .first_update = expected.updates_count};
+        for (int i = 0; i <= DECISION_AHEAD_MAX; i++)
+            request.factors[i] = (struct decision_factors){0.1 + i, 0.2 + i, 0.3 + i};
+        for (uint64_t i = 0; i < 50; i++) {
+            double unit = philox_unit(philox(5, step, i).word[0]);
+            exact_sum_add(&losses, 11 - unit);
+            exact_sum_add(&squares, ldexp(unit, (int)(i % 90) + 20));
+        }
+        if (step % 7 == 6)
+            exact_sum_add(step % 2 ? &losses : &squares, step == 13 ? (double)NAN : (double)INFINITY);
+        if (step == 29) /* far below the least normal number */
+            squares = (struct exact_sum){{3}};
+        order_set(step % order_count());
+        int64_t *device_losses = cuda_case_bytes(&losses, sizeof losses);
+        int64_t *device_squares = cuda_case_bytes(&squares, sizeof squares);
+        cuda_ok(cuda_decide(on_device, device_losses, device_squares, &request, NULL));
+        struct decision *found = cuda_case_read_bytes(on_device, sizeof *found);
+        decision_make(&expected, losses.limb, squares.limb, &request);
+        assert_memory_equal(found, &expected, sizeof expected);
+        free(found);
+        cuda_case_free(device_losses);
+        cuda_case_free(device_squares);
+    }
+    assert_int_equal(expected.updates_count, 11 + 40 - 5);
+    cuda_case_free(on_device);
+    order_set(0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_are_those_of_the_cpu),
         cmocka_unit_test(moments_that_fade_end_at_zero),
+        cmocka_unit_test(a_skipped_step_changes_nothing),
         cmocka_unit_test(a_step_in_a_type_without_kernels_is_refused),
         cmocka_unit_test(squares_of_rows_are_summed_as_in_double),
         cmocka_unit_test(doubles_of_any_size_are_added_exactly),
         cmocka_unit_test(flags_are_counted),
+        cmocka_unit_test(decisions_are_those_of_the_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

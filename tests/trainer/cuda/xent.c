@@ -81,7 +81,7 @@ static double *restride(const double *x, uint64_t rows, uint64_t from, uint64_t 
     return wide;
 }
 
-/* Padding of the gradient is 0. */
+/* gradient_scale 0: no gradient. Padding of the gradient is 0. */
 static struct result on_cpu(const struct subject *s, double gradient_scale)
 {
     const struct cuda_xent_shape *shape = &s->shape;
@@ -92,7 +92,7 @@ static struct result on_cpu(const struct subject *s, double gradient_scale)
     assert_non_null(result.correct);
     struct ops *ops = cuda_case_cpu_open();
     ops->table->xent(ops, x, result.losses, result.correct, s->targets, shape->items, shape->tokens,
-                     shape->target_stride, shape->classes, gradient_scale);
+                     shape->target_stride, shape->classes, gradient_scale != 0 ? &gradient_scale : NULL);
     cuda_case_cpu_close(ops);
     result.logits = restride(x, rows, shape->classes, shape->stride, 0);
     free(x);
@@ -109,13 +109,16 @@ static struct result on_device(enum dtype dtype, const struct subject *s, double
     struct cuda_xent_arrays arrays = {
         cuda_case_array(dtype, wide, rows * shape->stride), cuda_case_blank(DTYPE_F64, rows),
         cuda_case_blank(DTYPE_U8, rows),
-        cuda_case_bytes(s->targets, shape->items * shape->target_stride * sizeof(int32_t))};
-    cuda_ok(cuda_xent(dtype, shape, &arrays, gradient_scale, NULL));
+        cuda_case_bytes(s->targets, shape->items * shape->target_stride * sizeof(int32_t)),
+        gradient_scale != 0 ? cuda_case_bytes(&gradient_scale, sizeof gradient_scale) : NULL};
+    cuda_ok(cuda_xent(dtype, shape, &arrays, NULL));
     struct result result = {cuda_case_read(dtype, arrays.logits, rows * shape->stride),
                             cuda_case_read_bytes(arrays.losses, rows * sizeof(double)),
                             cuda_case_read_bytes(arrays.correct, rows)};
     cuda_case_free(arrays.logits), cuda_case_free(arrays.losses), cuda_case_free(arrays.correct);
     cuda_case_free((void *)arrays.targets);
+    if (arrays.gradient_scale)
+        cuda_case_free((void *)arrays.gradient_scale);
     free(wide);
     return result;
 }
@@ -303,10 +306,10 @@ static void other_types_and_strides_are_refused(void **state)
     (void)state;
     static const struct cuda_xent_shape shape = {1, 1, 1, 8, 8}, too_short = {1, 1, 1, 8, 7},
                                         too_long = {1, 1, 1, 8, (UINT64_C(1) << 30) + 8};
-    static const struct cuda_xent_arrays arrays = {NULL, NULL, NULL, NULL};
-    assert_int_equal(cuda_xent(DTYPE_F64, &shape, &arrays, 1, NULL), cudaErrorInvalidValue);
-    assert_int_equal(cuda_xent(DTYPE_F32, &too_short, &arrays, 1, NULL), cudaErrorInvalidValue);
-    assert_int_equal(cuda_xent(DTYPE_F32, &too_long, &arrays, 1, NULL), cudaErrorInvalidValue);
+    static const struct cuda_xent_arrays arrays = {NULL, NULL, NULL, NULL, NULL};
+    assert_int_equal(cuda_xent(DTYPE_F64, &shape, &arrays, NULL), cudaErrorInvalidValue);
+    assert_int_equal(cuda_xent(DTYPE_F32, &too_short, &arrays, NULL), cudaErrorInvalidValue);
+    assert_int_equal(cuda_xent(DTYPE_F32, &too_long, &arrays, NULL), cudaErrorInvalidValue);
 }
 
 int main(void)
