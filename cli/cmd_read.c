@@ -150,6 +150,7 @@ static int print_summary(const struct read_args *args, const struct reading *rea
     json_write_u64(json, "window", shape.order.window);
     json_write_u64(json, "run", shape.order.run);
     json_write_f64(json, "elapsed_seconds", seconds);
+    json_write_f64(json, "first_batch_seconds", clock_seconds(stats.first_batch_ns));
     json_write_f64(json, "samples_per_second", (double)sink->samples_count / seconds);
     json_write_u64(json, "read_bytes", stats.read_bytes);
     json_write_f64(json, "read_bytes_per_second", (double)stats.read_bytes / seconds);

@@ -134,7 +134,8 @@ int loader_next(struct loader *loader, const struct batch **ret_batch, struct er
     bool has_failed = slot->failed_item != UINT32_MAX;
     if (!has_failed) {
         loader->taken++;
-        loader->stats.batches_count++;
+        if (loader->stats.batches_count++ == 0)
+            loader->stats.first_batch_ns = clock_now_ns() - loader->opened_ns;
         loader->stats.samples_count += slot->batch.items_count;
     }
     pthread_mutex_unlock(&loader->mutex);

@@ -231,7 +231,9 @@ struct loader_stats {
     uint64_t samples_count, batches_count;
     uint64_t read_bytes, reads_count; /* from the engine: merged, with what verifying needs */
     uint64_t bad_samples_count, jpeg_warnings_count;
-    uint64_t ahead_count;   /* micro-batches being read or decoded now, or ready and not yet taken */
+    uint64_t ahead_count; /* micro-batches being read or decoded now, or ready and not yet taken */
+    uint64_t
+        first_batch_ns;     /* from the beginning of loader_open until loader_next gave the first; 0 before */
     uint64_t wait_ns;       /* loader_next blocked so long */
     uint64_t decode_cpu_ns; /* of all workers */
     uint64_t stage_ns[LOADER_STAGE_COUNT]; /* how long each stage was the one that the rest waited for */

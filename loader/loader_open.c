@@ -7,6 +7,7 @@
 #include "loader/state.h"
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/thread.h"
 #include "base/workers.h"
 
@@ -203,6 +204,7 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
     struct loader *loader = calloc(1, sizeof *loader);
     if (!loader)
         return err_set(err, -ENOMEM, "out of memory for a loader");
+    loader->opened_ns = clock_now_ns();
     copy_options(loader, options);
     pthread_mutex_init(&loader->mutex, NULL);
     pthread_cond_init(&loader->reader_wake, NULL);

@@ -174,6 +174,7 @@ struct loader {
     bool reader_started;
     uint64_t full_since_ns;    /* G: since when all waits for the consumer; 0: it does not */
     struct loader_stats stats; /* G */
+    uint64_t opened_ns;
 
     /* The consumer's. */
     int failure; /* what loader_next keeps returning */
