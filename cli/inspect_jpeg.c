@@ -3,7 +3,7 @@
  */
 #include "base/bytes.h"
 #include "cli/inspect.h"
-#include "image/jpeg_headers.h"
+#include "image/jpeg_cut.h"
 #include "io/whole.h"
 
 #include <errno.h>
@@ -58,7 +58,14 @@ static void write_sampling(struct json_writer *json, const struct jpeg_headers *
 
 static void write_markers(struct json_writer *json, const struct jpeg_headers *headers)
 {
+    struct jpeg_cut_grid grid;
+    bool cuttable = jpeg_cut_grid_of(headers, &grid);
     json_write_u64(json, "restart_interval", headers->restart_interval);
+    json_write_bool(json, "cuttable", cuttable);
+    if (cuttable) {
+        json_write_u64(json, "segment_width_pixels", grid.segment_width);
+        json_write_u64(json, "segment_height_pixels", grid.segment_height);
+    }
     json_write_bool(json, "exif", headers->has_exif);
     json_write_u64(json, "orientation", headers->orientation);
     if (headers->has_jfif) {

@@ -102,8 +102,9 @@ static int show_jpeg(struct page_sheet *sheet, const struct survey_sample *sampl
     const uint8_t *rgb;
     uint32_t width, height;
     struct err detail = {0};
-    int status = image_pipeline_whole(sheet->pipeline, data, bytes, NULL, SHEET_SIDE_PIXELS, &rgb, &width,
-                                      &height, &detail);
+    int status =
+        image_pipeline_whole(sheet->pipeline, data, bytes, NULL, (struct image_bounds){SHEET_SIDE_PIXELS},
+                             &rgb, &width, &height, &detail);
     if (status == -EBADMSG) {
         show_words(&sheet->figures, detail.what, strlen(detail.what));
         return 0;

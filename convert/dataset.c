@@ -341,6 +341,7 @@ static void fill_result(const struct conversion *conversion, uint64_t start_ns, 
         const struct output *output = &conversion->outputs[i];
         result->skipped_count += output->skipped_count;
         result->source_bytes += output->source_bytes;
+        convert_jpegs_add(&result->jpegs, &output->jpegs);
         result->shards_count += output_shards_count(output);
         for (uint64_t shard = 0; shard < output_shards_count(output); shard++) {
             result->samples_count += output_shard_at(output, shard)->summary.samples;

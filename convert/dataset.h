@@ -16,7 +16,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum convert_jpeg { CONVERT_JPEG_KEEP, CONVERT_JPEG_REENCODE };
+enum convert_jpeg {
+    CONVERT_JPEG_TILE,     /* written again without loss, so that parts can be cut out (image/jpeg_tile.h) */
+    CONVERT_JPEG_KEEP,     /* byte for byte */
+    CONVERT_JPEG_REENCODE, /* decoded, scaled down, encoded again */
+};
 
 enum { CONVERT_SPLITS_MAX = 16, CONVERT_SPLIT_NAME_BYTES_MAX = 64 };
 
@@ -51,8 +55,23 @@ struct convert_options {
     void *progress_context;
 };
 
+/* What became of JPEGs that were to be tiled. */
+struct convert_jpegs {
+    uint64_t tiled_count, kept_count;     /* kept: as they are (CMYK; tiled already) */
+    uint64_t source_bytes, written_bytes; /* of both */
+};
+
+static inline void convert_jpegs_add(struct convert_jpegs *to, const struct convert_jpegs *more)
+{
+    to->tiled_count += more->tiled_count;
+    to->kept_count += more->kept_count;
+    to->source_bytes += more->source_bytes;
+    to->written_bytes += more->written_bytes;
+}
+
 struct convert_result {
     uint64_t samples_count, skipped_count, shards_count, source_bytes, written_bytes;
+    struct convert_jpegs jpegs; /* zero where an earlier run had made the dataset whole */
     double seconds;
 };
 

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JOURNAL_BYTES_MAX = 1 << 30, JOURNAL_VERSION = 1 };
+enum { JOURNAL_BYTES_MAX = 1 << 30, JOURNAL_VERSION = 2 };
 
 int journal_identity(const struct source *source, uint64_t *ret_identity, struct err *err)
 {
@@ -49,6 +49,10 @@ static void write_shard(struct json_writer *json, const struct output *output, u
     json_write_u64(json, "next_item", shard->next_item);
     json_write_u64(json, "skipped_count", shard->skipped_count);
     json_write_u64(json, "source_bytes", shard->source_bytes);
+    json_write_u64(json, "jpegs_tiled_count", shard->jpegs.tiled_count);
+    json_write_u64(json, "jpegs_kept_count", shard->jpegs.kept_count);
+    json_write_u64(json, "jpegs_source_bytes", shard->jpegs.source_bytes);
+    json_write_u64(json, "jpegs_written_bytes", shard->jpegs.written_bytes);
     json_begin_array(json, "fields");
     for (uint32_t i = 0; i < output->fields_count; i++)
         json_write_string(json, NULL, output->fields[i]);
@@ -142,6 +146,16 @@ static int check_shard(const struct loading *loading, const struct output *outpu
     return 0;
 }
 
+static int load_jpegs(const struct json_t *line, struct convert_jpegs *jpegs)
+{
+    if (json_u64(json_get(line, "jpegs_tiled_count"), &jpegs->tiled_count) ||
+        json_u64(json_get(line, "jpegs_kept_count"), &jpegs->kept_count) ||
+        json_u64(json_get(line, "jpegs_source_bytes"), &jpegs->source_bytes) ||
+        json_u64(json_get(line, "jpegs_written_bytes"), &jpegs->written_bytes))
+        return -EBADMSG;
+    return 0;
+}
+
 static int load_shard(const struct loading *loading, const struct json_t *line, uint64_t offset)
 {
     struct output_shard shard = {0};
@@ -156,7 +170,8 @@ static int load_shard(const struct loading *loading, const struct json_t *line, 
         json_text(json_get(line, "xxh3"), &hex) || json_u64(json_get(line, "index_crc32c"), &crc) ||
         crc > UINT32_MAX || json_u64(json_get(line, "next_item"), &shard.next_item) ||
         json_u64(json_get(line, "skipped_count"), &shard.skipped_count) ||
-        json_u64(json_get(line, "source_bytes"), &shard.source_bytes) || !fields)
+        json_u64(json_get(line, "source_bytes"), &shard.source_bytes) || load_jpegs(line, &shard.jpegs) ||
+        !fields)
         return bad(loading, -EBADMSG, offset, "bad line in a journal");
     struct output *output = &loading->outputs[split];
     shard.split = (uint32_t)split;

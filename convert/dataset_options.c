@@ -85,10 +85,11 @@ void options_write_json(const struct source *source, int split, const uint64_t *
         if (source->bpe)
             json_write_hex64(&json, "vocabulary_xxh3", bpe_identity(source->bpe));
     } else {
-        bool reencode = options->jpeg == CONVERT_JPEG_REENCODE;
+        static const char *const ways[] = {
+            [CONVERT_JPEG_TILE] = "tile", [CONVERT_JPEG_KEEP] = "keep", [CONVERT_JPEG_REENCODE] = "reencode"};
         json_write_bool(&json, "keep_order", options->keep_order);
-        json_write_string(&json, "jpeg", reencode ? "reencode" : "keep");
-        if (reencode) {
+        json_write_string(&json, "jpeg", ways[options->jpeg]);
+        if (options->jpeg == CONVERT_JPEG_REENCODE) {
             json_write_u64(&json, "max_side", options->max_side);
             json_write_u64(&json, "quality", options->quality ? options->quality : ENCODE_QUALITY_DEFAULT);
         }

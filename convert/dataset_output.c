@@ -71,6 +71,7 @@ int output_restore(struct output *output, const struct output_shard *shard, stru
     output->next_item = shard->next_item;
     output->skipped_count = shard->skipped_count;
     output->source_bytes = shard->source_bytes;
+    output->jpegs = shard->jpegs;
     return remember(output, shard, err);
 }
 
@@ -165,6 +166,7 @@ int output_add(struct output *output, const struct pipeline_item *item, struct e
                                         field->bytes, err);
     }
     output->source_bytes += item->item.bytes;
+    convert_jpegs_add(&output->jpegs, &item->encoded.jpegs);
     return status;
 }
 
@@ -181,6 +183,7 @@ int output_end_shard(struct output *output, uint64_t next_item, bool *ret_ended,
         return status;
     shard.skipped_count = output->skipped_count;
     shard.source_bytes = output->source_bytes;
+    shard.jpegs = output->jpegs;
     output->next_item = next_item;
     *ret_ended = true;
     return remember(output, &shard, err);

@@ -15,6 +15,7 @@ struct output_shard {
     struct shard_summary summary;
     uint64_t next_item; /* position of the first item that is not yet in a shard of this split */
     uint64_t skipped_count, source_bytes; /* of the split so far */
+    struct convert_jpegs jpegs;           /* the same */
 };
 
 /* Owner thread. */
@@ -31,6 +32,7 @@ struct output {
     uint32_t fields_count;
     char fields[SHARD_FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX]; /* in byte order */
     uint64_t next_item, skipped_count, source_bytes;
+    struct convert_jpegs jpegs;
 };
 
 /* Folder: target, or the split's below it. Nothing is made yet. */

@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "image/jpeg.h"
+#include "image/jpeg_tile.h"
 #include "image/pipeline.h"
 #include "io/whole.h"
 #include "shards/npy.h"
@@ -21,7 +22,7 @@ struct item_encoder {
     struct io_queue *queue;
     struct jpeg_decoder *decoder;
     struct image_pipeline *pipeline; /* where JPEGs are encoded again */
-    struct str file;                 /* of a JPEG that is encoded again; of text, its bytes */
+    struct str file;                 /* of a JPEG that is written again; of text, its bytes */
     struct bpe_encoder *bpe;         /* where the source has one */
     struct str tokens;               /* of a piece of text */
 };
@@ -92,28 +93,58 @@ static int reencode(struct item_encoder *encoder, struct encoded_item *out, cons
     const struct convert_options *options = encoder->source->options;
     const uint8_t *rgb;
     uint32_t width, height;
-    int status = image_pipeline_whole(encoder->pipeline, encoder->file.data, encoder->file.bytes, path,
-                                      options->max_side, &rgb, &width, &height, err);
+    int status =
+        image_pipeline_whole(encoder->pipeline, encoder->file.data, encoder->file.bytes, path,
+                             (struct image_bounds){options->max_side, true}, &rgb, &width, &height, err);
     if (!status)
         status = jpeg_encode(rgb, width, height, 3 * (size_t)width,
-                             (int)(options->quality ? options->quality : ENCODE_QUALITY_DEFAULT), 0,
-                             &out->data, err);
+                             (int)(options->quality ? options->quality : ENCODE_QUALITY_DEFAULT),
+                             jpeg_tile_interval(width, JPEG_TILE_MCU_PIXELS), &out->data, err);
     return status;
+}
+
+/* Finds a broken one. */
+static int check(struct item_encoder *encoder, const char *data, size_t bytes, const char *path,
+                 struct err *err)
+{
+    struct jpeg_planes planes;
+    return jpeg_decode(encoder->decoder, data, bytes, path, &planes, err);
+}
+
+static int tile(struct item_encoder *encoder, struct encoded_item *out, const char *path, struct err *err)
+{
+    const struct str *file = &encoder->file;
+    size_t start = out->data.bytes;
+    bool tiled;
+    int status = jpeg_tile(file->data, file->bytes, path, &out->data, &tiled, err);
+    if (!status && !tiled) {
+        status = check(encoder, file->data, file->bytes, path, err);
+        str_add(&out->data, file->data, file->bytes);
+    }
+    if (status)
+        return status;
+    out->jpegs.tiled_count += tiled;
+    out->jpegs.kept_count += !tiled;
+    out->jpegs.source_bytes += file->bytes;
+    out->jpegs.written_bytes += out->data.bytes - start;
+    return 0;
 }
 
 static int encode_jpeg(struct item_encoder *encoder, uint64_t file, struct encoded_item *out,
                        const char *path, struct err *err)
 {
     uint64_t bytes = encoder->source->files[file].bytes;
-    if (encoder->pipeline) {
-        str_clear(&encoder->file);
-        int status = read_part(encoder, file, 0, bytes, &encoder->file, path, err);
-        return status ? status : reencode(encoder, out, path, err);
+    enum convert_jpeg way = encoder->source->options->jpeg;
+    if (way == CONVERT_JPEG_KEEP) {
+        size_t start = out->data.bytes;
+        int status = read_part(encoder, file, 0, bytes, &out->data, path, err);
+        return status ? status : check(encoder, out->data.data + start, bytes, path, err);
     }
-    size_t start = out->data.bytes;
-    struct jpeg_planes planes;
-    int status = read_part(encoder, file, 0, bytes, &out->data, path, err);
-    return status ? status : jpeg_decode(encoder->decoder, out->data.data + start, bytes, path, &planes, err);
+    str_clear(&encoder->file);
+    int status = read_part(encoder, file, 0, bytes, &encoder->file, path, err);
+    if (status)
+        return status;
+    return way == CONVERT_JPEG_TILE ? tile(encoder, out, path, err) : reencode(encoder, out, path, err);
 }
 
 static void add_class(const struct source *source, uint64_t file, struct encoded_item *out)
@@ -251,6 +282,7 @@ int item_encode(struct item_encoder *encoder, const struct source_item *item, st
 {
     str_clear(&out->data);
     out->fields_count = 0;
+    out->jpegs = (struct convert_jpegs){0};
     if (item->bytes > SOURCE_ITEM_BYTES_MAX) {
         err_set(err, -EFBIG, "files of one sample are too large");
         err_at(err, item->key, ERR_NO_OFFSET);

@@ -1,7 +1,8 @@
 /*
  * encode_item — one item of a source into the fields of one sample: read, checked, encoded.
  *
- * Every JPEG is decoded whole, so that a broken one is found now and not in the middle of a training run.
+ * Every JPEG is decoded whole (tiling reads all of its coefficients), so that a broken one is found now and not in the middle of a
+ * training run.
  */
 #ifndef MILLRACE_CONVERT_ENCODE_ITEM_H
 #define MILLRACE_CONVERT_ENCODE_ITEM_H
@@ -20,6 +21,7 @@ struct encoded_item {
     struct str data;
     uint32_t fields_count;
     struct encoded_field fields[SHARD_FIELDS_MAX];
+    struct convert_jpegs jpegs; /* of the item */
 };
 
 struct item_encoder; /* owner thread: a queue, a decoder and scratch memory */

@@ -172,7 +172,7 @@ static int cut_part(struct jpeg_decoder *decoder, struct image_rect part, struct
     const struct jpeg_reader *reader = &decoder->reader;
     struct jpeg_headers headers;
     struct jpeg_cut_grid grid;
-    if (decoder->info.restart_interval == 0 || is_converted(&decoder->info) ||
+    if (decoder->info.restart_interval == 0 ||
         jpeg_read_headers(reader->data, reader->bytes, reader->bytes, NULL, &headers, NULL) ||
         !jpeg_cut_grid_of(&headers, &grid))
         return -ENOTSUP;

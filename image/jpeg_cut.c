@@ -42,8 +42,9 @@ bool jpeg_cut_grid_of(const struct jpeg_headers *headers, struct jpeg_cut_grid *
 {
     uint32_t components = headers->components, interval = headers->restart_interval;
     bool sequential = headers->process == JPEG_BASELINE || headers->process == JPEG_EXTENDED;
-    if (interval == 0 || !sequential || headers->arithmetic || headers->hierarchical ||
-        headers->precision_bits != 8 || headers->scan_components != components || headers->stray_bytes > 0)
+    if (interval == 0 || (components != 1 && components != 3) || !sequential || headers->arithmetic ||
+        headers->hierarchical || headers->precision_bits != 8 || headers->scan_components != components ||
+        headers->stray_bytes > 0)
         return false;
     /* a scan of one component has MCUs of one block, whatever its sampling factors */
     uint32_t mcu_width = BLOCK_SIDE * (components == 1 ? 1 : largest(headers->h_samp, components));

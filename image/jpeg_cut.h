@@ -16,7 +16,8 @@
  * The header says the part's size; quantisation and Huffman tables are not repeated: it is a stream in the abbreviated format
  * (ITU-T T.81, B.4), for a decoder that has read the headers of the whole. Its samples are those of the whole's, bit for bit.
  *
- * What can be cut is a baseline or extended sequential JPEG of 8 bits, Huffman coded, whose first scan holds all of its components. The
+ * What can be cut is a baseline or extended sequential JPEG of 8 bits, Huffman coded, whose first scan holds all of its components, one
+ * or three: four are CMYK or YCCK, whose planes are not taken as they are stored. The
  * markers up to the end of the part are checked; what stands in segments that are left out is not: data lost there goes unnoticed,
  * which is why conversion and `millrace verify` decode whole images.
  */

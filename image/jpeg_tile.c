@@ -10,7 +10,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { SEGMENT_PIXELS = 32 };
+enum {
+    SEGMENT_PIXELS = 32,
+    LOST_WIDTHS_LEAST = 16, /* a lowered width is less by a sixteenth at most */
+};
 
 /* Lives in one call of jpeg_tile. */
 struct transcoding {
@@ -27,6 +30,13 @@ uint32_t jpeg_tile_interval(uint32_t width, uint32_t mcu_width)
     while (interval < mcus && mcus % interval != 0)
         interval++;
     return interval < mcus ? interval : mcus;
+}
+
+uint32_t jpeg_tile_width(uint32_t width)
+{
+    uint32_t mcus = width / JPEG_TILE_MCU_PIXELS + (width % JPEG_TILE_MCU_PIXELS != 0);
+    uint32_t even = (mcus - 1) * JPEG_TILE_MCU_PIXELS;
+    return mcus % 2 == 0 || (width - even) * LOST_WIDTHS_LEAST > width ? width : even;
 }
 
 static void read_coefficients(void *context)

@@ -21,6 +21,10 @@ enum { JPEG_TILE_MCU_PIXELS = 16 /* a side, of what jpeg_encode writes */ };
  * there is no other. mcu_width in pixels. */
 uint32_t jpeg_tile_interval(uint32_t width, uint32_t mcu_width);
 
+/* The largest width, at most the given one, whose MCUs of JPEG_TILE_MCU_PIXELS make segments of 32 pixels: an even number of them. The given
+ * one where that were more than a sixteenth less. */
+uint32_t jpeg_tile_width(uint32_t width);
+
 /* Appends the transcoded file to out, having read all of its coefficients. *ret_tiled is false, and nothing appended, where the file
  * serves best as it is: it is tiled already, CMYK or YCCK (whose parts are not cut), or of a form that one baseline scan can't take; its data has then
  * not been looked at. path (may be NULL) serves messages. -EBADMSG as jpeg_decode, -ENOMEM. */

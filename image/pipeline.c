@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "image/color.h"
 #include "image/jpeg.h"
+#include "image/jpeg_tile.h"
 #include "image/resample.h"
 
 #include <assert.h>
@@ -241,14 +242,29 @@ int image_pipeline_run(struct image_pipeline *pipeline, const void *data, size_t
 
 /* ---- Whole images. ---- */
 
-static uint32_t scale_side(uint32_t side, uint32_t longer, uint32_t longer_max)
+static uint32_t scale_side(uint32_t side, uint32_t from, uint32_t to)
 {
-    uint64_t scaled = ((uint64_t)side * longer_max + longer / 2) / longer;
+    uint64_t scaled = ((uint64_t)side * to + from / 2) / from;
     return scaled < 1 ? 1 : (uint32_t)scaled;
 }
 
+static void bound_sides(struct image_bounds bounds, uint32_t *width, uint32_t *height)
+{
+    uint32_t from_width = *width, from_height = *height;
+    uint32_t longer = from_width > from_height ? from_width : from_height;
+    if (bounds.side_max == 0 || longer <= bounds.side_max)
+        return;
+    *width = scale_side(from_width, longer, bounds.side_max);
+    *height = scale_side(from_height, longer, bounds.side_max);
+    uint32_t tiled = jpeg_tile_width(*width);
+    if (bounds.tiles && tiled < *width) {
+        *width = tiled;
+        *height = scale_side(from_height, from_width, tiled);
+    }
+}
+
 int image_pipeline_whole(struct image_pipeline *pipeline, const void *data, size_t bytes, const char *path,
-                         uint32_t side_max, const uint8_t **ret_rgb, uint32_t *ret_width,
+                         struct image_bounds bounds, const uint8_t **ret_rgb, uint32_t *ret_width,
                          uint32_t *ret_height, struct err *err)
 {
     struct jpeg_info info;
@@ -258,11 +274,7 @@ int image_pipeline_whole(struct image_pipeline *pipeline, const void *data, size
         return status;
     seen_sides(&info, &width, &height);
     struct crop crop = {.rect = {0, 0, width, height}};
-    uint32_t longer = width > height ? width : height;
-    if (side_max > 0 && longer > side_max) {
-        width = scale_side(width, longer, side_max);
-        height = scale_side(height, longer, side_max);
-    }
+    bound_sides(bounds, &width, &height);
     struct framing framing = framing_of(&info, crop, width, height);
     status = scratch_reserve(&pipeline->whole, 3 * (size_t)width * height, err);
     if (!status)

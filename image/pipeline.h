@@ -42,10 +42,17 @@ int image_pipeline_run(struct image_pipeline *pipeline, const void *data, size_t
 /* Harmless warnings (see jpeg_decoder_warnings) of the last image. */
 uint32_t image_pipeline_warnings(const struct image_pipeline *pipeline);
 
-/* The whole image, upright, scaled so that its longer side is at most side_max (0: as it is), as RGB in memory that belongs
- * to the pipeline until its next call. For converters. */
+/* Of an image that is scaled down. */
+struct image_bounds {
+    uint32_t side_max; /* of the longer side in pixels; 0: it stays as it is */
+    bool
+        tiles; /* the width is one that jpeg_tile_width gives, where it is scaled at all; the height follows */
+};
+
+/* The whole image, upright, scaled down where it is larger than its bounds, as RGB in memory that belongs to the pipeline until
+ * its next call. For converters. */
 int image_pipeline_whole(struct image_pipeline *pipeline, const void *data, size_t bytes, const char *path,
-                         uint32_t side_max, const uint8_t **ret_rgb, uint32_t *ret_width,
+                         struct image_bounds bounds, const uint8_t **ret_rgb, uint32_t *ret_width,
                          uint32_t *ret_height, struct err *err);
 
 #endif

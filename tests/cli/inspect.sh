@@ -104,6 +104,13 @@ what_jpegtran_makes_is_told() {
   jpegtran -progressive -restart 3B $photo >progressive.jpg
   millrace inspect progressive.jpg --json >report
   same "$(json 'd["process"], d["restart_interval"], d["coding"]' report)" "('progressive', 3, 'Huffman')"
+  same "$(json 'd["cuttable"]' report)" False "a progressive file is no grid"
+  jpegtran -crop 64x64+0+0 -restart 2B $photo >segments.jpg
+  millrace inspect segments.jpg --json >report
+  same "$(json 'd["cuttable"], d["segment_width_pixels"], d["segment_height_pixels"]' report)" "(True, 32, 16)"
+  jpegtran -crop 64x64+0+0 -restart 3B $photo >segments.jpg
+  millrace inspect segments.jpg --json >report
+  same "$(json 'd["cuttable"], d["restart_interval"]' report)" "(False, 3)"
   if jpegtran -arithmetic $photo >arithmetic.jpg 2>/dev/null; then
     millrace inspect arithmetic.jpg --json >report
     same "$(json 'd["coding"]' report)" arithmetic

@@ -23,7 +23,7 @@ a_page_of_a_dataset_shows_samples_sizes_classes_fields_shards_and_options() {
     "[['0', 'circle', '20'], ['1', 'cross', '20'], ['2', 'moon', '20']]"
   same "$(json '[r[:2] for r in d["rows"] if r[0] in ("cls", "jpg")]' report)" "[['cls', '140'], ['jpg', '140']]"
   same "$(json '[r[1] for r in d["rows"] if r[0] in ("shard-000000.tar", "jpeg", "source_kind")]' report)" \
-    "['140', 'class_folders', 'keep']"
+    "['140', 'class_folders', 'tile']"
   same "$(json 'd["alts"][0].split(": picture of ")[1].split("/")[0] == d["alts"][0].split(":")[0]' report)" True
 }
 

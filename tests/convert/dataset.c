@@ -12,6 +12,7 @@ static void real_photos_keep_their_bytes_and_classes(void **state)
 {
     struct fixture *fixture = *state;
     copy_clothing(fixture, 12);
+    fixture->options.jpeg = CONVERT_JPEG_KEEP;
     assert_converts(fixture);
     struct dataset *dataset = open_dataset(fixture, "");
     assert_int_equal(fixture->result.samples_count, dataset->samples);
@@ -32,15 +33,39 @@ static void real_photos_keep_their_bytes_and_classes(void **state)
         0);
 }
 
+static void photos_are_tiled_to_the_same_pixels(void **state)
+{
+    struct fixture *fixture = *state;
+    if (test_run("command -v djpeg >/dev/null"))
+        test_skip("no djpeg here (libjpeg-turbo-progs)");
+    copy_clothing(fixture, 3);
+    assert_converts(fixture);
+    assert_int_equal(fixture->result.jpegs.tiled_count, 30);
+    assert_int_equal(fixture->result.jpegs.kept_count, 0);
+    assert_int_equal(fixture->result.jpegs.source_bytes, fixture->result.source_bytes);
+    assert_int_equal(test_run("mkdir '%s/x' && tar -C '%s/x' -xf '%s/shard-000000.tar'", fixture->folder,
+                              fixture->folder, fixture->target),
+                     0);
+    char text[32];
+    assert_int_equal(test_run_output(text, sizeof text, "cat '%s'/x/*/*.jpg | wc -c", fixture->folder), 0);
+    assert_int_equal(fixture->result.jpegs.written_bytes, atoi(text));
+    assert_int_equal(test_run("cd '%s/x' && for f in */*.jpg; do djpeg $f >a.pnm && djpeg '%s'/$f >b.pnm && "
+                              "cmp a.pnm b.pnm && ! cmp -s $f '%s'/$f || exit 1; done",
+                              fixture->folder, fixture->source, fixture->source),
+                     0);
+}
+
 static void the_number_of_workers_changes_no_byte(void **state)
 {
     struct fixture *fixture = *state;
     char other[TEST_PATH_BYTES_MAX + 32];
     copy_clothing(fixture, 6);
     snprintf(other, sizeof other, "%s/other", fixture->folder);
-    for (int reencode = 0; reencode < 2; reencode++) {
-        fixture->options.force = reencode;
-        fixture->options.jpeg = reencode ? CONVERT_JPEG_REENCODE : CONVERT_JPEG_KEEP;
+    static const enum convert_jpeg ways[] = {CONVERT_JPEG_TILE, CONVERT_JPEG_KEEP, CONVERT_JPEG_REENCODE};
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        bool reencode = ways[i] == CONVERT_JPEG_REENCODE;
+        fixture->options.force = i > 0;
+        fixture->options.jpeg = ways[i];
         fixture->options.max_side = 128;
         fixture->options.shard_bytes = reencode ? 64 << 10 : 400 << 10;
         fixture->options.target = fixture->target;
@@ -71,7 +96,7 @@ static void reencoding_bounds_the_longer_side(void **state)
                         "print(len(s), max(max(x) for x in s), min(max(x) for x in s))' '%s/x'",
                         fixture->folder, fixture->folder, fixture->target, python, fixture->folder),
         0);
-    assert_string_equal(text, "20 100 100\n");
+    assert_string_equal(text, "20 100 96\n");
 }
 
 static void keys_and_extensions_are_normalised(void **state)
@@ -224,6 +249,8 @@ static void all_malformed_jpegs_are_skipped_and_all_varieties_kept(void **state)
     snprintf(command, sizeof command, "cat '%s/count'", fixture->folder);
     assert_int_equal(test_run_output(text, sizeof text, "%s", command), 0);
     assert_int_equal(fixture->result.samples_count, atoi(text));
+    assert_int_equal(fixture->result.jpegs.tiled_count + fixture->result.jpegs.kept_count, atoi(text));
+    assert_in_range(fixture->result.jpegs.kept_count, 4, 8); /* CMYK, and what is tiled already */
     assert_null(strstr(list_members(fixture, ""), "bad/"));
 }
 
@@ -412,6 +439,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(real_photos_keep_their_bytes_and_classes),
+        CASE(photos_are_tiled_to_the_same_pixels),
         CASE(the_number_of_workers_changes_no_byte),
         CASE(reencoding_bounds_the_longer_side),
         CASE(keys_and_extensions_are_normalised),

@@ -179,6 +179,16 @@ static void segments_are_32_pixels_or_the_least_divisor_above(void **state)
         assert_int_equal(jpeg_tile_interval(cases[i][0], cases[i][1]), cases[i][2]);
 }
 
+static void widths_are_lowered_to_an_even_number_of_mcus(void **state)
+{
+    (void)state;
+    static const uint32_t cases[][2] = {{1, 1},     {16, 16},   {17, 17},   {32, 32},      {33, 32},
+                                        {48, 48},   {75, 75},   {100, 96},  {341, 341},    {360, 352},
+                                        {512, 512}, {513, 512}, {272, 256}, {65500, 65500}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_int_equal(jpeg_tile_width(cases[i][0]), cases[i][1]);
+}
+
 static void broken_files_are_refused_as_decoding_does(void **state)
 {
     (void)state;
@@ -244,6 +254,7 @@ int main(void)
         cmocka_unit_test(coefficients_and_metadata_stay),
         cmocka_unit_test(djpeg_sees_the_same_pixels),
         cmocka_unit_test(segments_are_32_pixels_or_the_least_divisor_above),
+        cmocka_unit_test(widths_are_lowered_to_an_even_number_of_mcus),
         cmocka_unit_test(broken_files_are_refused_as_decoding_does),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(what_out_held_before_stays),

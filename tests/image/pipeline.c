@@ -95,7 +95,8 @@ static void crops_of_turned_images_show_what_those_of_upright_copies_show(void *
         uint32_t width, height;
         struct str copy = {0};
         unsigned char *turned = test_add_orientation(jpeg, bytes, orientation, &turned_bytes);
-        assert_ok(image_pipeline_whole(whole, turned, turned_bytes, NULL, 0, &pixels, &width, &height, &err),
+        assert_ok(image_pipeline_whole(whole, turned, turned_bytes, NULL, (struct image_bounds){0}, &pixels,
+                                       &width, &height, &err),
                   &err);
         assert_true(width == (orientation >= 5 ? 203 : 331) && height == (orientation >= 5 ? 331 : 203));
         assert_ok(jpeg_encode(pixels, width, height, 3 * (size_t)width, 97, 0, &copy, &err), &err);
@@ -209,14 +210,39 @@ static void whole_images_keep_their_shape(void **state)
         uint32_t width, height;
         size_t bytes;
         unsigned char *jpeg = test_render_jpeg(cases[i].width, cases[i].height, 90, &bytes);
-        assert_ok(
-            image_pipeline_whole(pipeline, jpeg, bytes, NULL, cases[i].side_max, &rgb, &width, &height, &err),
-            &err);
+        assert_ok(image_pipeline_whole(pipeline, jpeg, bytes, NULL, (struct image_bounds){cases[i].side_max},
+                                       &rgb, &width, &height, &err),
+                  &err);
         assert_int_equal(width, cases[i].wanted_width);
         assert_int_equal(height, cases[i].wanted_height);
         /* whole checks the file to its end, which a crop of the upper rows does not */
-        assert_int_equal(
-            image_pipeline_whole(pipeline, jpeg, bytes - 2, NULL, 0, &rgb, &width, &height, &err), -EBADMSG);
+        assert_int_equal(image_pipeline_whole(pipeline, jpeg, bytes - 2, NULL, (struct image_bounds){0}, &rgb,
+                                              &width, &height, &err),
+                         -EBADMSG);
+        free(jpeg);
+    }
+    image_pipeline_close(pipeline);
+}
+
+static void widths_for_tiles_are_of_whole_segments(void **state)
+{
+    (void)state;
+    static const uint32_t cases[][5] = {/* width, height, side_max; wanted width, height */
+                                        {300, 200, 0, 300, 200},   {300, 200, 300, 300, 200},
+                                        {300, 200, 208, 208, 139}, {400, 300, 270, 256, 192},
+                                        {300, 400, 360, 256, 341}, {300, 40, 16, 16, 2}};
+    struct err err;
+    struct image_pipeline *pipeline = open_pipeline(8, 8, crop_options_default(CROP_NONE));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const uint8_t *rgb;
+        uint32_t width, height;
+        size_t bytes;
+        unsigned char *jpeg = test_render_jpeg(cases[i][0], cases[i][1], 90, &bytes);
+        struct image_bounds bounds = {.side_max = cases[i][2], .tiles = true};
+        assert_ok(image_pipeline_whole(pipeline, jpeg, bytes, NULL, bounds, &rgb, &width, &height, &err),
+                  &err);
+        assert_int_equal(width, cases[i][3]);
+        assert_int_equal(height, cases[i][4]);
         free(jpeg);
     }
     image_pipeline_close(pipeline);
@@ -242,6 +268,7 @@ int main(void)
         cmocka_unit_test(pixels_do_not_depend_on_what_came_before),
         cmocka_unit_test(rows_are_written_a_stride_apart_and_nothing_between),
         cmocka_unit_test(whole_images_keep_their_shape),
+        cmocka_unit_test(widths_for_tiles_are_of_whole_segments),
         cmocka_unit_test(invalid_sizes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
