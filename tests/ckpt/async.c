@@ -2,8 +2,8 @@
  * Copy before update: while arrays go on changing and the disk stands still, every checkpoint is that of its own instant.
  */
 #include "ckpt/manifest.h"
-#include "tests/ckpt/fault_io.h"
 #include "tests/ckpt/fixture.h"
+#include "tests/ckpt/held_disk.h"
 #include "tests/support/scratch.h"
 
 #include <pthread.h>
@@ -45,8 +45,6 @@ enum release {
     WHEN_UPDATED, /* the caller, once all arrays hold the next step: what is not written yet must have been copied */
     WHEN_CALLER_WAITS, /* somebody who sees that the caller sleeps, since staging is full */
 };
-
-static struct gate disk = GATE_OPEN;
 
 struct caller {
     pid_t thread;
@@ -105,11 +103,12 @@ static int train(struct ckpt_saver *saver, struct arrays *arrays, enum release r
     return equal;
 }
 
-static struct ckpt_saver *open_held(struct fault_plan *plan, const struct arrays *arrays,
-                                    uint64_t staging_bytes, struct device *device)
+static struct ckpt_saver *open_held(const struct arrays *arrays, uint64_t staging_bytes,
+                                    struct device *device)
 {
+    held_disk_use(io, 500);
     struct ckpt_saver_options options = {.folder = folder,
-                                         .io = fault_io_open(io, plan),
+                                         .io = io,
                                          .device = device,
                                          .groups_count = GROUPS,
                                          .staging_bytes = staging_bytes,
@@ -125,8 +124,7 @@ static void tiny_staging_makes_the_caller_wait_and_gives_each_instant(void **sta
 {
     (void)state;
     struct arrays arrays = make_arrays();
-    struct fault_plan plan = {.write_gate = &disk, .write_delay_us = 500};
-    struct ckpt_saver *saver = open_held(&plan, &arrays, 4 << 20, NULL);
+    struct ckpt_saver *saver = open_held(&arrays, 4 << 20, NULL);
     assert_int_equal(train(saver, &arrays, WHEN_CALLER_WAITS, true), STEPS);
     struct ckpt_saver_stats stats = ckpt_saver_stats(saver);
     assert_int_equal(stats.saves_count, STEPS);
@@ -141,8 +139,7 @@ static void ample_staging_gives_each_instant_while_no_write_ends(void **state)
 {
     (void)state;
     struct arrays arrays = make_arrays();
-    struct fault_plan plan = {.write_gate = &disk};
-    struct ckpt_saver *saver = open_held(&plan, &arrays, 64 << 20, NULL);
+    struct ckpt_saver *saver = open_held(&arrays, 64 << 20, NULL);
     assert_int_equal(train(saver, &arrays, WHEN_UPDATED, true), STEPS);
     struct ckpt_saver_stats stats = ckpt_saver_stats(saver);
     /* all but the block that the writer holds */
@@ -155,11 +152,10 @@ static void arrays_behind_a_device_give_each_instant(void **state)
 {
     (void)state;
     struct arrays arrays = make_arrays();
-    struct fault_plan plan = {.write_gate = &disk, .write_delay_us = 500};
     struct device *device = NULL;
     struct err err = {0};
     assert_ok(device_open("cpu", &device, &err), &err);
-    struct ckpt_saver *saver = open_held(&plan, &arrays, 8 << 20, device);
+    struct ckpt_saver *saver = open_held(&arrays, 8 << 20, device);
     assert_int_equal(train(saver, &arrays, WHEN_CALLER_WAITS, true), STEPS);
     ckpt_saver_close(saver);
     device_close(device);
@@ -170,8 +166,7 @@ static void without_before_update_no_instant_is_kept(void **state)
 {
     (void)state;
     struct arrays arrays = make_arrays();
-    struct fault_plan plan = {.write_gate = &disk};
-    struct ckpt_saver *saver = open_held(&plan, &arrays, 4 << 20, NULL);
+    struct ckpt_saver *saver = open_held(&arrays, 4 << 20, NULL);
     assert_int_equal(train(saver, &arrays, WHEN_UPDATED, false), 0); /* the comparison can fail */
     ckpt_saver_close(saver);
     arrays_free(&arrays);
@@ -181,8 +176,7 @@ static void a_save_returns_while_its_first_write_is_held(void **state)
 {
     (void)state;
     struct arrays arrays = make_arrays();
-    struct fault_plan plan = {.write_gate = &disk};
-    struct ckpt_saver *saver = open_held(&plan, &arrays, 64 << 20, NULL);
+    struct ckpt_saver *saver = open_held(&arrays, 64 << 20, NULL);
     struct err err = {0};
     gate_shut(&disk);
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);

@@ -3,8 +3,8 @@
  * is that of its own instant in every order of the streams.
  */
 #include "ckpt/manifest.h"
-#include "tests/ckpt/fault_io.h"
 #include "tests/ckpt/fixture.h"
+#include "tests/ckpt/held_disk.h"
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/support/scratch.h"
 
@@ -96,11 +96,11 @@ static void tear_down(struct fixture *f)
     arrays_free(&f->expected);
 }
 
-static struct ckpt_saver *open_saver(const struct fixture *f, struct fault_plan *plan, uint64_t staging_bytes,
+static struct ckpt_saver *open_saver(const struct fixture *f, uint64_t staging_bytes,
                                      struct device_stream *updates)
 {
     const struct ckpt_saver_options options = {.folder = folder,
-                                               .io = fault_io_open(io, plan),
+                                               .io = io,
                                                .device = f->device,
                                                .updates = updates,
                                                .groups_count = GROUPS,
@@ -153,11 +153,10 @@ static void no_update_overtakes_the_copies_and_the_caller_waits_for_none(void **
     (void)state;
     for (size_t order = 0; order < order_count(); order++) {
         struct fixture f;
-        struct fault_plan plan = {0};
         struct err err;
         order_set(order);
         set_up(&f);
-        struct ckpt_saver *saver = open_saver(&f, &plan, 64 << 20, f.updates);
+        struct ckpt_saver *saver = open_saver(&f, 64 << 20, f.updates);
         update(&f, NULL, 1);
         for (uint64_t step = 1; step <= STEPS; step++) {
             settle(&f);
@@ -186,11 +185,11 @@ static void a_slow_disk_and_little_staging_keep_each_instant(void **state)
     (void)state;
     for (size_t order = 0; order < order_count(); order++) {
         struct fixture f;
-        struct fault_plan plan = {.write_delay_us = 300};
         struct err err;
+        held_disk_use(io, 300);
         order_set(order);
         set_up(&f);
-        struct ckpt_saver *saver = open_saver(&f, &plan, 4 << 20, f.updates);
+        struct ckpt_saver *saver = open_saver(&f, 4 << 20, f.updates);
         update(&f, NULL, 1);
         for (uint64_t step = 1; step <= STEPS; step++) {
             settle(&f);
@@ -206,18 +205,16 @@ static void a_slow_disk_and_little_staging_keep_each_instant(void **state)
     }
 }
 
-static struct gate disk = GATE_OPEN;
-
 static void without_a_stream_of_updates_the_caller_waits_for_the_copies(void **state)
 {
     (void)state;
     for (size_t order = 0; order < order_count(); order++) {
         struct fixture f;
-        struct fault_plan plan = {.write_gate = &disk};
         struct err err;
+        held_disk_use(io, 0);
         order_set(order);
         set_up(&f);
-        struct ckpt_saver *saver = open_saver(&f, &plan, 64 << 20, NULL);
+        struct ckpt_saver *saver = open_saver(&f, 64 << 20, NULL);
         update(&f, NULL, 1);
         for (uint64_t step = 1; step <= STEPS; step++) {
             settle(&f);
@@ -241,11 +238,11 @@ static void without_before_update_no_instant_is_kept(void **state)
 {
     (void)state;
     struct fixture f;
-    struct fault_plan plan = {.write_gate = &disk};
     struct err err;
+    held_disk_use(io, 0);
     order_set(0);
     set_up(&f);
-    struct ckpt_saver *saver = open_saver(&f, &plan, 64 << 20, f.updates);
+    struct ckpt_saver *saver = open_saver(&f, 64 << 20, f.updates);
     update(&f, NULL, 1);
     for (uint64_t step = 1; step <= STEPS; step++) {
         settle(&f);

@@ -5,7 +5,7 @@
 #include "ckpt/box.h"
 #include "ckpt/diff.h"
 #include "ckpt/manifest.h"
-#include "tests/ckpt/fault_io.h"
+#include "io/io_fault.h"
 #include "tests/ckpt/fixture.h"
 #include "tests/ckpt/thread_comm.h"
 #include "tests/support/scratch.h"
@@ -284,24 +284,27 @@ static void only_the_blocks_needed_are_read(void **state)
     static const struct array_spec spec = {"a", DTYPE_U8, "40x1048576", 0};
     struct arrays arrays = arrays_make(&spec, 1);
     char path[FIXTURE_PATH_BYTES];
-    struct fault_plan plan = {0};
+    struct io *counting = NULL;
     struct ckpt_reader *reader;
     struct err err = {0};
     fixture_save_step(io, folder, &arrays, 1, path);
-    assert_ok(ckpt_reader_open(fault_io_open(io, &plan), path, &reader, &err), &err);
-    long before = plan.read_bytes;
+    assert_ok(io_open(folder, &(struct io_options){.fault = "seed=0"}, &counting, &err), &err);
+    assert_ok(ckpt_reader_open(counting, path, &reader, &err), &err);
+    uint64_t before = io_fault_counts(counting).read_bytes;
     arrays.tensors[0].start[0] = 11;
     arrays.tensors[0].extent[0] = 5;
     assert_ok(ckpt_reader_load(reader, arrays.tensors, 1, NULL, &err), &err);
-    assert_int_equal(plan.read_bytes - before, 6 << 20); /* five rows of 1 MiB that begin within a block */
-    before = plan.read_bytes;
+    assert_int_equal(io_fault_counts(counting).read_bytes - before,
+                     6 << 20); /* five rows of 1 MiB that begin within a block */
+    before = io_fault_counts(counting).read_bytes;
     arrays.tensors[0].start[0] = 0;
     arrays.tensors[0].extent[0] = 40;
     arrays.tensors[0].start[1] = 500000;
     arrays.tensors[0].extent[1] = 10;
     assert_ok(ckpt_reader_load(reader, arrays.tensors, 1, NULL, &err), &err);
-    assert_true(plan.read_bytes - before <= 40 << 20);
+    assert_true(io_fault_counts(counting).read_bytes - before <= 40 << 20);
     ckpt_reader_close(reader);
+    io_close(counting);
     arrays_free(&arrays);
 }
 

@@ -3,7 +3,7 @@
  */
 #include "base/json.h"
 #include "ckpt/manifest.h"
-#include "tests/ckpt/fault_io.h"
+#include "io/io_fault.h"
 #include "tests/ckpt/fixture.h"
 #include "tests/support/scratch.h"
 
@@ -131,20 +131,22 @@ static void many_small_tensors_are_saved_and_loaded_in_few_operations(void **sta
     uint64_t count = test_is_sanitized() ? 2000 : 20000;
     struct array_spec *specs = calloc(count, sizeof *specs);
     char(*names)[32] = calloc(count, sizeof *names), path[FIXTURE_PATH_BYTES];
-    struct fault_plan plan = {.armed = true};
+    struct io *counting = NULL;
+    struct err err = {0};
     for (uint64_t i = 0; i < count; i++) {
         snprintf(names[i], sizeof names[i], "layer.%llu.weight", (unsigned long long)i);
         specs[i] = (struct array_spec){names[i], DTYPE_F32, "256", (uint32_t)(i % 100)};
     }
     struct arrays arrays = arrays_make(specs, count);
     arrays_fill(&arrays, 3);
-    struct io *counting = fault_io_open(io, &plan);
+    assert_ok(io_open(folder, &(struct io_options){.fault = "seed=0"}, &counting, &err), &err);
     fixture_save_step(counting, folder, &arrays, 1, path);
     uint64_t blocks = count * 1024 / CKPT_BLOCK_BYTES + 2; /* and the header's */
-    assert_true(plan.operations_count < (int)blocks + 16);
-    int reads_before = plan.reads_count;
+    assert_true(io_fault_durable_count(counting) < blocks + 16);
+    uint64_t reads_before = io_fault_counts(counting).operations[FAULT_READ];
     assert_true(fixture_step_equals(counting, path, &arrays));
-    assert_true(plan.reads_count - reads_before < (int)blocks + 16);
+    assert_true(io_fault_counts(counting).operations[FAULT_READ] - reads_before < blocks + 16);
+    io_close(counting);
     arrays_free(&arrays);
     free(names);
     free(specs);

@@ -1,0 +1,228 @@
+/*
+ * damage — checkpoints that are damaged, cut or gone: it is noticed and named, and what is whole still loads.
+ */
+#include "ckpt/manifest.h"
+#include "tests/ckpt/steps.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct named {
+    int count;
+    char what[ERR_TEXT_BYTES_MAX];
+    int64_t offset;
+};
+
+static void take_bad(void *context, const struct err *detail)
+{
+    struct named *named = context;
+    if (named->count++ == 0) {
+        snprintf(named->what, sizeof named->what, "%s", detail->what);
+        named->offset = detail->offset;
+    }
+}
+
+static void one_flipped_bit_anywhere_is_detected_and_named(void **state)
+{
+    (void)state;
+    static const struct array_spec small[] = {
+        {"a", DTYPE_F32, "5x7", 0}, {"b", DTYPE_U8, "13", 0}, {"optimizer.c", DTYPE_F64, "3", 0}};
+    struct arrays few = arrays_make(small, 3), loaded = arrays_like(&few);
+    char step[FIXTURE_PATH_BYTES], file[2 * FIXTURE_PATH_BYTES];
+    size_t bytes;
+    uint64_t flips = 0;
+    arrays_fill(&few, 1);
+    fixture_save_step(io, folder, &few, 1, step);
+    snprintf(file, sizeof file, "%s/rank-00000.safetensors", step);
+    unsigned char *data = test_read_file(file, &bytes);
+    FILE *out = fopen(file, "r+b");
+    setvbuf(out, NULL, _IONBF, 0);
+    for (size_t i = 0; i < bytes; i += i < 4096 && test_is_sanitized() ? 17 : 1, flips++) {
+        struct ckpt_reader *reader;
+        struct named named = {0};
+        struct err err = {0};
+        fseek(out, (long)i, SEEK_SET);
+        fputc(data[i] ^ 1 << i % 8, out);
+        assert_ok(ckpt_reader_open(io, step, &reader, &err), &err);
+        assert_int_equal(ckpt_reader_load(reader, loaded.tensors, loaded.count, NULL, &err), -EBADMSG);
+        assert_non_null(strstr(err.what, "tensor \""));
+        assert_int_equal(err.offset, 0);
+        ckpt_reader_close(reader);
+        if (i % 7 == 0) {
+            assert_true(ckpt_verify(io, step, take_bad, &named, NULL, &err) >= 1);
+            assert_non_null(strstr(named.what, "tensor \""));
+        }
+        fseek(out, (long)i, SEEK_SET);
+        fputc(data[i], out);
+    }
+    fclose(out);
+    free(data);
+    assert_int_equal(ckpt_verify(io, step, NULL, NULL, NULL, NULL), 0);
+    snprintf(file, sizeof file, "%s/manifest.json", step);
+    data = test_read_file(file, &bytes);
+    for (size_t i = 0; i < bytes * 8; i += test_is_sanitized() ? 5 : 1, flips++) {
+        struct ckpt_reader *reader;
+        struct err err = {0};
+        data[i / 8] ^= (unsigned char)(1 << i % 8);
+        test_write_file(file, data, bytes);
+        assert_int_equal(ckpt_reader_open(io, step, &reader, &err), -EBADMSG);
+        assert_string_equal(err.path, file);
+        data[i / 8] ^= (unsigned char)(1 << i % 8);
+    }
+    test_write_file(file, data, bytes);
+    assert_true(fixture_step_equals(io, step, &few));
+    print_message("%llu flips\n", (unsigned long long)flips);
+    free(data);
+    arrays_free(&few);
+    arrays_free(&loaded);
+}
+
+static void damage_is_named_and_others_still_load(void **state)
+{
+    (void)state;
+    char step[FIXTURE_PATH_BYTES], file[2 * FIXTURE_PATH_BYTES];
+    size_t bytes;
+    struct ckpt_reader *reader;
+    struct err err = {0};
+    struct named named = {0};
+    arrays_fill(&arrays, 1);
+    fixture_save_step(io, folder, &arrays, 1, step);
+    snprintf(file, sizeof file, "%s/rank-00000.safetensors", step);
+    unsigned char *data = test_read_file(file, &bytes);
+    data[3 << 20] ^= 1; /* the first byte of the fourth block, which is b.weight's alone */
+    test_write_file(file, data, bytes);
+    free(data);
+    assert_ok(ckpt_reader_open(io, step, &reader, &err), &err);
+    assert_int_equal(ckpt_reader_load(reader, &arrays.tensors[1], 1, NULL, &err), -EBADMSG);
+    assert_non_null(strstr(err.what, "\"b.weight\""));
+    assert_string_equal(err.path, file);
+    assert_int_equal(err.offset, 3 << 20);
+    assert_ok(ckpt_reader_load(reader, &arrays.tensors[0], 1, NULL, &err), &err);
+    ckpt_reader_close(reader);
+    assert_int_equal(ckpt_verify(io, step, take_bad, &named, NULL, &err), 1);
+    assert_non_null(strstr(named.what, "\"b.weight\""));
+    assert_int_equal(named.offset, 3 << 20);
+    assert_int_equal(ckpt_hash(io, step, &(struct ckpt_hashes){0}, NULL, NULL, &err), -EBADMSG);
+}
+
+static void missing_and_cut_files_are_not_listed(void **state)
+{
+    (void)state;
+    char step[FIXTURE_PATH_BYTES];
+    struct ckpt_reader *reader;
+    struct named named = {0};
+    struct err err = {0};
+    arrays_fill(&arrays, 1);
+    fixture_save_step(io, folder, &arrays, 1, step);
+    fixture_save_step(io, folder, &arrays, 2, step);
+    assert_int_equal(test_run("truncate -s -1 '%s'/rank-00000.safetensors", step), 0);
+    assert_int_equal(fixture_list(io, folder, NULL), 1);
+    assert_int_equal(ckpt_reader_open(io, step, &reader, &err), -EBADMSG);
+    assert_int_equal(ckpt_verify(io, step, take_bad, &named, NULL, &err), 1);
+    assert_int_equal(test_run("printf xx >>'%s'/rank-00000.safetensors", step), 0); /* now one too many */
+    assert_int_equal(fixture_list(io, folder, NULL), 1);
+    assert_int_equal(ckpt_reader_open(io, step, &reader, &err), -EBADMSG);
+    assert_int_equal(ckpt_verify(io, step, take_bad, &named, NULL, &err), 1);
+    assert_int_equal(test_run("rm '%s'/rank-00000.safetensors", step), 0);
+    assert_int_equal(fixture_list(io, folder, NULL), 1);
+    assert_int_equal(ckpt_reader_open(io, step, &reader, &err), -ENOENT);
+    assert_int_equal(test_run("rm '%s'/../step-00000001/manifest.json", step), 0);
+    assert_int_equal(fixture_list(io, folder, NULL), 0);
+}
+
+static void a_file_that_changes_size_after_the_manifest_was_read_is_named(void **state)
+{
+    (void)state;
+    static const char *const changes[] = {"truncate -s -1", "truncate -s +1"};
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        char step[FIXTURE_PATH_BYTES];
+        struct ckpt_reader *reader;
+        struct err err = {0};
+        fixture_save_step(io, folder, &arrays, 1, step);
+        assert_ok(ckpt_reader_open(io, step, &reader, &err), &err);
+        assert_int_equal(test_run("%s '%s'/rank-00000.safetensors", changes[i], step), 0);
+        assert_int_equal(ckpt_reader_load(reader, arrays.tensors, arrays.count, NULL, &err), -EBADMSG);
+        assert_non_null(strstr(err.path, "rank-00000.safetensors"));
+        ckpt_reader_close(reader);
+    }
+}
+
+struct warnings {
+    int count;
+    char last[LOG_LINE_BYTES_MAX];
+};
+
+static void take_warning(void *context, enum log_level level, const char *line)
+{
+    struct warnings *warnings = context;
+    assert_int_equal(level, LOG_WARN);
+    warnings->count++;
+    snprintf(warnings->last, sizeof warnings->last, "%s", line);
+}
+
+static void a_damaged_newest_step_is_passed_over_aloud(void **state)
+{
+    (void)state;
+    char step[FIXTURE_PATH_BYTES], found[FIXTURE_PATH_BYTES];
+    struct warnings warnings = {0};
+    struct log log = {.write = take_warning, .context = &warnings};
+    struct err err = {0};
+    uint64_t number = 0;
+    arrays_fill(&arrays, 1);
+    for (uint64_t i = 1; i <= 3; i++)
+        fixture_save_step(io, folder, &arrays, i, step);
+    assert_ok(ckpt_find(io, folder, found, &number, &log, &err), &err);
+    assert_int_equal(number, 3);
+    assert_int_equal(warnings.count, 0);
+    assert_int_equal(test_run("echo x >>'%s'/manifest.json", step), 0);
+    assert_int_equal(test_run("truncate -s -1 '%s'/../step-00000002/rank-00000.safetensors", step), 0);
+    assert_ok(ckpt_find(io, folder, found, &number, &log, &err), &err);
+    assert_int_equal(number, 1);
+    assert_int_equal(warnings.count, 2);
+    assert_non_null(strstr(warnings.last, "step-00000002"));
+}
+
+static void damaged_steps_alone_are_an_error_and_not_nothing(void **state)
+{
+    (void)state;
+    char step[FIXTURE_PATH_BYTES], found[FIXTURE_PATH_BYTES];
+    struct err err = {0};
+    arrays_fill(&arrays, 1);
+    fixture_save_step(io, folder, &arrays, 1, step);
+    fixture_save_step(io, folder, &arrays, 2, step);
+    assert_int_equal(test_run("rm '%s'/../step-00000001/manifest.json", step), 0);
+    assert_int_equal(test_run("rm '%s'/rank-00000.safetensors", step), 0);
+    assert_int_equal(ckpt_find(io, folder, found, NULL, NULL, &err), -EBADMSG);
+    assert_int_equal(err.code, -EBADMSG);
+    assert_non_null(strstr(err.path, "step-00000002")); /* the newest is named */
+    assert_true(err.advice[0]);
+}
+
+static void a_step_that_can_not_be_read_is_never_passed_over(void **state)
+{
+    (void)state;
+    char step[FIXTURE_PATH_BYTES], found[FIXTURE_PATH_BYTES];
+    struct err err = {0};
+    arrays_fill(&arrays, 1);
+    fixture_save_step(io, folder, &arrays, 1, step);
+    fixture_save_step(io, folder, &arrays, 2, step);
+    assert_int_equal(test_run("cd '%s' && rm manifest.json && ln -s manifest.json manifest.json", step), 0);
+    assert_int_equal(ckpt_find(io, folder, found, NULL, NULL, &err), -ELOOP);
+    assert_non_null(strstr(err.path, "step-00000002"));
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, steps_set_up, steps_tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(one_flipped_bit_anywhere_is_detected_and_named),
+        CASE(damage_is_named_and_others_still_load),
+        CASE(missing_and_cut_files_are_not_listed),
+        CASE(a_file_that_changes_size_after_the_manifest_was_read_is_named),
+        CASE(a_damaged_newest_step_is_passed_over_aloud),
+        CASE(damaged_steps_alone_are_an_error_and_not_nothing),
+        CASE(a_step_that_can_not_be_read_is_never_passed_over),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

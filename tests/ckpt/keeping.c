@@ -1,0 +1,167 @@
+/*
+ * keeping — which steps a folder holds: one owner, the last N, and what becomes of a step that is saved again.
+ */
+#include "tests/ckpt/steps.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void a_second_owner_is_refused_and_told_who_it_is(void **state)
+{
+    (void)state;
+    struct ckpt_saver *first = steps_open(io, 0), *second = NULL;
+    struct ckpt_saver_options options = {.folder = folder, .io = io, .groups_count = arrays.groups_count};
+    struct err err = {0};
+    char pid[32];
+    assert_int_equal(ckpt_saver_open(&options, arrays.tensors, arrays.count, &second, &err), -EBUSY);
+    snprintf(pid, sizeof pid, "%d", (int)getpid());
+    assert_non_null(strstr(err.found, pid));
+    ckpt_saver_close(first);
+    assert_ok(ckpt_saver_open(&options, arrays.tensors, arrays.count, &second, &err), &err);
+    ckpt_saver_close(second);
+}
+
+static void the_last_n_are_kept_and_never_less(void **state)
+{
+    (void)state;
+    struct ckpt_saver *saver = steps_open(io, 2);
+    uint64_t newest = 0;
+    for (uint64_t step = 1; step <= 5; step++) {
+        arrays_fill(&arrays, step);
+        fixture_save(saver, step);
+        assert_int_equal(fixture_list(io, folder, &newest), step < 2 ? 1 : 2);
+        assert_int_equal(newest, step);
+    }
+    ckpt_saver_close(saver);
+    steps_check_listed(2);
+    assert_int_equal(steps_temporaries_count(), 0);
+}
+
+static void retention_never_removes_the_one_just_saved(void **state)
+{
+    (void)state;
+    struct ckpt_saver *saver = steps_open(io, 1);
+    char path[FIXTURE_PATH_BYTES];
+    arrays_fill(&arrays, 9);
+    fixture_save(saver, 9);
+    arrays_fill(&arrays, 4);
+    fixture_save(saver, 4); /* after going back to an earlier one */
+    ckpt_saver_close(saver);
+    snprintf(path, sizeof path, "%s/step-00000004", folder);
+    assert_true(fixture_step_equals(io, path, &arrays));
+}
+
+static void broken_steps_are_neither_counted_nor_removed(void **state)
+{
+    (void)state;
+    struct ckpt_saver *saver = steps_open(io, 2);
+    uint64_t newest;
+    arrays_fill(&arrays, 1);
+    fixture_save(saver, 1);
+    assert_int_equal(
+        test_run("mkdir '%s'/step-00000007 '%s'/step-8 && echo '{' >'%s'/step-00000007/manifest.json", folder,
+                 folder, folder),
+        0);
+    arrays_fill(&arrays, 8);
+    fixture_save(saver, 8);
+    ckpt_saver_close(saver);
+    assert_int_equal(fixture_list(io, folder, &newest), 2);
+    assert_int_equal(newest, 8);
+    assert_int_equal(test_run("test -d '%s'/step-00000007", folder), 0);
+}
+
+static void the_same_step_again_is_kept_or_replaced(void **state)
+{
+    (void)state;
+    char path[FIXTURE_PATH_BYTES], before[64], after[64];
+    arrays_fill(&arrays, 1);
+    fixture_save_step(io, folder, &arrays, 1, path);
+    assert_int_equal(test_run_output(before, sizeof before, "stat -c %%i '%s'", path), 0);
+    fixture_save_step(io, folder, &arrays, 1, path); /* the same content: the old one stays */
+    assert_int_equal(test_run_output(after, sizeof after, "stat -c %%i '%s'", path), 0);
+    assert_string_equal(before, after);
+    arrays_fill(&arrays, 2);
+    fixture_save_step(io, folder, &arrays, 1, path);
+    assert_true(fixture_step_equals(io, path, &arrays));
+    assert_int_equal(test_run_output(after, sizeof after, "stat -c %%i '%s'", path), 0);
+    assert_string_not_equal(before, after);
+    assert_int_equal(test_run("echo >'%s'/manifest.json", path), 0);
+    fixture_save_step(io, folder, &arrays, 1, path); /* a broken one gives way */
+    assert_true(fixture_step_equals(io, path, &arrays));
+    assert_int_equal(steps_temporaries_count(), 0);
+    assert_int_equal(fixture_list(io, folder, NULL), 1);
+}
+
+/* Saves the arrays as step 1; the inode of its folder then. */
+static void save_first_step(const struct arrays *saved, const char *numerics_id, const char *state_json,
+                            char inode[64])
+{
+    struct ckpt_saver_options options = {.folder = folder,
+                                         .io = io,
+                                         .groups_count = saved->groups_count,
+                                         .run_id = "test-run",
+                                         .numerics_id = numerics_id};
+    struct ckpt_saver *saver = NULL;
+    struct err err = {0};
+    assert_ok(ckpt_saver_open(&options, saved->tensors, saved->count, &saver, &err), &err);
+    assert_ok(ckpt_saver_save(saver, 1, state_json, &err), &err);
+    assert_ok(ckpt_saver_wait(saver, &err), &err);
+    ckpt_saver_close(saver);
+    assert_int_equal(test_run_output(inode, 64, "stat -c %%i '%s/step-00000001'", folder), 0);
+}
+
+static void the_same_bytes_with_another_meaning_replace_the_step(void **state)
+{
+    (void)state;
+    static const struct array_spec turned_spec = {"a.weight", DTYPE_F32, "1000x300", 0};
+    struct arrays one = arrays_make(steps_specs, 1), turned = arrays_make(&turned_spec, 1);
+    char first[64], again[64], other[64];
+    save_first_step(&one, "here", "{\"position\":7}", first);
+    save_first_step(&one, "here", "{ \"position\": 7 }", again);
+    assert_string_equal(first, again); /* nothing differs */
+    save_first_step(&one, "here", "{\"position\":8}", other);
+    assert_string_not_equal(again, other);
+    save_first_step(&one, "there", "{\"position\":8}", again);
+    assert_string_not_equal(again, other);
+    save_first_step(&turned, "there", "{\"position\":8}", other);
+    assert_string_not_equal(again, other);
+    arrays_free(&one);
+    arrays_free(&turned);
+}
+
+static void a_damaged_step_is_made_again_by_the_same_save(void **state)
+{
+    (void)state;
+    char path[FIXTURE_PATH_BYTES], file[2 * FIXTURE_PATH_BYTES];
+    size_t bytes;
+    struct err err = {0};
+    arrays_fill(&arrays, 1);
+    fixture_save_step(io, folder, &arrays, 1, path);
+    snprintf(file, sizeof file, "%s/rank-00000.safetensors", path);
+    unsigned char *data = test_read_file(file, &bytes);
+    data[bytes / 2] ^= 1; /* the manifest is as it was */
+    test_write_file(file, data, bytes);
+    free(data);
+    assert_true(ckpt_verify(io, path, NULL, NULL, NULL, &err) > 0);
+    fixture_save_step(io, folder, &arrays, 1, path);
+    assert_int_equal(ckpt_verify(io, path, NULL, NULL, NULL, &err), 0);
+    assert_true(fixture_step_equals(io, path, &arrays));
+    assert_int_equal(steps_temporaries_count(), 0);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, steps_set_up, steps_tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(a_second_owner_is_refused_and_told_who_it_is),
+        CASE(the_last_n_are_kept_and_never_less),
+        CASE(retention_never_removes_the_one_just_saved),
+        CASE(broken_steps_are_neither_counted_nor_removed),
+        CASE(the_same_step_again_is_kept_or_replaced),
+        CASE(the_same_bytes_with_another_meaning_replace_the_step),
+        CASE(a_damaged_step_is_made_again_by_the_same_save),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
