@@ -327,3 +327,34 @@ void deliver_all(const struct loader_options *options, struct delivered *ret_del
         *ret_cursor = loader_cursor(loader);
     loader_close(loader);
 }
+
+void fixture_make_plain(struct fixture *fixture, uint64_t samples)
+{
+    struct fixture_options options = fixture_options_default(samples);
+    fixture_make_images(fixture, &options);
+}
+
+void fixture_flip_in_field(const struct fixture *fixture, uint64_t sample, const char *extension, uint64_t at)
+{
+    char path[TEST_PATH_BYTES_MAX];
+    struct shard_field field;
+    fixture_find_field(fixture, sample, extension, path, &field);
+    fixture_flip_bit(path, field.data_offset + at);
+}
+
+int deliver_to_error(const struct loader_options *options, struct err *err)
+{
+    struct loader *loader;
+    const struct batch *batch;
+    struct err again;
+    int status;
+    assert_ok(loader_open(options, &loader, err), err);
+    while ((status = loader_next(loader, &batch, err)) == LOADER_BATCH)
+        loader_release(loader, batch);
+    assert_true(status < 0);
+    assert_int_equal(loader_next(loader, &batch, &again), status); /* it stays so */
+    assert_string_equal(again.what, err->what);
+    assert_true(loader_ready(loader));
+    loader_close(loader);
+    return status;
+}

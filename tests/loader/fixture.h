@@ -29,6 +29,8 @@ struct fixture_options fixture_options_default(uint64_t samples);
 
 /* Small JPEGs of noise with fields jpg and cls (sample s has class s mod 7), keys "k%06d". */
 void fixture_make_images(struct fixture *fixture, const struct fixture_options *options);
+/* The same with no more said than how many. */
+void fixture_make_plain(struct fixture *fixture, uint64_t samples);
 /* Text of uint16 tokens in members of member_tokens with one of overlap, of which the last is shorter. */
 void fixture_make_text(struct fixture *fixture, uint64_t tokens, uint64_t member_tokens,
                        uint64_t members_a_shard);
@@ -44,6 +46,9 @@ void fixture_find_field(const struct fixture *fixture, uint64_t sample, const ch
                         struct shard_field *ret_field);
 /* Inverts a bit of a file. */
 void fixture_flip_bit(const char *path, uint64_t offset);
+/* Inverts one in a field of a sample. */
+void fixture_flip_in_field(const struct fixture *fixture, uint64_t sample, const char *extension,
+                           uint64_t at);
 
 /* What came out of a loader: a line an item ("epoch step micro position sample key window substituted") and a hash of
  * all bytes in batches, in order of delivery. */
@@ -61,5 +66,7 @@ void deliver(struct loader *loader, struct delivered *delivered, uint64_t batche
 /* Opens, takes all, closes. */
 void deliver_all(const struct loader_options *options, struct delivered *ret_delivered,
                  struct loader_stats *ret_stats, struct cursor *ret_cursor);
+/* Opens, takes batches until the error that it expects, which stays, and closes. */
+int deliver_to_error(const struct loader_options *options, struct err *err);
 
 #endif

@@ -13,13 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- An engine that holds reads, cuts them short, or counts. ---- */
+/* ---- An engine that holds reads, or counts. ---- */
 
 static const struct io_ops *real_ops;
 static struct io_ops altered_ops;
 static atomic_bool is_held; /* what the reader thread planned ahead never comes */
 static atomic_int held_count;
-static bool cuts_short; /* every fifth small read */
 static atomic_int reads_seen, files_opened;
 static atomic_bool first_is_held; /* the reads of the first micro-batch come when this ends */
 static struct io_request *held_back[LOADER_QUEUE_DEPTH];
@@ -59,9 +58,8 @@ static int altered_reap(struct io_queue *queue, struct io_request **done, unsign
         reaped = hold_back_first(done, reaped, count_max);
     if (waits_for_held && reaped == 0)
         gate_pause();
-    for (int i = 0; i < reaped; i++)
-        if (atomic_fetch_add(&reads_seen, 1) % 5 == 1 && cuts_short && done[i]->bytes < SHARD_TAIL_BYTES / 16)
-            done[i]->result /= 2; /* as if the shard ended there */
+    if (reaped > 0)
+        atomic_fetch_add(&reads_seen, reaped);
     return reaped;
 }
 
@@ -405,23 +403,6 @@ static void closing_while_reads_never_come_does_not_wait_for_them(void **state)
     }
 }
 
-static void short_reads_make_bad_samples(void **state)
-{
-    struct fixture *fixture = *state;
-    struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
-    struct delivered delivered;
-    struct loader_stats stats;
-    alter(fixture);
-    cuts_short = true;
-    options.bad_fraction_max = 1;
-    deliver_all(&options, &delivered, &stats, NULL);
-    cuts_short = false;
-    fixture->io->ops = real_ops;
-    assert_int_equal(delivered.items, SAMPLES);
-    assert_true(stats.bad_samples_count > SAMPLES / 50);
-    delivered_free(&delivered);
-}
-
 static void a_start_in_the_middle_reads_only_what_it_delivers(void **state)
 {
     struct fixture *fixture = *state;
@@ -458,7 +439,6 @@ int main(void)
         cmocka_unit_test(a_consumer_that_waited_for_the_last_of_all_is_told_when_it_stays_away),
         cmocka_unit_test(waiting_for_reads_is_told),
         cmocka_unit_test(closing_while_reads_never_come_does_not_wait_for_them),
-        cmocka_unit_test(short_reads_make_bad_samples),
         cmocka_unit_test(a_start_in_the_middle_reads_only_what_it_delivers),
     };
     return cmocka_run_group_tests(tests, make_images, remove_images);

@@ -1,0 +1,101 @@
+/*
+ * bad_limit — tests: how many samples that can not be used a run bears.
+ */
+#include "tests/loader/fixture.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { SAMPLES = 200, BAD = 77, OTHER_BAD = 83 };
+
+static void too_many_bad_samples_end_the_run(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct fixture_options fixture_options = fixture_options_default(SAMPLES);
+    fixture_options.broken_jpg_stride = 10;
+    fixture_make_images(&fixture, &fixture_options);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    struct err err;
+    options.bad_fraction_max = 0.05;
+    assert_int_equal(deliver_to_error(&options, &err), -EBADMSG);
+    assert_non_null(strstr(err.what, "too many bad samples"));
+    assert_string_equal(err.expected, "at most 5 % of an epoch's, or of those delivered where they are more");
+    assert_non_null(strstr(err.path, "shard-"));
+    options.bad_fraction_max = 1;
+    struct delivered delivered;
+    struct loader_stats stats;
+    deliver_all(&options, &delivered, &stats, NULL);
+    assert_int_equal(delivered.items, SAMPLES);
+    assert_int_equal(stats.bad_samples_count, SAMPLES / 10);
+    delivered_free(&delivered);
+    fixture_remove(&fixture);
+}
+
+static void as_many_bad_samples_as_the_limit_do_not_end_the_run(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_make_plain(&fixture, SAMPLES);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    struct delivered delivered;
+    struct loader_stats stats;
+    struct err err;
+    fixture_flip_in_field(&fixture, BAD, "jpg", 200);
+    options.bad_fraction_max = 0; /* one always may be */
+    deliver_all(&options, &delivered, &stats, NULL);
+    assert_int_equal(stats.bad_samples_count, 1);
+    delivered_free(&delivered);
+    fixture_flip_in_field(&fixture, OTHER_BAD, "jpg", 200);
+    assert_int_equal(deliver_to_error(&options, &err), -EBADMSG);
+    options.bad_fraction_max = 2.0 / SAMPLES;
+    deliver_all(&options, &delivered, &stats, NULL);
+    assert_int_equal(stats.bad_samples_count, 2);
+    delivered_free(&delivered);
+    fixture_remove(&fixture);
+}
+
+static void few_bad_samples_at_the_beginning_do_not_end_the_run(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_make_plain(&fixture, SAMPLES);
+    for (uint64_t sample = 0; sample < 3; sample++)
+        fixture_flip_in_field(&fixture, sample, "jpg", 200);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    struct delivered delivered;
+    struct loader_stats stats;
+    options.order = ORDER_SEQUENTIAL;
+    options.bad_fraction_max = 0.02; /* 4 of an epoch */
+    deliver_all(&options, &delivered, &stats, NULL);
+    assert_int_equal(delivered.items, SAMPLES);
+    assert_int_equal(stats.bad_samples_count, 3);
+    delivered_free(&delivered);
+    fixture_remove(&fixture);
+}
+
+static void dataset_without_any_good_sample_ends_the_run(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct fixture_options fixture_options = fixture_options_default(SAMPLES);
+    fixture_options.broken_jpg_stride = 1;
+    fixture_make_images(&fixture, &fixture_options);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    struct err err;
+    options.bad_fraction_max = 1;
+    assert_int_equal(deliver_to_error(&options, &err), -EBADMSG);
+    assert_non_null(strstr(err.what, "nor can 8 substitutes"));
+    fixture_remove(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(too_many_bad_samples_end_the_run),
+        cmocka_unit_test(as_many_bad_samples_as_the_limit_do_not_end_the_run),
+        cmocka_unit_test(few_bad_samples_at_the_beginning_do_not_end_the_run),
+        cmocka_unit_test(dataset_without_any_good_sample_ends_the_run),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,178 @@
+/*
+ * failing_disk — tests: shards that are cut or gone, and disks that fail, lie or are slow.
+ */
+#include "io/io_fault.h"
+#include "tests/loader/fixture.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SAMPLES = 200 };
+
+static void shard_that_is_cut_costs_only_its_samples(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    char path[TEST_PATH_BYTES_MAX + 32];
+    fixture_make_plain(&fixture, SAMPLES);
+    snprintf(path, sizeof path, "%s/shard-000003.tar", fixture.folder);
+    assert_int_equal(test_run("chmod u+w '%s' && truncate -s 50000 '%s'", path, path), 0);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    struct delivered delivered;
+    struct loader_stats stats;
+    options.bad_fraction_max = 0.9;
+    deliver_all(&options, &delivered, &stats, NULL);
+    assert_int_equal(delivered.items, SAMPLES);
+    assert_int_equal(stats.bad_samples_count, 37);
+    delivered_free(&delivered);
+    struct err err;
+    options.bad_policy = LOADER_BAD_STOP;
+    assert_int_equal(deliver_to_error(&options, &err), -EBADMSG);
+    assert_string_equal(err.path, path);
+    fixture_remove(&fixture);
+}
+
+static void shard_that_is_gone_ends_the_run_and_is_not_substituted(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    char path[TEST_PATH_BYTES_MAX + 32];
+    fixture_make_plain(&fixture, SAMPLES);
+    snprintf(path, sizeof path, "%s/shard-000003.tar", fixture.folder);
+    assert_int_equal(unlink(path), 0);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    struct err err;
+    options.bad_fraction_max = 1;
+    assert_int_equal(deliver_to_error(&options, &err), -ENOENT);
+    assert_string_equal(err.path, path);
+    fixture_remove(&fixture);
+}
+
+/* A loader's options over the fixture's folder, with reads that go as the rules say. */
+static struct loader_options options_with(const struct fixture *fixture, enum loader_decode decode,
+                                          const char *rules)
+{
+    struct loader_options options = fixture_loader_options(fixture, decode);
+    struct err err = {0};
+    assert_ok(io_open(fixture->folder, &(struct io_options){.fault = rules}, &options.io, &err), &err);
+    options.bad_fraction_max = 1;
+    return options;
+}
+
+static void an_error_of_the_disk_ends_the_run_and_is_not_substituted(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct err err = {0};
+    fixture_make_plain(&fixture, SAMPLES);
+    struct loader_options options = options_with(&fixture, LOADER_IMAGE, "read:eio@60+");
+    assert_int_equal(deliver_to_error(&options, &err), -EIO);
+    assert_non_null(strstr(err.path, "shard-"));
+    assert_true(err.offset >= 0);
+    io_close(options.io);
+    fixture_remove(&fixture);
+}
+
+static void reads_that_can_not_be_waited_for_end_the_run(void **state)
+{
+    (void)state;
+    for (int calls = 0; calls < 4; calls++) {
+        struct fixture fixture;
+        struct err err = {0};
+        char rules[64];
+        fixture_make_plain(&fixture, SAMPLES);
+        snprintf(rules, sizeof rules, "wait:eio@%d", 13 + calls); /* opening needs some */
+        struct loader_options options = options_with(&fixture, LOADER_IMAGE, rules);
+        assert_int_equal(deliver_to_error(&options, &err), -EIO);
+        assert_int_equal(io_fault_counts(options.io).under_way, 0);
+        io_close(options.io);
+        fixture_remove(&fixture);
+    }
+}
+
+static void a_file_that_shrinks_while_it_is_read_costs_only_its_samples(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct delivered first, other;
+    struct loader_stats stats;
+    fixture_make_plain(&fixture, SAMPLES);
+    struct loader_options options =
+        options_with(&fixture, LOADER_IMAGE, "read:short@40:shard-,read:short@50:shard-");
+    deliver_all(&options, &first, &stats, NULL);
+    assert_int_equal(first.items, SAMPLES);
+    assert_in_range(stats.bad_samples_count, 1, SAMPLES / 2);
+    struct err err = {0};
+    assert_ok(io_fault_set(options.io, "read:short@40:shard-,read:short@50:shard-", &err), &err);
+    options.bad_policy = LOADER_BAD_SKIP;
+    deliver_all(&options, &other, &stats, NULL);
+    assert_in_range(stats.bad_samples_count, 1, SAMPLES / 2);
+    delivered_free(&first);
+    delivered_free(&other);
+    io_close(options.io);
+    fixture_remove(&fixture);
+}
+
+/* A tenth of the reads take long, and come in another order; twice, by other threads. */
+static void slow_disk_changes_neither_order_nor_bytes(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct delivered quick, slow;
+    struct loader_stats stats;
+    fixture_make_plain(&fixture, SAMPLES);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    deliver_all(&options, &quick, NULL, NULL);
+    for (unsigned workers = 1; workers <= 3; workers++) {
+        options = options_with(&fixture, LOADER_IMAGE, "read:delay=30ms%10:shard-,read:delay=1ms,seed=4");
+        options.workers = workers;
+        deliver_all(&options, &slow, &stats, NULL);
+        assert_true(slow.hash == quick.hash);
+        assert_string_equal(slow.text, quick.text);
+        assert_int_equal(stats.bad_samples_count, 0);
+        delivered_free(&slow);
+        io_close(options.io);
+    }
+    delivered_free(&quick);
+    fixture_remove(&fixture);
+}
+
+/* Bits flip by seed, so that the same samples are bad whoever reads them. */
+static void flipped_bits_of_a_disk_are_replaced_the_same_way_every_time(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct delivered first, other;
+    struct loader_stats stats;
+    fixture_make_plain(&fixture, SAMPLES);
+    for (unsigned workers = 1; workers <= 3; workers++) {
+        struct loader_options options =
+            options_with(&fixture, LOADER_BYTES, "read:flip%30:shard-000001,seed=2");
+        options.workers = workers;
+        deliver_all(&options, workers == 1 ? &first : &other, &stats, NULL);
+        assert_in_range(stats.bad_samples_count, 1, SAMPLES / 2);
+        io_close(options.io);
+        if (workers == 1)
+            continue;
+        assert_true(other.hash == first.hash);
+        assert_string_equal(other.text, first.text);
+        delivered_free(&other);
+    }
+    delivered_free(&first);
+    fixture_remove(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shard_that_is_cut_costs_only_its_samples),
+        cmocka_unit_test(shard_that_is_gone_ends_the_run_and_is_not_substituted),
+        cmocka_unit_test(an_error_of_the_disk_ends_the_run_and_is_not_substituted),
+        cmocka_unit_test(reads_that_can_not_be_waited_for_end_the_run),
+        cmocka_unit_test(a_file_that_shrinks_while_it_is_read_costs_only_its_samples),
+        cmocka_unit_test(slow_disk_changes_neither_order_nor_bytes),
+        cmocka_unit_test(flipped_bits_of_a_disk_are_replaced_the_same_way_every_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
