@@ -119,6 +119,10 @@ static const struct config_field fields[] = {
      .help = "every so many blocks one runs its forward pass again in the backward pass, for less memory; 0: "
              "none; "
              "changes no bit"},
+    {"model.offload", CONFIG_COUNT, AT(model.offload), "0", 0, 1024,
+     .help =
+         "every so many of the blocks that are not recomputed one keeps its activations in pinned memory of "
+         "the host, for less on the device; 0: none; changes no bit"},
 
     {"batch.global", CONFIG_COUNT, AT(batch.global), "256", 1, COUNT_MAX, ORDERS,
      .help = "samples an update, over all ranks"},

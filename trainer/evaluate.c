@@ -16,7 +16,7 @@ static int evaluate_batch(struct run *run, struct loader *loader, const struct b
         return status;
     if (valid > 0) {
         const struct model_result result = {run->losses, run->correct};
-        model_forward(run->model, &run->stage, run->compute_weights, run->activations, &input, NULL, NULL,
+        model_forward(run->model, &run->stage, run->compute_weights, &run->activations, &input, NULL, NULL,
                       &result);
         run_add_result(run, &result);
         words->valid_count += (int64_t)valid;

@@ -233,25 +233,10 @@ static void lay_out_scratch(const struct model *model, struct arena_layout *l, s
     ret->d_pooled = ret->scratch + d_pooled;
 }
 
-/* Blocks count from the first of the model, whatever the stage. */
-static bool is_recomputed(const struct model *model, uint32_t block)
+static struct saved_plan saved_plan_of(const struct model *model, const struct model_stage *stage)
 {
-    uint32_t every = model->config.recompute_every;
-    return every > 0 && (block + 1) % every == 0;
-}
-
-/* How many blocks before this one keep what their backward pass needs. */
-static uint32_t kept_before(const struct model *model, uint32_t block)
-{
-    uint32_t every = model->config.recompute_every;
-    return every > 0 ? block - block / every : block;
-}
-
-static uint32_t saved_count(const struct model *model, const struct model_stage *stage)
-{
-    uint32_t first = stage->first_block, end = first + stage->blocks_count;
-    uint32_t kept = kept_before(model, end) - kept_before(model, first);
-    return kept + (kept < stage->blocks_count);
+    return (struct saved_plan){model->config.recompute_every, model->config.offload_every, stage->first_block,
+                               stage->blocks_count};
 }
 
 static struct model_layout lay_out(const struct model *model, const struct model_stage *stage)
@@ -259,10 +244,11 @@ static struct model_layout lay_out(const struct model *model, const struct model
     size_t compute = ops_compute_bytes(model->ops);
     struct arena_layout one = {0}, l = {0};
     struct model_layout layout = {0};
+    const struct saved_plan saved = saved_plan_of(model, stage);
     arena_take(&one, model_hidden_elements(model), compute);
     layout.hidden_bytes = one.bytes;
     layout.hidden = arena_take(&l, stage->blocks_count + (stage->heads ? 1 : 0), layout.hidden_bytes);
-    layout.saved = arena_take(&l, saved_count(model, stage), model->block.saved_bytes);
+    layout.saved = arena_take(&l, saved_places_count(&saved), model->block.saved_bytes);
     if (stage->embeds) {
         layout.patches = arena_take(&l, model->kind->patch_elements(model), compute);
         layout.d = arena_take(&l, model_hidden_elements(model), compute);
@@ -279,11 +265,30 @@ uint64_t model_activation_bytes(const struct model *model, const struct model_st
     return lay_out(model, stage).bytes;
 }
 
-const void *model_logits(const struct model *model, const struct model_stage *stage, const void *activations)
+uint64_t model_offload_bytes(const struct model *model, const struct model_stage *stage)
+{
+    const struct saved_plan saved = saved_plan_of(model, stage);
+    return offload_pinned_bytes(saved_items_count(&saved), model->block.saved_bytes);
+}
+
+int model_open_offload(const struct model *model, const struct model_stage *stage,
+                       struct offload **ret_offload, struct err *err)
+{
+    const struct saved_plan saved = saved_plan_of(model, stage);
+    if (model_offload_bytes(model, stage) > 0)
+        return offload_open(model->ops, saved_items_count(&saved), model->block.saved_bytes, ret_offload,
+                            err);
+    *ret_offload = NULL;
+    return 0;
+}
+
+const void *model_logits(const struct model *model, const struct model_stage *stage,
+                         const struct model_activations *activations)
 {
     assert(stage->heads);
-    return model->logits_rows < model->head_rows ? NULL
-                                                 : (const char *)activations + lay_out(model, stage).logits;
+    return model->logits_rows < model->head_rows
+               ? NULL
+               : (const char *)activations->memory + lay_out(model, stage).logits;
 }
 
 static void check_stage(const struct model *model, const struct model_stage *stage)
@@ -313,14 +318,10 @@ static void *hidden_at(const struct model_pass *pass, uint32_t block)
     return arena_at(pass->activations, pass->layout.hidden + block * pass->layout.hidden_bytes);
 }
 
-/* block: of the stage. Those that are recomputed share the last place. */
-static void *saved_at(const struct model *model, const struct model_pass *pass, uint32_t block)
+static void *saved_at(const struct model *model, const struct model_pass *pass,
+                      const struct saved_place *saved)
 {
-    uint32_t first = pass->stage->first_block;
-    uint32_t place = is_recomputed(model, first + block)
-                         ? saved_count(model, pass->stage) - 1
-                         : kept_before(model, first + block) - kept_before(model, first);
-    return arena_at(pass->activations, pass->layout.saved + place * model->block.saved_bytes);
+    return arena_at(pass->activations, pass->layout.saved + saved->place * model->block.saved_bytes);
 }
 
 static uint64_t block_group(const struct model_pass *pass, uint32_t block)
@@ -328,22 +329,35 @@ static uint64_t block_group(const struct model_pass *pass, uint32_t block)
     return MODEL_GROUP_BLOCKS + (uint64_t)pass->stage->first_block + block;
 }
 
+/* block: of the stage. */
 static void forward_block(struct model *model, const struct model_pass *pass, uint32_t block, void *out)
 {
-    block_forward(&model->block, model_group_weights(model, pass, block_group(pass, block)),
-                  saved_at(model, pass, block), hidden_at(pass, block), pass->input->row_starts, out);
+    const struct saved_place place = saved_place_of(&pass->saved, block);
+    bool moves = place.kind == SAVED_OFFLOADED && pass->offload;
+    void *saved = saved_at(model, pass, &place);
+    if (moves)
+        offload_before_forward(pass->offload, place.item);
+    block_forward(&model->block, model_group_weights(model, pass, block_group(pass, block)), saved,
+                  hidden_at(pass, block), pass->input->row_starts, out);
+    if (moves)
+        offload_after_forward(pass->offload, place.item, saved);
 }
 
 static void backward_block(struct model *model, const struct model_pass *pass, uint32_t block, void *d)
 {
     uint64_t group = block_group(pass, block);
+    const struct saved_place place = saved_place_of(&pass->saved, block);
+    bool moves = place.kind == SAVED_OFFLOADED && pass->offload;
     void *scratch = arena_at(pass->activations, pass->layout.scratch);
-    if (is_recomputed(model,
-                      pass->stage->first_block + block)) /* the scratch takes the output, which is known */
+    void *saved = saved_at(model, pass, &place);
+    if (place.kind == SAVED_RECOMPUTED) /* the scratch takes the output, which is known */
         forward_block(model, pass, block, scratch);
-    block_backward(&model->block, model_group_weights(model, pass, group), saved_at(model, pass, block),
-                   hidden_at(pass, block), pass->input->row_starts, scratch,
-                   model_group_gradients(model, pass, group), d);
+    if (moves)
+        offload_before_backward(pass->offload, place.item);
+    block_backward(&model->block, model_group_weights(model, pass, group), saved, hidden_at(pass, block),
+                   pass->input->row_starts, scratch, model_group_gradients(model, pass, group), d);
+    if (moves)
+        offload_after_backward(pass->offload, place.item, saved);
 }
 
 static struct norm_shape final_norm(const struct model *model)
@@ -387,11 +401,17 @@ static void head_backward(struct model *model, const struct model_pass *pass,
 }
 
 void model_forward(struct model *model, const struct model_stage *stage, const void *weights,
-                   void *activations, const struct model_input *input, const void *hidden_in,
-                   void *hidden_out, const struct model_result *result)
+                   const struct model_activations *activations, const struct model_input *input,
+                   const void *hidden_in, void *hidden_out, const struct model_result *result)
 {
     check_stage(model, stage);
-    const struct model_pass pass = {stage, weights, activations, NULL, input, lay_out(model, stage)};
+    const struct model_pass pass = {.stage = stage,
+                                    .weights = weights,
+                                    .activations = activations->memory,
+                                    .offload = result ? NULL : activations->offload,
+                                    .input = input,
+                                    .layout = lay_out(model, stage),
+                                    .saved = saved_plan_of(model, stage)};
     void *x = hidden_at(&pass, 0);
     if (stage->embeds)
         model->kind->embed_forward(model, &pass, x);
@@ -409,14 +429,22 @@ void model_forward(struct model *model, const struct model_stage *stage, const v
 }
 
 void model_backward(struct model *model, const struct model_stage *stage, const void *weights,
-                    void *activations, const struct model_input *input, void *gradients,
-                    const struct model_result *result, const void *d_hidden_out, void *d_hidden_in,
-                    void (*done)(void *context, uint64_t group), void *context)
+                    const struct model_activations *activations, const struct model_input *input,
+                    void *gradients, const struct model_result *result, const void *d_hidden_out,
+                    void *d_hidden_in, void (*done)(void *context, uint64_t group), void *context)
 {
     check_stage(model, stage);
     assert(!stage->heads || input->loss_scale);
-    const struct model_pass pass = {stage, weights, activations, gradients, input, lay_out(model, stage)};
-    void *d = stage->embeds ? arena_at(activations, pass.layout.d) : d_hidden_in;
+    assert(activations->offload || model_offload_bytes(model, stage) == 0);
+    const struct model_pass pass = {.stage = stage,
+                                    .weights = weights,
+                                    .activations = activations->memory,
+                                    .offload = activations->offload,
+                                    .gradients = gradients,
+                                    .input = input,
+                                    .layout = lay_out(model, stage),
+                                    .saved = saved_plan_of(model, stage)};
+    void *d = stage->embeds ? arena_at(pass.activations, pass.layout.d) : d_hidden_in;
     if (stage->heads)
         head_backward(model, &pass, result, hidden_at(&pass, stage->blocks_count), d);
     else

@@ -7,18 +7,19 @@
  * nothing is "the backward of the whole model".
  *
  *     model_open(&config, ops, items, &model, err);
- *     model_forward(model, &stage, weights, activations, &input, hidden_in, hidden_out, NULL);
- *     model_backward(model, &stage, weights, activations, &input, gradients, &result, d_hidden_out, d_hidden_in, ...);
+ *     model_forward(model, &stage, weights, &activations, &input, hidden_in, hidden_out, NULL);
+ *     model_backward(model, &stage, weights, &activations, &input, gradients, &result, d_hidden_out, d_hidden_in, ...);
  *
  * The losses of a training pass come with its backward pass: the head makes them and the gradients of the logits together, some
  * rows at a time, so that rows x vocabulary never lie in memory. An evaluation gives `result` to model_forward.
  *
- * Memory is the caller's: an arena of weights (compute type), one of gradients (master type, laid out by model_params), and
- * activations of model_activation_bytes a micro-batch in flight.
+ * Memory is the caller's: an arena of weights (compute type), one of gradients (master type, laid out by model_params), and for each
+ * micro-batch in flight a struct model_activations, in which its forward pass keeps what its backward pass needs.
  */
 #ifndef MILLRACE_TRAINER_MODEL_H
 #define MILLRACE_TRAINER_MODEL_H
 
+#include "trainer/offload.h"
 #include "trainer/ops.h"
 #include "trainer/params.h"
 
@@ -45,6 +46,9 @@ struct model_config {
     /* Every n-th block keeps nothing of its forward pass but its input, and runs it again in the backward pass: less memory, the
      * same bits. 0: none; 1: all. */
     uint32_t recompute_every;
+    /* Of the others every n-th keeps it in pinned memory, copied there and back beside the passes: less device memory, the same bits. 0:
+     * none; 1: all. */
+    uint32_t offload_every;
     /* Of logits in memory at a time, of a language model, rounded down to whole items where it holds more than one; 0: the largest
      * power of two of rows that fit 512 MiB. */
     uint32_t head_rows;
@@ -54,6 +58,12 @@ struct model_config {
 struct model_stage {
     uint32_t first_block, blocks_count;
     bool embeds, heads; /* has the embedding, has the head */
+};
+
+/* Of one micro-batch in flight in one stage. */
+struct model_activations {
+    void *memory;            /* model_activation_bytes, on the device */
+    struct offload *offload; /* of model_open_offload; an evaluation needs none */
 };
 
 /* The data of one micro-batch, on the device. Exactly the items the model was opened for; absent ones have targets of -1, and
@@ -90,6 +100,10 @@ const struct params *model_params(const struct model *model);
 uint64_t model_rows(const struct model *model);            /* of losses */
 uint64_t model_hidden_elements(const struct model *model); /* of hidden_in and hidden_out, compute type */
 uint64_t model_activation_bytes(const struct model *model, const struct model_stage *stage);
+uint64_t model_offload_bytes(const struct model *model, const struct model_stage *stage); /* pinned memory */
+/* Gives what takes model_offload_bytes of pinned memory; NULL where that is 0. */
+int model_open_offload(const struct model *model, const struct model_stage *stage,
+                       struct offload **ret_offload, struct err *err);
 /* Floating-point operations of the products in a forward and backward pass of one micro-batch, embedding and head included
  * (docs/models.md tells what counts). */
 double model_flops(const struct model *model);
@@ -107,18 +121,19 @@ void model_stage_groups(const struct model *model, const struct model_stage *sta
 /* hidden_in: NULL for a stage that embeds, else copied; hidden_out: NULL for one with the head. result: of an evaluation with the
  * head; NULL in training. */
 void model_forward(struct model *model, const struct model_stage *stage, const void *weights,
-                   void *activations, const struct model_input *input, const void *hidden_in,
-                   void *hidden_out, const struct model_result *result);
+                   const struct model_activations *activations, const struct model_input *input,
+                   const void *hidden_in, void *hidden_out, const struct model_result *result);
 /* [rows, vocabulary or classes], compute type, in the activations of an evaluation's forward pass; NULL where they were more rows than
  * are held at a time. */
-const void *model_logits(const struct model *model, const struct model_stage *stage, const void *activations);
+const void *model_logits(const struct model *model, const struct model_stage *stage,
+                         const struct model_activations *activations);
 /* After model_forward without a result, of the same input. gradients: every element that the stage owns is written (a fresh leaf: not
  * added to), the padding excepted. result, filled: NULL for a stage without the head. d_hidden_out: NULL with the head;
  * d_hidden_in: NULL for a stage that embeds. done (may be NULL) is called after each group whose gradients are final, last group
  * first. */
 void model_backward(struct model *model, const struct model_stage *stage, const void *weights,
-                    void *activations, const struct model_input *input, void *gradients,
-                    const struct model_result *result, const void *d_hidden_out, void *d_hidden_in,
-                    void (*done)(void *context, uint64_t group), void *context);
+                    const struct model_activations *activations, const struct model_input *input,
+                    void *gradients, const struct model_result *result, const void *d_hidden_out,
+                    void *d_hidden_in, void (*done)(void *context, uint64_t group), void *context);
 
 #endif

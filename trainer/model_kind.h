@@ -9,12 +9,12 @@
 #include "trainer/arena.h"
 #include "trainer/block.h"
 #include "trainer/model.h"
+#include "trainer/saved.h"
 
 /* The tensors of one micro-batch in one stage: offsets in its activations, bytes. */
 struct model_layout {
-    uint64_t hidden, hidden_bytes; /* the stream before each block, and before the head */
-    /* Of the blocks that keep theirs, block.saved_bytes each, then one for those that don't. */
-    uint64_t saved;
+    uint64_t hidden, hidden_bytes;               /* the stream before each block, and before the head */
+    uint64_t saved;                              /* places of blocks, block.saved_bytes each; see saved.h */
     uint64_t patches;                            /* of a stage that embeds pictures */
     uint64_t normed, mean, rstd, pooled, logits; /* of the head; pooled where rows are */
     uint64_t d; /* the gradient of the stream, where the caller gives no place for it */
@@ -26,10 +26,12 @@ struct model_layout {
 struct model_pass {
     const struct model_stage *stage;
     const void *weights;
-    void *activations;
+    void *activations;       /* on the device */
+    struct offload *offload; /* NULL: nothing is copied */
     void *gradients;
     const struct model_input *input;
     struct model_layout layout;
+    struct saved_plan saved;
 };
 
 struct model;

@@ -114,7 +114,7 @@ static bool has_compute_weights(const struct run *run)
 }
 
 /* The memory of a model whose size is known now. */
-static int allocate_model(struct run *run, struct err *err)
+static int allocate_model(struct run *run, bool trains, struct err *err)
 {
     uint64_t rows = model_rows(run->model), elements = run->params->elements;
     int status = allocate(run, MEM_DEVICE, elements * ops_master_bytes(run->ops), &run->weights, err);
@@ -123,8 +123,10 @@ static int allocate_model(struct run *run, struct err *err)
         status =
             allocate(run, MEM_DEVICE, elements * ops_compute_bytes(run->ops), &run->compute_weights, err);
     if (!status)
-        status = allocate(run, MEM_DEVICE, model_activation_bytes(run->model, &run->stage), &run->activations,
-                          err);
+        status = allocate(run, MEM_DEVICE, model_activation_bytes(run->model, &run->stage),
+                          &run->activations.memory, err);
+    if (!status && trains)
+        status = model_open_offload(run->model, &run->stage, &run->activations.offload, err);
     if (!status)
         status = allocate(run, MEM_DEVICE, rows * sizeof(double), &run->losses, err);
     if (!status)
@@ -173,6 +175,7 @@ static int open_model(struct run *run, uint64_t leaves, struct err *err)
         .rope_base = c->model.rope_base,
         .norm_epsilon = c->model.norm_epsilon,
         .recompute_every = (uint32_t)c->model.recompute,
+        .offload_every = (uint32_t)c->model.offload,
     };
     int status = model_open(&config, run->ops, run->batching.micro, &run->model, err);
     if (status)
@@ -183,7 +186,7 @@ static int open_model(struct run *run, uint64_t leaves, struct err *err)
     struct memory_need need = memory_need_of(run->model, &run->stage, run->ops, leaves, &feed);
     status = memory_need_check(&need, run->model, &run->stage, run->ops, run->batching.micro, err);
     if (!status)
-        status = allocate_model(run, err);
+        status = allocate_model(run, leaves > 0, err);
     return status ? status : feed_init(&run->feed, &feed, run->ops, err);
 }
 
@@ -410,7 +413,8 @@ void run_close(struct run *run)
         run_close_queue(run);
         release(run, MEM_DEVICE, run->correct, rows);
         release(run, MEM_DEVICE, run->losses, rows * sizeof(double));
-        release(run, MEM_DEVICE, run->activations, model_activation_bytes(run->model, &run->stage));
+        offload_close(run->activations.offload);
+        release(run, MEM_DEVICE, run->activations.memory, model_activation_bytes(run->model, &run->stage));
         if (run->compute_weights != run->weights)
             release(run, MEM_DEVICE, run->compute_weights, elements * ops_compute_bytes(run->ops));
         release(run, MEM_DEVICE, run->weights, elements * ops_master_bytes(run->ops));

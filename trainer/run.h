@@ -81,7 +81,7 @@ struct run {
 
     void *weights;         /* master type */
     void *compute_weights; /* compute type; the same arena where the types are one */
-    void *activations;
+    struct model_activations activations;
     double *losses; /* of a micro-batch, as are hits; device memory */
     uint8_t *correct;
     struct step_record *device_record, *host_records; /* of the newest step; pinned, [QUEUED_STEPS_MAX] */

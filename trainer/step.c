@@ -81,8 +81,8 @@ static int micro_gradients(struct run *run, struct run_words *counts, struct err
         return status;
     const struct model_result result = {run->losses, run->correct};
     input.loss_scale = &run->device_record->decision.loss_factor;
-    model_forward(run->model, &run->stage, run->compute_weights, run->activations, &input, NULL, NULL, NULL);
-    model_backward(run->model, &run->stage, run->compute_weights, run->activations, &input,
+    model_forward(run->model, &run->stage, run->compute_weights, &run->activations, &input, NULL, NULL, NULL);
+    model_backward(run->model, &run->stage, run->compute_weights, &run->activations, &input,
                    tree_leaf(&run->tree), &result, NULL, NULL, NULL, NULL);
     tree_push(&run->tree);
     run_add_result(run, &result);
@@ -116,6 +116,8 @@ int run_step(struct run *run, struct err *err)
     status = share_words(run, &counts, err);
     if (!status) /* of passes that could not be queued no update is made */
         status = run->ops->table->status(run->ops, err);
+    if (!status)
+        status = offload_status(run->activations.offload, err);
     if (status)
         return status;
     run_decide(run, counts.valid_count);

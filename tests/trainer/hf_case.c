@@ -62,7 +62,7 @@ void hf_check_logits(const struct model_config *config, struct io *io, const cha
         c.tokens[i * (HF_BLOCK + 1) + HF_BLOCK] = 0;
     }
     case_forward(&c, false);
-    const float *logits = model_logits(c.model, &c.whole, c.activations);
+    const float *logits = model_logits(c.model, &c.whole, &c.activations);
     double error = 0, largest = 0;
     for (int i = 0; i < LOGITS; i++) {
         largest = fmax(largest, fabsf(expected[i]));

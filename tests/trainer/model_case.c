@@ -90,7 +90,8 @@ void case_open(struct model_case *c, const struct model_config *config, uint64_t
     c->weights = allocate(elements * ops_compute_bytes(c->ops));
     c->gradients = allocate(elements * ops_master_bytes(c->ops));
     c->activation_bytes = model_activation_bytes(c->model, &c->whole);
-    c->activations = allocate(c->activation_bytes);
+    c->activations.memory = allocate(c->activation_bytes);
+    assert_ok(model_open_offload(c->model, &c->whole, &c->activations.offload, &err), &err);
     c->losses = allocate(c->rows * sizeof *c->losses);
     c->correct = allocate(c->rows);
     c->images = allocate(items * config->side * config->side * 3);
@@ -104,12 +105,13 @@ void case_open(struct model_case *c, const struct model_config *config, uint64_t
 
 void case_close(struct model_case *c)
 {
+    offload_close(c->activations.offload);
     model_close(c->model);
     ops_close(c->ops);
     device_close(c->device);
     free(c->weights);
     free(c->gradients);
-    free(c->activations);
+    free(c->activations.memory);
     free(c->losses);
     free(c->correct);
     free(c->images);
@@ -146,8 +148,8 @@ void case_forward(struct model_case *c, bool trains)
 {
     const struct model_input input = case_input(c);
     const struct model_result result = {c->losses, c->correct};
-    memset(c->activations, 0xff, c->activation_bytes);
-    model_forward(c->model, &c->whole, c->weights, c->activations, &input, NULL, NULL,
+    memset(c->activations.memory, 0xff, c->activation_bytes);
+    model_forward(c->model, &c->whole, c->weights, &c->activations, &input, NULL, NULL,
                   trains ? NULL : &result);
 }
 
@@ -160,7 +162,7 @@ void case_backward(struct model_case *c, void *gradients)
     for (uint64_t p = 0; p < params->count; p++)
         memset((char *)gradients + params->list[p].offset * bytes, 0xff, params->list[p].count * bytes);
     const struct model_result result = {c->losses, c->correct};
-    model_backward(c->model, &c->whole, c->weights, c->activations, &input, gradients, &result, NULL, NULL,
+    model_backward(c->model, &c->whole, c->weights, &c->activations, &input, gradients, &result, NULL, NULL,
                    NULL, NULL);
     struct err err;
     assert_ok(c->ops->table->sync(c->ops, &err), &err);

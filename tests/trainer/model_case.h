@@ -14,7 +14,8 @@ struct model_case {
     struct model_config config;
     uint64_t items, rows;
     struct model_stage whole;
-    void *weights, *gradients, *activations;
+    void *weights, *gradients;
+    struct model_activations activations;
     uint64_t activation_bytes;
     double *losses;
     uint8_t *correct;

@@ -1,5 +1,5 @@
 /*
- * model_memory (test) — what saves memory: blocks that run their forward pass again, logits a few rows at a time.
+ * model_memory (test) — what saves memory: blocks that run their forward pass again or keep theirs elsewhere, logits a few rows at a time.
  */
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"
@@ -46,6 +46,51 @@ static void recomputed_blocks_give_the_same_bits_in_less_memory(void **state)
     assert_recomputing_changes_no_bit(&llama);
 }
 
+/* How many blocks are offloaded, and copied out and in again where they are more than the ring holds. */
+static void assert_offloading_changes_no_bit(const struct model_config *plain, uint32_t recompute)
+{
+    struct model_case kept, again;
+    struct model_config config = *plain;
+    config.recompute_every = recompute;
+    open_passed(&kept, &config, DTYPE_F32);
+    assert_null(kept.activations.offload);
+    uint64_t bytes = model_params(kept.model)->elements * sizeof(float), least = UINT64_MAX;
+    uint32_t candidates = recompute ? plain->layers - plain->layers / recompute : plain->layers;
+    for (uint32_t every = candidates + 1; every > 0; every--) {
+        uint32_t items = candidates / every;
+        uint64_t moved = items > OFFLOAD_SLOTS ? items - OFFLOAD_SLOTS : 0;
+        config.offload_every = every;
+        open_passed(&again, &config, DTYPE_F32);
+        assert_memory_equal(kept.gradients, again.gradients, bytes);
+        assert_memory_equal(kept.losses, again.losses, kept.rows * sizeof *kept.losses);
+        uint64_t pinned = model_offload_bytes(again.model, &again.whole);
+        assert_int_equal(kept.activation_bytes, again.activation_bytes + pinned);
+        assert_int_equal(pinned > 0, moved > 0);
+        assert_true(again.activation_bytes <= least);
+        least = again.activation_bytes;
+        if (moved > 0) {
+            assert_int_equal(offload_copied_bytes(again.activations.offload), 2 * pinned);
+            case_loss(&again); /* an evaluation keeps nothing */
+            assert_int_equal(offload_copied_bytes(again.activations.offload), 2 * pinned);
+        } else {
+            assert_null(again.activations.offload);
+        }
+        case_close(&again);
+    }
+    assert_true(least < kept.activation_bytes);
+    case_close(&kept);
+}
+
+static void offloaded_blocks_give_the_same_bits_in_less_memory_of_the_device(void **state)
+{
+    (void)state;
+    struct model_config vit = case_vit, gpt2 = case_gpt2, llama = case_llama;
+    vit.layers = gpt2.layers = llama.layers = 7;
+    assert_offloading_changes_no_bit(&vit, 0);
+    assert_offloading_changes_no_bit(&gpt2, 2);
+    assert_offloading_changes_no_bit(&llama, 3);
+}
+
 /* Pieces of every kind: within an item and with a rest, one item, several with a rest, all. */
 static void assert_pieces_agree(const struct model_config *plain)
 {
@@ -71,7 +116,7 @@ static void assert_pieces_agree(const struct model_config *plain)
             sum += whole.losses[row];
         assert_true(fabs(sum - evaluated) < 1e-11);
         assert_true((rows[i] >= whole.rows) ==
-                    (model_logits(cut.model, &cut.whole, cut.activations) != NULL));
+                    (model_logits(cut.model, &cut.whole, &cut.activations) != NULL));
         case_close(&cut);
     }
     case_close(&whole);
@@ -108,6 +153,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recomputed_blocks_give_the_same_bits_in_less_memory),
+        cmocka_unit_test(offloaded_blocks_give_the_same_bits_in_less_memory_of_the_device),
         cmocka_unit_test(logits_may_come_a_few_rows_at_a_time),
         cmocka_unit_test(a_scaled_loss_scales_every_gradient),
     };

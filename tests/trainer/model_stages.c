@@ -27,7 +27,7 @@ static void note_group(void *context, uint64_t group)
 
 struct stage_memory {
     struct model_stage stage;
-    void *activations;
+    struct model_activations activations;
     float *gradients;
     struct calls calls;
 };
@@ -37,17 +37,20 @@ static void open_stage(struct stage_memory *m, const struct model_case *c, struc
     *m = (struct stage_memory){.stage = stage};
     uint64_t bytes = model_activation_bytes(c->model, &stage), elements = model_params(c->model)->elements;
     assert_true(bytes < c->activation_bytes);
-    m->activations = malloc(bytes);
+    struct err err;
+    m->activations.memory = malloc(bytes);
+    assert_ok(model_open_offload(c->model, &stage, &m->activations.offload, &err), &err);
     m->gradients = malloc(elements * sizeof *m->gradients);
-    assert_non_null(m->activations);
+    assert_non_null(m->activations.memory);
     assert_non_null(m->gradients);
-    memset(m->activations, 0xff, bytes);
+    memset(m->activations.memory, 0xff, bytes);
     memset(m->gradients, 0xff, elements * sizeof *m->gradients);
 }
 
 static void close_stage(struct stage_memory *m)
 {
-    free(m->activations);
+    offload_close(m->activations.offload);
+    free(m->activations.memory);
     free(m->gradients);
 }
 
@@ -97,14 +100,14 @@ static void check_stages(const struct model_config *config, uint32_t cut)
     open_stage(&b, &c, (struct model_stage){cut, config->layers - cut, false, true});
     const struct model_input input = case_input(&c);
     const struct model_result result = {c.losses, c.correct};
-    model_forward(c.model, &a.stage, c.weights, a.activations, &input, NULL, hidden, NULL);
-    model_forward(c.model, &b.stage, c.weights, b.activations, &input, hidden, NULL, NULL);
+    model_forward(c.model, &a.stage, c.weights, &a.activations, &input, NULL, hidden, NULL);
+    model_forward(c.model, &b.stage, c.weights, &b.activations, &input, hidden, NULL, NULL);
     memset(hidden, 0xff, hidden_bytes); /* it is free once the next stage has run */
-    model_backward(c.model, &b.stage, c.weights, b.activations, &input, b.gradients, &result, NULL, d_hidden,
+    model_backward(c.model, &b.stage, c.weights, &b.activations, &input, b.gradients, &result, NULL, d_hidden,
                    note_group, &b.calls);
     assert_memory_equal(losses, c.losses, c.rows * sizeof *losses);
     hand_over_tied(&c, &b, &a);
-    model_backward(c.model, &a.stage, c.weights, a.activations, &input, a.gradients, NULL, d_hidden, NULL,
+    model_backward(c.model, &a.stage, c.weights, &a.activations, &input, a.gradients, NULL, d_hidden, NULL,
                    note_group, &a.calls);
     assert_stage_gradients(&c, &a);
     assert_stage_gradients(&c, &b);
@@ -124,6 +127,11 @@ static void two_stages_give_the_bits_of_one(void **state)
     check_stages(&case_gpt2, 2); /* the second has the head alone */
     check_stages(&case_llama, 1);
     check_stages(&case_llama, 2);
+    struct model_config offloaded = case_gpt2;
+    offloaded.layers = 9;
+    offloaded.recompute_every = 3;
+    offloaded.offload_every = 1;
+    check_stages(&offloaded, 4); /* three of the first stage's blocks, three of the second's */
 }
 
 static void a_second_run_and_another_crew_give_the_same_bits(void **state)
