@@ -283,7 +283,7 @@ static uint64_t plans_bytes(const struct run *run)
     return info.used_bytes[MEM_DEVICE];
 }
 
-/* All that is allocated is counted before, but for the words of a step; and nothing is once a run is open. */
+/* All that is allocated is counted before, but for the record of a step; and nothing is once a run is open. */
 static void a_run_takes_the_memory_that_was_told_before(void **state)
 {
     const struct fixture *f = *state;
@@ -292,7 +292,6 @@ static void a_run_takes_the_memory_that_was_told_before(void **state)
         const char *room[SETS_MAX], *const *extra = with(MODELS[m], "precision.compute=bf16", room);
         struct train_config config;
         struct run run;
-        struct step_totals totals = {0};
         struct device_mem_info opened, stepped;
         struct err err;
         char name[32];
@@ -301,15 +300,16 @@ static void a_run_takes_the_memory_that_was_told_before(void **state)
         const struct trainer_options options = {.config = &config, .io = f->io};
         assert_ok(run_open(&run, &options, &err), &err);
         run.device->ops->mem_info(run.device, &opened);
-        assert_ok(run_step(&run, &totals, &err), &err);
-        assert_ok(run_step(&run, &totals, &err), &err);
+        assert_ok(run_step(&run, &err), &err);
+        assert_ok(run_step(&run, &err), &err);
+        assert_ok(run_settle(&run, 0, &err), &err);
         assert_ok(run_evaluate(&run, &err), &err);
         run.device->ops->mem_info(run.device, &stepped);
         uint64_t leaves = batching_owned_count(&run.batching);
         uint64_t total = memory_need_of(run.model, &run.stage, run.ops, leaves, &run.feed.options).total,
                  told = plans_bytes(&run) + total - MEMORY_NEED_SPARE_BYTES;
         assert_int_equal(stepped.peak_bytes[MEM_DEVICE], opened.used_bytes[MEM_DEVICE]);
-        assert_int_equal(opened.used_bytes[MEM_DEVICE], told + sizeof(struct run_words));
+        assert_int_equal(opened.used_bytes[MEM_DEVICE], told + sizeof(struct step_record));
         run_close(&run);
     }
 }
