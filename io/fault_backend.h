@@ -38,6 +38,7 @@ struct fault_verdict fault_note(struct io_fault *fault, enum fault_operation ope
 /* fault_queue.c: as io.h beside the entries of the same name. */
 int fault_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue, struct err *err);
 void fault_queue_close(struct io_queue *queue);
+void fault_queue_register(struct io_queue *queue, void *memory, size_t bytes);
 int fault_queue_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count);
 int fault_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
                      int timeout_ms);

@@ -99,6 +99,7 @@ static void begin(struct io_queue *queue, struct io_request *request)
                                       .offset = request->offset,
                                       .data = request->data,
                                       .bytes = request->bytes,
+                                      .flags = request->flags,
                                       .user = entry},
                             .outer = request,
                             .verdict = verdict,
@@ -120,6 +121,7 @@ static void flip_written(struct io_queue *queue, struct entry *entry)
     entry->inner.offset += bit / 8;
     entry->inner.data = &entry->flipped;
     entry->inner.bytes = 1;
+    entry->inner.flags = 0;
     entry->is_flip = true;
     entry->due_ns = 0;
     wait_for_turn(queue, entry);
@@ -215,11 +217,11 @@ int fault_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue,
     return 0;
 }
 
-void fault_queue_close(struct io_queue *queue)
+/* Everything under way is its caller's again: ended, or cancelled. */
+static void let_go(struct io_queue *queue)
 {
-    if (!queue)
-        return;
     inner_io(queue)->ops->queue_close(queue->inner);
+    queue->inner = NULL;
     for (unsigned i = 0; i < queue->depth; i++) {
         struct entry *entry = &queue->entries[i];
         if (entry->state == ENTRY_FREE)
@@ -228,14 +230,31 @@ void fault_queue_close(struct io_queue *queue)
             atomic_fetch_sub(&queue->fault->held, 1);
         if (entry->state != ENTRY_DONE)
             entry->outer->result = entry->state == ENTRY_INNER ? entry->inner.result : -ECANCELED;
+        entry->state = ENTRY_FREE;
         atomic_fetch_sub(&queue->fault->under_way, 1);
     }
+}
+
+void fault_queue_close(struct io_queue *queue)
+{
+    if (!queue)
+        return;
+    if (queue->inner)
+        let_go(queue);
     free(queue);
+}
+
+void fault_queue_register(struct io_queue *queue, void *memory, size_t bytes)
+{
+    if (inner_io(queue)->ops->queue_register)
+        inner_io(queue)->ops->queue_register(queue->inner, memory, bytes);
 }
 
 int fault_queue_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
 {
     unsigned taken = 0;
+    if (queue->broken)
+        return queue->broken;
     for (; taken < count && queue->free.first; taken++)
         begin(queue, requests[taken]);
     atomic_fetch_add(&queue->fault->under_way, taken);
@@ -289,6 +308,8 @@ int fault_queue_reap(struct io_queue *queue, struct io_request **done, unsigned 
 {
     if (!queue->broken)
         queue->broken = fault_note(queue->fault, FAULT_WAIT, "", 0).error;
+    if (queue->broken && queue->inner)
+        let_go(queue);
     if (queue->broken)
         return queue->broken;
     uint64_t end_ns = timeout_ms < 0 ? UINT64_MAX : clock_now_ns() + (uint64_t)timeout_ms * NS_PER_MS;
@@ -305,12 +326,18 @@ int fault_queue_reap(struct io_queue *queue, struct io_request **done, unsigned 
         if (until_ns > now_ns)
             status = wait_a_while(queue, now_ns, until_ns);
     }
-    return count > 0 ? (int)count : status;
+    if (count > 0 || !status)
+        return (int)count;
+    queue->broken = status; /* the inner queue's own */
+    let_go(queue);
+    return status;
 }
 
 void fault_queue_cancel(struct io_queue *queue, struct io_request *request)
 {
     struct entry *before = NULL;
+    if (queue->broken)
+        return;
     for (struct entry *entry = queue->waiting.first; entry; before = entry, entry = entry->next) {
         if (entry->outer != request || entry->is_flip)
             continue;

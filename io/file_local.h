@@ -7,22 +7,36 @@
  *
  *     file_names.c      open, stat, list, make_folder, remove        file_set.c    outputs that appear whole
  *     file_temporary.c  temporary names, removal of trees, sweep     file_lock.c   one owner a folder
+ *
+ * and file_transfer.h, which both engines ask for the calls that a request takes.
  */
 #ifndef MILLRACE_IO_FILE_LOCAL_H
 #define MILLRACE_IO_FILE_LOCAL_H
 
 #include "io/io.h"
 
+#include <stdatomic.h>
+
 enum { FILE_OWNER_BYTES_MAX = 64, FILE_TREE_DEPTH_MAX = 64 };
 
-/* Immutable while requests are under way. */
+/* Immutable while requests are under way, but for what is atomic. */
 struct io_file {
     int fd;
     uint64_t size_bytes;  /* when opened */
     struct io_set *set;   /* that it is an output of; NULL: opened for reading */
     struct io_file *next; /* of the set's unsealed files */
+    atomic_int direct;    /* file_transfer.c's: the same file opened to go around the page cache */
     char path[IO_PATH_BYTES_MAX];
 };
+
+/* For a table of operations: all that is the same whatever the engine. */
+#define LOCAL_FILE_OPS                                                                                       \
+    .scheme = "file", .file_open = local_file_open, .file_close = local_file_close,                          \
+    .file_size = local_file_size, .stat = local_stat, .list = local_list, .make_folder = local_make_folder,  \
+    .remove = local_remove, .set_begin = local_set_begin, .set_join = local_set_join,                        \
+    .set_place = local_set_place, .set_create = local_set_create, .set_seal = local_set_seal,                \
+    .set_publish = local_set_publish, .set_abort = local_set_abort, .set_leave = local_set_leave,            \
+    .sweep = local_sweep, .lock_acquire = local_lock_acquire, .lock_release = local_lock_release
 
 /* file_names.c */
 int local_file_open(struct io *io, const char *path, struct io_file **ret_file, struct err *err);

@@ -2,6 +2,7 @@
  * file_names — local files and folders by name: open, stat, list, make, remove. See file_local.h.
  */
 #include "io/file_local.h"
+#include "io/file_transfer.h"
 #include "io/whole.h"
 
 #include "base/clock.h"
@@ -114,6 +115,8 @@ int local_file_open(struct io *io, const char *path, struct io_file **ret_file, 
         err_at(err, path, ERR_NO_OFFSET);
         goto out;
     }
+    fcntl(fd, F_SETFL,
+          O_RDONLY); /* without O_NONBLOCK, for which io_uring would not wait on some file systems */
     file = calloc(1, sizeof *file);
     if (!file) {
         status = err_set(err, -ENOMEM, "out of memory to open a file");
@@ -133,6 +136,7 @@ void local_file_close(struct io_file *file)
 {
     if (!file)
         return;
+    file_direct_close(file);
     close(file->fd); /* only read */
     free(file);
 }

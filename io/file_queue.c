@@ -12,19 +12,13 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "io/file_local.h"
+#include "io/file_transfer.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
-
-enum {
-    TRANSFER_BYTES_MAX = 1 << 30, /* a call; Linux moves less than 2^31 at once anyway */
-    AGAIN_PAUSE_NS = 1000000,
-};
 
 struct request_list {
     struct io_request *first, *last;
@@ -41,6 +35,7 @@ struct engine_thread {
 
 struct io_queue {
     unsigned depth, threads_max; /* immutable */
+    enum io_cache cache;         /* immutable */
     pthread_mutex_t mutex;       /* guards all that follows */
     pthread_cond_t enough;
     struct request_list pending, done;
@@ -91,31 +86,19 @@ static bool list_remove(struct request_list *list, struct io_request *request)
 }
 
 /* Bytes moved, fewer than asked for only where a read meets the file's end. */
-static ssize_t transfer(const struct io_request *request)
+static ssize_t transfer(struct io_request *request, enum io_cache cache)
 {
-    if (request->bytes > SSIZE_MAX || request->offset > (uint64_t)INT64_MAX - request->bytes)
-        return -EINVAL;
-    size_t moved = 0;
-    while (moved < request->bytes) {
-        char *at = (char *)request->data + moved;
-        size_t left = request->bytes - moved;
-        size_t chunk = left < TRANSFER_BYTES_MAX ? left : TRANSFER_BYTES_MAX;
-        off_t offset = (off_t)(request->offset + moved);
-        ssize_t n = request->kind == IO_READ ? pread(request->file->fd, at, chunk, offset)
-                                             : pwrite(request->file->fd, at, chunk, offset);
-        if (n > 0) {
-            moved += (size_t)n;
-        } else if (n == 0) {
-            if (request->kind == IO_WRITE)
-                return -EIO; /* a write that moves nothing and names no reason would never end */
-            break;
-        } else if (errno == EAGAIN) {
-            nanosleep(&(struct timespec){.tv_nsec = AGAIN_PAUSE_NS}, NULL);
-        } else if (errno != EINTR) {
-            return local_code(-errno);
-        }
+    struct file_transfer at;
+    enum file_progress progress = file_transfer_begin(&at, request, cache);
+    while (progress != FILE_DONE) {
+        struct file_call call = file_transfer_next(&at);
+        ssize_t moved = request->kind == IO_READ ? pread(call.fd, call.data, call.bytes, call.offset)
+                                                 : pwrite(call.fd, call.data, call.bytes, call.offset);
+        progress = file_transfer_take(&at, moved < 0 ? -errno : moved);
+        if (progress == FILE_LATER)
+            nanosleep(&(struct timespec){.tv_nsec = FILE_PAUSE_NS}, NULL);
     }
-    return (ssize_t)moved;
+    return request->result;
 }
 
 static void complete(struct io_queue *queue, struct io_request *request, ssize_t result)
@@ -167,7 +150,7 @@ static void *thread_main(void *argument)
         queue->pending_count--;
         queue->busy_count++;
         pthread_mutex_unlock(&queue->mutex);
-        ssize_t result = transfer(request);
+        ssize_t result = transfer(request, queue->cache);
         pthread_mutex_lock(&queue->mutex);
         queue->busy_count--;
         complete(queue, request, result);
@@ -191,7 +174,8 @@ static int start_thread(struct io_queue *queue)
     return 0;
 }
 
-int file_queue_open(unsigned depth, unsigned threads, struct io_queue **ret_queue, struct err *err)
+int file_queue_open(unsigned depth, unsigned threads, enum io_cache cache, struct io_queue **ret_queue,
+                    struct err *err)
 {
     if (depth < 1 || depth > IO_QUEUE_DEPTH_MAX || threads < 1 || threads > FILE_QUEUE_THREADS_MAX) {
         err_set(err, -EINVAL, "no such I/O queue: depth %u, %u threads", depth, threads);
@@ -205,6 +189,7 @@ int file_queue_open(unsigned depth, unsigned threads, struct io_queue **ret_queu
         return err_set(err, -ENOMEM, "out of memory for an I/O queue");
     queue->depth = depth;
     queue->threads_max = threads;
+    queue->cache = cache;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

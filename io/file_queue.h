@@ -8,11 +8,12 @@
 
 #include "io/io.h"
 
-enum { FILE_QUEUE_THREADS_MAX = 64 };
+enum { FILE_QUEUE_THREADS_MAX = 64, FILE_QUEUE_THREADS_USUAL = 4 };
 
 /* depth: 1..IO_QUEUE_DEPTH_MAX; threads: 1..FILE_QUEUE_THREADS_MAX, of which one starts now and the others when there is
  * work for them. Gives the queue. -EINVAL, -ENOMEM, -EAGAIN where no thread can start. */
-int file_queue_open(unsigned depth, unsigned threads, struct io_queue **ret_queue, struct err *err);
+int file_queue_open(unsigned depth, unsigned threads, enum io_cache cache, struct io_queue **ret_queue,
+                    struct err *err);
 void file_queue_close(struct io_queue *queue);
 int file_queue_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count);
 int file_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,

@@ -8,6 +8,7 @@
  * A set of a single file has that file itself, under its temporary name, as its place.
  */
 #include "io/file_local.h"
+#include "io/file_transfer.h"
 #include "io/whole.h"
 
 #include <assert.h>
@@ -273,6 +274,7 @@ static int finish(int fd, uint64_t final_bytes)
 int local_set_seal(struct io_set *set, struct io_file *file, uint64_t final_bytes, struct err *err)
 {
     unlink_from_set(set, file);
+    file_direct_close(file);
     int status = finish(file->fd, final_bytes);
     if (close(file->fd) && !status)
         status = -errno;
@@ -294,6 +296,7 @@ static void free_set(struct io_set *set)
     while (set->open_files) {
         struct io_file *file = set->open_files;
         set->open_files = file->next;
+        file_direct_close(file);
         close(file->fd);
         free(file);
     }

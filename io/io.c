@@ -1,5 +1,5 @@
 /*
- * io — see io.h. Picks the backend by the scheme.
+ * io — see io.h. Picks the backend by the scheme, and of those for local files the engine.
  */
 #include "io/io.h"
 
@@ -24,12 +24,22 @@ static bool is_scheme(const char *path, size_t bytes, const char *scheme)
     return bytes == strlen(scheme) && strncmp(path, scheme, bytes) == 0;
 }
 
+static int open_local(const struct io_options *options, struct io **ret_io, struct err *err)
+{
+    enum io_engine engine = options ? options->engine : IO_ENGINE_AUTO;
+    if (engine == IO_ENGINE_URING)
+        return io_ring_open(options, ret_io, err);
+    if (engine == IO_ENGINE_AUTO && io_ring_open(options, ret_io, NULL) == 0)
+        return 0;
+    return io_threads_open(options, ret_io, err);
+}
+
 static int open_backend(const char *path_or_url, const struct io_options *options, struct io **ret_io,
                         struct err *err)
 {
     size_t bytes = scheme_bytes(path_or_url);
     if (bytes == 0 || is_scheme(path_or_url, bytes, "file"))
-        return io_threads_open(options, ret_io, err);
+        return open_local(options, ret_io, err);
     err_set(err, -EPROTONOSUPPORT, "this build has no access to %.*s://", (int)(bytes < 64 ? bytes : 64),
             path_or_url);
     err_at(err, path_or_url, ERR_NO_OFFSET);

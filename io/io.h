@@ -51,6 +51,16 @@ enum {
     IO_ALIGN_BYTES = 4096, /* offsets, sizes and addresses that suit every engine and O_DIRECT */
 };
 
+/* What the engine may do for a request, and how; local files only, elsewhere they mean nothing. */
+enum io_request_flags {
+    /* The bytes are not wanted again soon: they need not stay in the page cache. Takes effect where whole blocks of
+     * IO_ALIGN_BYTES can be moved: where data, offset and bytes are multiples of it, or a read has IO_SLACK. */
+    IO_ONCE = 1,
+    /* IO_READ: data lies as far into a block of memory as offset into a block of the file, and the rest of the blocks that
+     * it begins and ends in is the engine's to write over. So unaligned bytes are read in place without being copied. */
+    IO_SLACK = 2,
+};
+
 struct io;
 struct io_file;
 struct io_queue;
@@ -66,6 +76,7 @@ struct io_request {
     uint64_t offset;
     void *data;
     size_t bytes;
+    unsigned flags;          /* of io_request_flags */
     void *user;              /* the caller's */
     ssize_t result;          /* once reaped: bytes moved, -errno, -ECANCELED */
     struct io_request *next; /* the engine's */
@@ -108,10 +119,15 @@ struct io_ops {
     uint64_t (*file_size)(const struct io_file *file); /* bytes, as it was when opened */
     int (*queue_open)(struct io *io, unsigned depth, struct io_queue **ret_queue, struct err *err);
     void (*queue_close)(struct io_queue *queue); /* cancels and waits for what is under way */
+    /* Optional (NULL: as where it fails): memory that requests of this queue will lie in, told once, before the first. It must
+     * live as long as the queue, and is aligned to IO_ALIGN_BYTES. The engine then finds its pages once and not at each
+     * request, where the kernel lets it (RLIMIT_MEMLOCK); where not, requests work as without. */
+    void (*queue_register)(struct io_queue *queue, void *memory, size_t bytes);
     /* Takes as many of count as there is room for: returns how many (0: full, reap first) or -errno. */
     int (*submit)(struct io_queue *queue, struct io_request *const *requests, unsigned count);
     /* Waits until at least `least` are done or timeout_ms passed (IO_FOREVER), or nothing is under way. Returns how many,
-     * or -errno where it can't wait: then it can't the next time either, and queue_close gets the requests back. */
+     * or -errno where it can't wait: then the engine has let go of all that was under way, whose results mean nothing, and
+     * the queue can only be closed. */
     int (*reap)(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
                 int timeout_ms);
     /* Asks that the request end soon; it is reaped all the same, with -ECANCELED if it had not begun. */
@@ -165,20 +181,39 @@ struct io {
     const struct io_ops *ops;
 };
 
+/* What moves the bytes of local files. */
+enum io_engine {
+    IO_ENGINE_AUTO, /* io_uring where the kernel lets us, else threads */
+    IO_ENGINE_URING,
+    IO_ENGINE_THREADS,
+};
+
+/* Which requests go through the page cache; those that can't go around it always do. */
+enum io_cache {
+    IO_CACHE_AUTO, /* all but those with IO_ONCE, and of those the ones to files that are mostly cached already */
+    IO_CACHE_ALL,
+    IO_CACHE_NONE,
+};
+
 struct io_options {
     unsigned threads; /* of the thread engine; 0: 4 */
+    enum io_engine engine;
+    enum io_cache cache;
     /* What is to go wrong, as fault_rules.h has it; NULL: what the environment variable IO_FAULT_VARIABLE says, or nothing. */
     const char *fault;
 };
 #define IO_FAULT_VARIABLE "MILLRACE_FAULT"
 
 /* The backend that serves path_or_url, by its scheme; plain paths are local. options may be NULL. Gives the backend.
- * -EPROTONOSUPPORT with what to do for a scheme that this build has not; -EINVAL where the faults are none. */
+ * -EPROTONOSUPPORT with what to do for a scheme that this build has not; -ENOSYS, -EPERM, ... where an engine is asked for by
+ * name that there is not; -EINVAL where the faults are none. */
 int io_open(const char *path_or_url, const struct io_options *options, struct io **ret_io, struct err *err);
 void io_close(struct io *io); /* NULL is fine; all its queues, files and sets must be closed */
 
 /* The backends, one file each. */
 int io_threads_open(const struct io_options *options, struct io **ret_io, struct err *err);
+/* -ENOSYS, -EPERM, ... with what to do where the kernel, or this build, has no io_uring. */
+int io_ring_open(const struct io_options *options, struct io **ret_io, struct err *err);
 
 #ifdef __cplusplus
 }

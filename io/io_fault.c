@@ -293,6 +293,7 @@ static const struct io_ops fault_ops = {
     .queue_open = fault_queue_open,
     .queue_close = fault_queue_close,
     .submit = fault_queue_submit,
+    .queue_register = fault_queue_register,
     .reap = fault_queue_reap,
     .cancel = fault_queue_cancel,
     .stat = fault_stat,

@@ -16,11 +16,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 enum { SYNCS = 8, RESERVE_BYTES = 1 << 20, KIB = 1024, MOUNT_LINE_BYTES = 8192 };
@@ -306,12 +308,34 @@ int io_probe_folder(const char *path, bool is_to_be_made, struct io_probe *ret_p
     return 0;
 }
 
-int io_probe_uring(void)
+static int open_ring(void)
 {
     struct io_uring_params params = {0};
     long fd = syscall(__NR_io_uring_setup, 1, &params);
+    return fd < 0 ? -errno : (int)fd;
+}
+
+int io_probe_uring(void)
+{
+    int fd = open_ring();
     if (fd < 0)
-        return -errno;
-    close((int)fd);
+        return fd;
+    close(fd);
     return 0;
+}
+
+int io_probe_registering(void)
+{
+    int fd = open_ring();
+    if (fd < 0)
+        return fd;
+    struct iovec memory = {.iov_len = IO_PROBE_REGISTERED_BYTES};
+    memory.iov_base = mmap(NULL, memory.iov_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int status = memory.iov_base == MAP_FAILED ? -errno : 0;
+    if (!status) {
+        status = status_of((int)syscall(__NR_io_uring_register, fd, IORING_REGISTER_BUFFERS, &memory, 1));
+        munmap(memory.iov_base, memory.iov_len);
+    }
+    close(fd);
+    return status;
 }

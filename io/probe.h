@@ -43,5 +43,9 @@ int io_probe_folder(const char *path, bool is_to_be_made, struct io_probe *ret_p
 
 /* Whether the kernel lets this process have an io_uring: 0, -ENOSYS, -EPERM, ... */
 int io_probe_uring(void);
+/* Whether it lets an io_uring of this process know IO_PROBE_REGISTERED_BYTES of memory beforehand (registered buffers): 0,
+ * -ENOMEM beyond RLIMIT_MEMLOCK, or why there is no io_uring. */
+enum { IO_PROBE_REGISTERED_BYTES = 16 << 20 };
+int io_probe_registering(void);
 
 #endif

@@ -33,17 +33,18 @@ static int fail(struct err *err, int code, const char *what, const char *path, u
     return code;
 }
 
-/* The request is the queue's until that is closed where it can't be waited for, so it is the caller's to keep. */
-static int read_all(struct io_queue *queue, struct io *io, const char *path, struct io_request *request,
-                    struct err *err)
+int io_read_exact(struct io_queue *queue, struct io *io, struct io_file *file, const char *path,
+                  uint64_t offset, void *data, size_t bytes, struct err *err)
 {
-    ssize_t result = request->bytes > 0 ? do_one(queue, io, request) : 0;
+    struct io_request request = {
+        .kind = IO_READ, .file = file, .offset = offset, .data = data, .bytes = bytes};
+    ssize_t result = bytes > 0 ? do_one(queue, io, &request) : 0;
     if (result < 0)
-        return fail(err, (int)result, "could not read", path, request->offset);
-    if ((size_t)result < request->bytes) {
+        return fail(err, (int)result, "could not read", path, offset);
+    if ((size_t)result < bytes) {
         err_set(err, -ENODATA, "the file ends too early");
-        err_at(err, path, (int64_t)request->offset);
-        err_expected(err, "%zu bytes", request->bytes);
+        err_at(err, path, (int64_t)offset);
+        err_expected(err, "%zu bytes", bytes);
         err_found(err, "%zd", result);
         err_advise(err, "the file was cut or is not what its description says; fetch or make it again");
         return -ENODATA;
@@ -51,27 +52,13 @@ static int read_all(struct io_queue *queue, struct io *io, const char *path, str
     return 0;
 }
 
-static int write_all(struct io_queue *queue, struct io *io, const char *path, struct io_request *request,
-                     struct err *err)
-{
-    ssize_t result = request->bytes > 0 ? do_one(queue, io, request) : 0;
-    return result < 0 ? fail(err, (int)result, "could not write", path, request->offset) : 0;
-}
-
-int io_read_exact(struct io_queue *queue, struct io *io, struct io_file *file, const char *path,
-                  uint64_t offset, void *data, size_t bytes, struct err *err)
-{
-    struct io_request request = {
-        .kind = IO_READ, .file = file, .offset = offset, .data = data, .bytes = bytes};
-    return read_all(queue, io, path, &request, err);
-}
-
 int io_write_exact(struct io_queue *queue, struct io *io, struct io_file *file, const char *path,
                    uint64_t offset, const void *data, size_t bytes, struct err *err)
 {
     struct io_request request = {
         .kind = IO_WRITE, .file = file, .offset = offset, .data = (void *)(uintptr_t)data, .bytes = bytes};
-    return write_all(queue, io, path, &request, err);
+    ssize_t result = bytes > 0 ? do_one(queue, io, &request) : 0;
+    return result < 0 ? fail(err, (int)result, "could not write", path, offset) : 0;
 }
 
 /* The first bytes of an open file, and a NUL, into memory of malloc. */
@@ -82,10 +69,9 @@ static int read_beginning(struct io *io, struct io_file *file, const char *path,
     char *data = malloc(bytes + 1);
     if (!data)
         return err_set(err, -ENOMEM, "out of memory for a file of %zu bytes", bytes);
-    struct io_request request = {.kind = IO_READ, .file = file, .data = data, .bytes = bytes};
     int status = io->ops->queue_open(io, 1, &queue, err);
     if (!status)
-        status = read_all(queue, io, path, &request, err);
+        status = io_read_exact(queue, io, file, path, 0, data, bytes, err);
     if (queue)
         io->ops->queue_close(queue);
     if (status) {
@@ -142,17 +128,13 @@ int io_write_file(struct io *io, const char *path, const void *data, size_t byte
     struct io_set *set = NULL;
     struct io_file *file = NULL;
     struct io_queue *queue = NULL;
-    struct io_request request = {.kind = IO_WRITE, .data = (void *)(uintptr_t)data, .bytes = bytes};
     int status = io->ops->queue_open(io, 1, &queue, err);
     if (!status)
         status = io->ops->set_begin(io, &options, &set, err);
     if (!status)
         status = io->ops->set_create(set, "", bytes, &file, err);
-    request.file = file;
     if (!status)
-        status = write_all(queue, io, path, &request, err);
-    if (queue)
-        io->ops->queue_close(queue); /* a write that can't be waited for ends before its file does */
+        status = io_write_exact(queue, io, file, path, 0, data, bytes, err);
     if (!status)
         status = io->ops->set_seal(set, file, bytes, err);
     if (!status) {
@@ -160,6 +142,8 @@ int io_write_file(struct io *io, const char *path, const void *data, size_t byte
         set = NULL;
     }
     io->ops->set_abort(set);
+    if (queue)
+        io->ops->queue_close(queue);
     return status;
 }
 

@@ -4,6 +4,7 @@
  */
 #include "io/whole.h"
 #include "tests/io/syscalls.h"
+#include "tests/support/engines.h"
 #include "tests/support/test.h"
 
 #include <dirent.h>
@@ -115,7 +116,8 @@ static int in_child(int (*work)(struct io *io), unsigned kill_at)
     pid_t child = fork();
     if (child == 0) {
         struct io *io;
-        if (io_open("file:", NULL, &io, NULL))
+        struct io_options options = engines_options();
+        if (io_open("file:", &options, &io, NULL))
             _exit(2);
         syscalls_reset();
         syscalls_kill_at(kill_at);
@@ -306,5 +308,5 @@ int main(void)
         cmocka_unit_test(a_kill_at_any_call_leaves_the_old_or_the_new),
         cmocka_unit_test(a_sweep_that_is_killed_is_finished_by_the_next),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return engines_run(tests);
 }

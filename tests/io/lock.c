@@ -2,6 +2,7 @@
  * lock — one owner a folder, with real processes.
  */
 #include "io/io.h"
+#include "tests/support/engines.h"
 #include "tests/support/scratch.h"
 
 #include <errno.h>
@@ -189,5 +190,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(of_many_at_once_exactly_one_gets_it, scratch_set_up,
                                         scratch_tear_down),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return engines_run(tests);
 }

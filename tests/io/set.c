@@ -3,6 +3,7 @@
  */
 #include "io/whole.h"
 #include "tests/io/syscalls.h"
+#include "tests/support/engines.h"
 #include "tests/support/scratch.h"
 
 #include <errno.h>
@@ -589,5 +590,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_dead_owners_late_publish_fails_after_the_sweep, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_set_of_a_relative_path_stays_below_its_folder, set_up, tear_down),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return engines_run(tests);
 }

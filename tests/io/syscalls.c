@@ -17,6 +17,9 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef TEST_HAS_URING
+#include <liburing.h>
+#endif
 
 enum { TEXT_BYTES_MAX = 1 << 16, READERS_MAX = 64 };
 
@@ -33,8 +36,8 @@ static struct {
     unsigned moves;
     pid_t readers[READERS_MAX];
     unsigned readers_count;
-    atomic_bool shorten, hold, refuse_rename_flags;
-    atomic_uint held_count;
+    atomic_bool shorten, hold, refuse_rename_flags, break_rings;
+    atomic_uint held_count, fixed_count;
 } script = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 void syscalls_reset(void)
@@ -48,6 +51,8 @@ void syscalls_reset(void)
     atomic_store(&script.shorten, false);
     atomic_store(&script.hold, false);
     atomic_store(&script.refuse_rename_flags, false);
+    atomic_store(&script.break_rings, false);
+    atomic_store(&script.fixed_count, 0);
 }
 
 void syscalls_record(const char *folder)
@@ -103,6 +108,16 @@ void syscalls_hold_reads(bool hold)
 unsigned syscalls_held_count(void)
 {
     return atomic_load(&script.held_count);
+}
+
+void syscalls_break_rings(void)
+{
+    atomic_store(&script.break_rings, true);
+}
+
+unsigned syscalls_fixed_count(void)
+{
+    return atomic_load(&script.fixed_count);
 }
 
 unsigned syscalls_reader_count(void)
@@ -291,3 +306,83 @@ DECLARE(ssize_t, pwrite64, int fd, const void *data, size_t bytes, off_t offset)
     size_t part = shortened(bytes);
     return part == 0 && bytes > 0 ? -1 : REAL(pwrite64, fd, data, part, offset);
 }
+
+/* ---- The same for what goes into a ring of io_uring. ---- */
+
+#ifdef TEST_HAS_URING
+enum { NOP_INJECT_RESULT = 1 }; /* IORING_NOP_INJECT_RESULT, Linux 6.10 */
+
+/* Its completion will have this result, and nothing is moved. */
+static void make_fail(struct io_uring_sqe *entry, int code)
+{
+    uint64_t mark = entry->user_data;
+    io_uring_prep_nop(entry);
+    entry->rw_flags = NOP_INJECT_RESULT;
+    entry->len = (unsigned)code;
+    entry->user_data = mark;
+}
+
+static void pass_entry(struct io_uring_sqe *entry)
+{
+    bool is_read = entry->opcode == IORING_OP_READ || entry->opcode == IORING_OP_READ_FIXED;
+    bool is_write = entry->opcode == IORING_OP_WRITE || entry->opcode == IORING_OP_WRITE_FIXED;
+    if (!is_read && !is_write)
+        return;
+    if (entry->opcode == IORING_OP_READ_FIXED || entry->opcode == IORING_OP_WRITE_FIXED)
+        atomic_fetch_add(&script.fixed_count, 1);
+    int code = is_read ? pass("pread", false, "", NULL) : pass_fd("pwrite", entry->fd);
+    size_t part = code ? 0 : shortened(entry->len);
+    if (part > 0)
+        entry->len = (unsigned)part;
+    else
+        make_fail(entry, -errno);
+}
+
+static void pass_entries(const struct io_uring *ring)
+{
+    for (unsigned at = ring->sq.sqe_head; at != ring->sq.sqe_tail; at++)
+        pass_entry(&ring->sq.sqes[at & *ring->sq.kring_mask]);
+}
+
+DECLARE(int, io_uring_submit, struct io_uring *ring)
+{
+    if (atomic_load(&script.hold))
+        return 0; /* they stay in the ring */
+    pass_entries(ring);
+    return REAL(io_uring_submit, ring);
+}
+
+DECLARE(int, io_uring_submit_and_wait_timeout, struct io_uring *ring, struct io_uring_cqe **first,
+        unsigned least, struct __kernel_timespec *timeout, sigset_t *mask)
+{
+    int64_t left_ns = timeout ? timeout->tv_sec * 1000000000 + timeout->tv_nsec : 0;
+    while (atomic_load(&script.hold)) {
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+        left_ns -= 200000;
+        if (timeout && left_ns <= 0)
+            return -ETIME;
+    }
+    if (atomic_load(&script.break_rings))
+        return -EBADF;
+    pass_entries(ring);
+    return REAL(io_uring_submit_and_wait_timeout, ring, first, least, timeout, mask);
+}
+
+bool syscalls_can_fail_rings(void)
+{
+    struct io_uring ring;
+    struct io_uring_cqe *completion;
+    if (io_uring_queue_init(1, &ring, 0))
+        return false;
+    make_fail(io_uring_get_sqe(&ring), -EIO);
+    bool can = REAL(io_uring_submit, &ring) == 1 && io_uring_wait_cqe(&ring, &completion) == 0 &&
+               completion->res == -EIO;
+    io_uring_queue_exit(&ring);
+    return can;
+}
+#else
+bool syscalls_can_fail_rings(void)
+{
+    return false;
+}
+#endif

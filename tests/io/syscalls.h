@@ -3,6 +3,9 @@
  *
  * By the linker's --wrap: every call from our object files passes through here. Durable calls are those that change what is
  * on disk: mkdir create fallocate pwrite ftruncate fsync rename renameat2 link unlink unlinkat rmdir.
+ *
+ * Reads and writes that are put into a ring of io_uring are seen, failed, shortened and held as they are handed to the kernel,
+ * under the same names, pread and pwrite.
  */
 #ifndef MILLRACE_TESTS_IO_SYSCALLS_H
 #define MILLRACE_TESTS_IO_SYSCALLS_H
@@ -30,9 +33,18 @@ void syscalls_refuse_rename_flags(void);
 /* pread and pwrite move a few bytes at once, or fail with EINTR and EAGAIN. */
 void syscalls_shorten(void);
 
+/* Failing and shortening need a kernel that lets a ring's entry fail on request, as Linux 6.10 does. */
+bool syscalls_can_fail_rings(void);
+
 /* pread waits until it is let go; how many wait there now. */
 void syscalls_hold_reads(bool hold);
 unsigned syscalls_held_count(void);
+
+/* Rings can't be waited for. */
+void syscalls_break_rings(void);
+
+/* How many reads and writes of rings were of registered memory. */
+unsigned syscalls_fixed_count(void);
 
 /* How many threads have called pread since the reset. */
 unsigned syscalls_reader_count(void);

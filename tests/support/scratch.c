@@ -3,6 +3,8 @@
  */
 #include "tests/support/scratch.h"
 
+#include "tests/support/engines.h"
+
 struct io *io;
 char folder[TEST_PATH_BYTES_MAX];
 
@@ -10,8 +12,9 @@ int scratch_set_up(void **state)
 {
     (void)state;
     struct err err = {0};
+    struct io_options options = engines_options();
     test_make_folder(folder);
-    assert_ok(io_open(folder, NULL, &io, &err), &err);
+    assert_ok(io_open(folder, &options, &io, &err), &err);
     return 0;
 }
 

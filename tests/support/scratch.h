@@ -3,7 +3,7 @@
  *
  *     cmocka_unit_test_setup_teardown(a_behaviour, scratch_set_up, scratch_tear_down)
  *
- * The names are short because a program of cases speaks of little else. A program that needs more calls the two from its own
+ * Under engines_run (engines.h) the backend is that of the engine whose turn it is. The names are short because a program of cases speaks of little else. A program that needs more calls the two from its own
  * set-up and tear-down. Processes that a case forks may use both.
  */
 #ifndef MILLRACE_TESTS_SUPPORT_SCRATCH_H

@@ -1,0 +1,170 @@
+/*
+ * file_transfer — see file_transfer.h.
+ */
+#include "io/file_transfer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* ---- A file's descriptor for going around the page cache. ---- */
+
+enum { DIRECT_UNKNOWN = 0, DIRECT_NONE = -1 }; /* of io_file.direct; else the descriptor + 1 */
+
+/* As <linux/mman.h> has them since Linux 6.5. */
+#ifndef __NR_cachestat
+#define __NR_cachestat 451
+#endif
+struct cache_range {
+    uint64_t offset, bytes;
+};
+struct cache_pages {
+    uint64_t cached, dirty, writeback, evicted, recently_evicted;
+};
+
+/* Half of the file or more is in the page cache; false where the kernel does not tell. */
+static bool is_cached(const struct io_file *file)
+{
+    struct cache_range whole = {0};
+    struct cache_pages pages = {0};
+    if (syscall(__NR_cachestat, file->fd, &whole, &pages, 0))
+        return false;
+    return pages.cached * (uint64_t)sysconf(_SC_PAGESIZE) >= file->size_bytes / 2;
+}
+
+/* The file system says that blocks of IO_ALIGN_BYTES suit it, or (before Linux 6.1) does not say that they don't. */
+static bool suits_direct(int fd)
+{
+#ifdef STATX_DIOALIGN
+    struct statx info;
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &info) || !(info.stx_mask & STATX_DIOALIGN))
+        return true;
+    return info.stx_dio_offset_align > 0 && IO_ALIGN_BYTES % info.stx_dio_offset_align == 0 &&
+           info.stx_dio_mem_align > 0 && IO_ALIGN_BYTES % info.stx_dio_mem_align == 0;
+#else
+    (void)fd;
+    return true;
+#endif
+}
+
+/* Of the same open file, not of what may by now have its name. -1 where there is none. */
+static int open_direct(const struct io_file *file)
+{
+    char self[64];
+    if (!suits_direct(file->fd))
+        return -1;
+    snprintf(self, sizeof self, "/proc/self/fd/%d", file->fd);
+    return open(self, (file->set ? O_RDWR : O_RDONLY) | O_DIRECT | O_CLOEXEC | O_NOCTTY);
+}
+
+static int direct_fd(struct io_file *file, enum io_cache cache)
+{
+    int known = atomic_load_explicit(&file->direct, memory_order_acquire);
+    if (known != DIRECT_UNKNOWN)
+        return known == DIRECT_NONE ? -1 : known - 1;
+    int fd = cache == IO_CACHE_AUTO && !file->set && is_cached(file) ? -1 : open_direct(file);
+    int found = fd < 0 ? DIRECT_NONE : fd + 1;
+    if (atomic_compare_exchange_strong(&file->direct, &known, found))
+        return fd;
+    if (fd >= 0) /* another thread was faster */
+        close(fd);
+    return known == DIRECT_NONE ? -1 : known - 1;
+}
+
+void file_direct_close(struct io_file *file)
+{
+    int known = atomic_load(&file->direct);
+    if (known != DIRECT_UNKNOWN && known != DIRECT_NONE)
+        close(known - 1);
+}
+
+/* ---- The way of a request. ---- */
+
+/* Whole blocks of memory and file are the request's to move. */
+static bool has_blocks(const struct io_request *request)
+{
+    uintptr_t at = (uintptr_t)request->data;
+    if (request->kind == IO_READ && request->flags & IO_SLACK)
+        return at % IO_ALIGN_BYTES == request->offset % IO_ALIGN_BYTES;
+    return at % IO_ALIGN_BYTES == 0 && request->offset % IO_ALIGN_BYTES == 0 &&
+           request->bytes % IO_ALIGN_BYTES == 0;
+}
+
+enum file_progress file_transfer_begin(struct file_transfer *transfer, struct io_request *request,
+                                       enum io_cache cache)
+{
+    *transfer = (struct file_transfer){.request = request, .direct_fd = -1};
+    if (request->bytes > SSIZE_MAX || request->offset > (uint64_t)INT64_MAX - request->bytes) {
+        request->result = -EINVAL;
+        return FILE_DONE;
+    }
+    if (request->bytes == 0) {
+        request->result = 0;
+        return FILE_DONE;
+    }
+    bool is_wanted = cache == IO_CACHE_NONE || (cache == IO_CACHE_AUTO && request->flags & IO_ONCE);
+    if (is_wanted && has_blocks(request))
+        transfer->direct_fd = direct_fd(request->file, cache);
+    return FILE_MORE;
+}
+
+struct file_call file_transfer_next(struct file_transfer *transfer)
+{
+    const struct io_request *request = transfer->request;
+    uint64_t offset = request->offset + transfer->moved;
+    size_t bytes = request->bytes - transfer->moved;
+    bool is_direct = transfer->direct_fd >= 0;
+    transfer->head = is_direct ? offset % IO_ALIGN_BYTES : 0;
+    if (bytes > FILE_CALL_BYTES_MAX - IO_ALIGN_BYTES)
+        bytes = FILE_CALL_BYTES_MAX - IO_ALIGN_BYTES;
+    if (is_direct)
+        bytes = (transfer->head + bytes + IO_ALIGN_BYTES - 1) / IO_ALIGN_BYTES * IO_ALIGN_BYTES;
+    transfer->called_bytes = bytes;
+    return (struct file_call){.fd = is_direct ? transfer->direct_fd : request->file->fd,
+                              .is_direct = is_direct,
+                              .data = (char *)request->data + transfer->moved - transfer->head,
+                              .bytes = bytes,
+                              .offset = (off_t)(offset - transfer->head)};
+}
+
+static enum file_progress finish(struct file_transfer *transfer, ssize_t result)
+{
+    transfer->request->result = result;
+    return FILE_DONE;
+}
+
+enum file_progress file_transfer_take(struct file_transfer *transfer, ssize_t result)
+{
+    const struct io_request *request = transfer->request;
+    bool was_direct = transfer->direct_fd >= 0;
+    if (result == -EINTR)
+        return FILE_MORE;
+    if (result == -EAGAIN)
+        return FILE_LATER;
+    if (was_direct && (result == -EINVAL || (result >= 0 && (size_t)result < transfer->called_bytes &&
+                                             result % IO_ALIGN_BYTES != 0)))
+        transfer->direct_fd =
+            -1; /* the end of the file is met, or what O_DIRECT can't do: the page cache knows the rest */
+    if (was_direct && result == -EINVAL)
+        return FILE_MORE;
+    if (result < 0)
+        return finish(transfer, local_code((int)result));
+    size_t useful = (size_t)result > transfer->head ? (size_t)result - transfer->head : 0;
+    size_t left = request->bytes - transfer->moved;
+    transfer->moved += useful < left ? useful : left;
+    if (transfer->moved == request->bytes)
+        return finish(transfer, (ssize_t)transfer->moved);
+    if (useful > 0)
+        return FILE_MORE;
+    if (was_direct) {
+        transfer->direct_fd = -1;
+        return FILE_MORE;
+    }
+    /* a write that moves nothing and names no reason would never end */
+    return finish(transfer, request->kind == IO_WRITE ? -EIO : (ssize_t)transfer->moved);
+}

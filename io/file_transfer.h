@@ -1,0 +1,63 @@
+/*
+ * file_transfer — one request on its way: which bytes the next system call moves, through the page cache or around it, and
+ * what its result means. Internal to io/; whatever engine makes the calls.
+ *
+ *     file_transfer_begin(&transfer, request, cache);
+ *     do {
+ *         call = file_transfer_next(&transfer);
+ *         result = pread(call.fd, call.data, call.bytes, call.offset);       // or pwrite: -errno or bytes
+ *     } while ((progress = file_transfer_take(&transfer, result)) != FILE_DONE);   // then request->result is set
+ *
+ * Around the page cache (O_DIRECT) whole blocks of IO_ALIGN_BYTES move between the disk and the caller's memory:
+ *
+ *     file       |........xxxx|xxxxxxxxxxxx|xxxxx.......|      x: the bytes asked for
+ *     memory     |--head--xxxx|xxxxxxxxxxxx|xxxxx--tail-|      the same place within a block, head and tail the engine's (IO_SLACK)
+ *
+ * so nothing is copied. What can't go that way goes through the page cache: requests whose memory does not suit, files of
+ * which much is cached already, file systems without O_DIRECT, and the rest of a request after a call that moved no whole
+ * block (at the file's end, or where O_DIRECT is refused).
+ *
+ * Threads: a transfer belongs to one; a file's direct descriptor may be asked for by all.
+ */
+#ifndef MILLRACE_IO_FILE_TRANSFER_H
+#define MILLRACE_IO_FILE_TRANSFER_H
+
+#include "io/file_local.h"
+
+/* Owner thread. */
+struct file_transfer {
+    struct io_request *request;
+    size_t moved;        /* of the request's bytes */
+    int direct_fd;       /* -1: through the page cache */
+    size_t head;         /* of the last call: bytes before those asked for */
+    size_t called_bytes; /* of the last call */
+};
+
+struct file_call {
+    int fd;
+    bool is_direct;
+    void *data;
+    size_t bytes; /* at most FILE_CALL_BYTES_MAX */
+    off_t offset;
+};
+
+enum { FILE_CALL_BYTES_MAX = 1 << 30 }; /* Linux moves less than 2^31 at once anyway */
+
+enum file_progress {
+    FILE_MORE,  /* make the next call */
+    FILE_LATER, /* the same after FILE_PAUSE_NS: the kernel had no room for it */
+    FILE_DONE,
+};
+enum { FILE_PAUSE_NS = 1000000 };
+
+/* FILE_DONE where nothing is to be moved, or where no file can have such bytes (-EINVAL). */
+enum file_progress file_transfer_begin(struct file_transfer *transfer, struct io_request *request,
+                                       enum io_cache cache);
+struct file_call file_transfer_next(struct file_transfer *transfer);
+/* result: what the call moved, or -errno. */
+enum file_progress file_transfer_take(struct file_transfer *transfer, ssize_t result);
+
+/* Takes back what begin or a file may have opened. */
+void file_direct_close(struct io_file *file);
+
+#endif

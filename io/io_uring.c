@@ -1,0 +1,121 @@
+/*
+ * io_uring — local files by Linux's io_uring: one ring a queue, no thread of ours, no wake-up a request.
+ *
+ * Everything but the queue is shared with other engines for local files, see file_local.h.
+ *
+ * Rings can run out: newer kernels count their memory against RLIMIT_MEMLOCK, of all the user's processes together. A queue that
+ * gets none is one of threads.
+ */
+#include "io/file_local.h"
+#include "io/file_queue.h"
+#include "io/uring_queue.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+/* Immutable after open, but for what is atomic. */
+struct io_of_ring {
+    struct io base;
+    enum io_cache cache;
+    /* Each use orders the end of one queue before the beginning of another, which may get the ring's addresses: the kernel maps
+     * them by calls that ThreadSanitizer does not see. */
+    atomic_uint queues_count;
+};
+
+/* One of the two, the other is NULL. Immutable after open. */
+struct io_queue {
+    struct io_of_ring *io;
+    struct io_queue *ring, *threads;
+};
+
+static void ring_queue_close(struct io_queue *queue)
+{
+    if (!queue)
+        return;
+    uring_queue_close(queue->ring);
+    file_queue_close(queue->threads);
+    atomic_fetch_sub(&queue->io->queues_count, 1);
+    free(queue);
+}
+
+static int ring_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue, struct err *err)
+{
+    struct io_of_ring *own = (struct io_of_ring *)io;
+    struct io_queue *queue = calloc(1, sizeof *queue);
+    if (!queue)
+        return err_set(err, -ENOMEM, "out of memory for an I/O queue");
+    queue->io = own;
+    atomic_fetch_add(&own->queues_count, 1);
+    int status = uring_queue_open(depth, own->cache, &queue->ring, err);
+    if (status && status != -EINVAL) {
+        err_clear(err);
+        status = file_queue_open(depth, FILE_QUEUE_THREADS_USUAL, own->cache, &queue->threads, err);
+    }
+    if (status)
+        ring_queue_close(queue);
+    else
+        *ret_queue = queue;
+    return status;
+}
+
+static void ring_queue_register(struct io_queue *queue, void *memory, size_t bytes)
+{
+    if (queue->ring)
+        uring_queue_register(queue->ring, memory, bytes);
+}
+
+static int ring_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
+{
+    return queue->ring ? uring_queue_submit(queue->ring, requests, count)
+                       : file_queue_submit(queue->threads, requests, count);
+}
+
+static int ring_reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
+                     int timeout_ms)
+{
+    return queue->ring ? uring_queue_reap(queue->ring, done, count_max, least, timeout_ms)
+                       : file_queue_reap(queue->threads, done, count_max, least, timeout_ms);
+}
+
+static void ring_cancel(struct io_queue *queue, struct io_request *request)
+{
+    if (queue->ring)
+        uring_queue_cancel(queue->ring, request);
+    else
+        file_queue_cancel(queue->threads, request);
+}
+
+static void ring_close(struct io *io)
+{
+    assert(atomic_load(&((struct io_of_ring *)io)->queues_count) == 0);
+    free(io);
+}
+
+static const struct io_ops ring_ops = {
+    .name = "io_uring",
+    LOCAL_FILE_OPS,
+    .queue_open = ring_queue_open,
+    .queue_close = ring_queue_close,
+    .queue_register = ring_queue_register,
+    .submit = ring_submit,
+    .reap = ring_reap,
+    .cancel = ring_cancel,
+    .close = ring_close,
+};
+
+int io_ring_open(const struct io_options *options, struct io **ret_io, struct err *err)
+{
+    int status = uring_queue_probe();
+    if (status) {
+        err_errno(err, status, "this process gets no io_uring");
+        err_advise(err, "read by threads; `millrace doctor` tells what stands in the way");
+        return status;
+    }
+    struct io_of_ring *io = malloc(sizeof *io);
+    if (!io)
+        return err_set(err, -ENOMEM, "out of memory for the local file backend");
+    *io = (struct io_of_ring){.base.ops = &ring_ops, .cache = options ? options->cache : IO_CACHE_AUTO};
+    *ret_io = &io->base;
+    return 0;
+}

@@ -1,0 +1,388 @@
+/*
+ * uring_queue — see uring_queue.h.
+ *
+ *     submit -> a way of the queue's, entry in the ring -> the kernel -> completion: more of it? entry again : done list -> reap
+ *
+ * A request under way has a `way`: what file_transfer.h keeps of it, found by the number that the kernel hands back. There are
+ * as many as the queue is deep, and the kernel's completion ring is twice that, so that it can't overflow. Nothing is
+ * allocated after open but by the kernel.
+ *
+ * Whatever completes while nobody reaps stays in the ring; requests that need no call, or that the kernel has given back, wait
+ * in the done list. What the kernel could not take at once (it was short of memory) stays in the submission ring, which every
+ * reap empties first.
+ *
+ * Registered memory is told to the kernel in pieces of PIECE_BYTES, each when a request first lies in it: registering touches
+ * every page, and nobody shall wait for a gigabyte of that before the first batch.
+ */
+#include "io/uring_queue.h"
+
+#include "base/clock.h"
+#include "io/file_transfer.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <liburing.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum {
+    PIECE_BYTES = 16 << 20,
+    PIECES_MAX = 1 << 14, /* the kernel's own limit of registered buffers */
+    NO_WAY = -1,
+};
+#define CANCEL_MARK (UINT64_MAX - 1) /* what completions of cancellations carry */
+
+/* Owner thread. One request under way. */
+struct way {
+    struct file_transfer transfer; /* its request is NULL while the way is free */
+    int next_free;
+};
+
+/* Owner thread. */
+struct io_queue {
+    struct io_uring ring;
+    enum io_cache cache;
+    unsigned depth;
+    unsigned taken_count; /* submitted and not yet reaped: at most depth */
+    unsigned in_kernel_count;
+    unsigned done_count;
+    struct io_request *done_first, **done_end;
+    int first_free;
+    int broken; /* -errno once the ring can't be entered any more, or is not there */
+    bool has_ring;
+    bool is_closing; /* what is not whole stays so */
+    /* Registered memory. */
+    uint8_t *memory;
+    size_t memory_bytes;
+    uint8_t *registered; /* a flag a piece; NULL: none is, or can be */
+    struct way ways[];
+};
+
+/* ---- Life cycle. ---- */
+
+/* Reads and writes at offsets, no lost completions, waits with a limit: Linux 5.11. */
+static int init_ring(unsigned entries, struct io_uring *ring)
+{
+    struct io_uring_params params = {0};
+    const unsigned needed = IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG;
+    int status = io_uring_queue_init_params(entries, ring, &params);
+    if (status)
+        return status;
+    if ((params.features & needed) == needed)
+        return 0;
+    io_uring_queue_exit(ring);
+    return -ENOSYS;
+}
+
+int uring_queue_probe(void)
+{
+    struct io_uring ring;
+    int status = init_ring(1, &ring);
+    if (!status)
+        io_uring_queue_exit(&ring);
+    return status;
+}
+
+int uring_queue_open(unsigned depth, enum io_cache cache, struct io_queue **ret_queue, struct err *err)
+{
+    if (depth < 1 || depth > IO_QUEUE_DEPTH_MAX) {
+        err_set(err, -EINVAL, "no such I/O queue: depth %u", depth);
+        err_expected(err, "depth 1 to %d", IO_QUEUE_DEPTH_MAX);
+        return -EINVAL;
+    }
+    struct io_queue *queue = calloc(1, sizeof *queue + depth * sizeof queue->ways[0]);
+    if (!queue)
+        return err_set(err, -ENOMEM, "out of memory for an I/O queue");
+    int status = init_ring(2 * depth, &queue->ring); /* half of it for cancellations */
+    if (status) {
+        free(queue);
+        err_errno(err, status, "could not open an I/O queue of io_uring");
+        return status;
+    }
+    queue->has_ring = true;
+    queue->cache = cache;
+    queue->depth = depth;
+    queue->done_end = &queue->done_first;
+    for (unsigned i = 0; i < depth; i++)
+        queue->ways[i].next_free = i + 1 < depth ? (int)i + 1 : NO_WAY;
+    *ret_queue = queue;
+    return 0;
+}
+
+/* ---- Registered memory. ---- */
+
+void uring_queue_register(struct io_queue *queue, void *memory, size_t bytes)
+{
+    assert(!queue->memory && (uintptr_t)memory % IO_ALIGN_BYTES == 0);
+    size_t pieces = (bytes + PIECE_BYTES - 1) / PIECE_BYTES;
+    if (pieces == 0 || pieces > PIECES_MAX ||
+        io_uring_register_buffers_sparse(&queue->ring, (unsigned)pieces))
+        return;
+    queue->registered = calloc(pieces, 1);
+    queue->memory = memory;
+    queue->memory_bytes = bytes;
+}
+
+/* Its number among the registered ones, -1 where the call's memory does not lie in one. */
+static int piece_of(struct io_queue *queue, const struct file_call *call)
+{
+    uintptr_t at = (uintptr_t)call->data, begin = (uintptr_t)queue->memory;
+    if (!queue->registered || at < begin || at - begin + call->bytes > queue->memory_bytes)
+        return -1;
+    size_t piece = (at - begin) / PIECE_BYTES, first = piece * PIECE_BYTES;
+    if ((at - begin) + call->bytes > first + PIECE_BYTES)
+        return -1;
+    if (queue->registered[piece])
+        return (int)piece;
+    size_t left = queue->memory_bytes - first;
+    struct iovec vector = {.iov_base = queue->memory + first,
+                           .iov_len = left < PIECE_BYTES ? left : PIECE_BYTES};
+    __u64 tag = 0;
+    if (io_uring_register_buffers_update_tag(&queue->ring, (unsigned)piece, &vector, &tag, 1) != 1) {
+        free(queue->registered); /* RLIMIT_MEMLOCK: the pieces that are in stay in, unused */
+        queue->registered = NULL;
+        return -1;
+    }
+    queue->registered[piece] = 1;
+    return (int)piece;
+}
+
+/* ---- Submitting. ---- */
+
+static void complete(struct io_queue *queue, struct io_request *request)
+{
+    request->next = NULL;
+    *queue->done_end = request;
+    queue->done_end = &request->next;
+    queue->done_count++;
+}
+
+/* The way's next call into the submission ring, which has room for every way. */
+static void enqueue(struct io_queue *queue, struct way *way)
+{
+    struct io_uring_sqe *entry = io_uring_get_sqe(&queue->ring);
+    assert(entry);
+    struct file_call call = file_transfer_next(&way->transfer);
+    int piece = piece_of(queue, &call);
+    unsigned bytes = (unsigned)call.bytes;
+    uint64_t offset = (uint64_t)call.offset;
+    if (way->transfer.request->kind == IO_READ) {
+        if (piece >= 0)
+            io_uring_prep_read_fixed(entry, call.fd, call.data, bytes, offset, piece);
+        else
+            io_uring_prep_read(entry, call.fd, call.data, bytes, offset);
+    } else if (piece >= 0) {
+        io_uring_prep_write_fixed(entry, call.fd, call.data, bytes, offset, piece);
+    } else {
+        io_uring_prep_write(entry, call.fd, call.data, bytes, offset);
+    }
+    entry->user_data = (uint64_t)(way - queue->ways);
+    queue->in_kernel_count++;
+}
+
+static void free_way(struct io_queue *queue, struct way *way)
+{
+    way->transfer.request = NULL;
+    way->next_free = queue->first_free;
+    queue->first_free = (int)(way - queue->ways);
+}
+
+/* True where asking the kernel again can help. */
+static bool is_passing(int code)
+{
+    return code == -EINTR || code == -EAGAIN || code == -EBUSY;
+}
+
+static void hand_over(struct io_queue *queue)
+{
+    int status = io_uring_submit(&queue->ring);
+    if (status < 0 && !is_passing(status))
+        queue->broken = status;
+}
+
+int uring_queue_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
+{
+    unsigned room = queue->depth - queue->taken_count;
+    if (queue->broken)
+        return queue->broken;
+    if (count > room)
+        count = room;
+    for (unsigned i = 0; i < count; i++) {
+        assert(queue->first_free != NO_WAY);
+        struct way *way = &queue->ways[queue->first_free];
+        if (file_transfer_begin(&way->transfer, requests[i], queue->cache) == FILE_DONE) {
+            way->transfer.request = NULL;
+            complete(queue, requests[i]);
+            continue;
+        }
+        queue->first_free = way->next_free;
+        enqueue(queue, way);
+    }
+    queue->taken_count += count;
+    if (count > 0)
+        hand_over(queue);
+    return (int)count;
+}
+
+/* ---- Reaping. ---- */
+
+static void pause_a_moment(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = FILE_PAUSE_NS}, NULL);
+}
+
+static void take_result(struct io_queue *queue, struct way *way, int result)
+{
+    struct io_request *request = way->transfer.request;
+    queue->in_kernel_count--;
+    enum file_progress progress = file_transfer_take(&way->transfer, result);
+    if (progress != FILE_DONE && queue->is_closing) {
+        request->result = -ECANCELED;
+        progress = FILE_DONE;
+    }
+    if (progress == FILE_DONE) {
+        free_way(queue, way);
+        complete(queue, request);
+        return;
+    }
+    if (progress == FILE_LATER)
+        pause_a_moment();
+    enqueue(queue, way);
+}
+
+/* All that the kernel has completed; the number of completions. */
+static unsigned drain(struct io_queue *queue)
+{
+    struct io_uring_cqe *completion;
+    unsigned head, count = 0;
+    io_uring_for_each_cqe(&queue->ring, head, completion)
+    {
+        count++;
+        if (completion->user_data != CANCEL_MARK)
+            take_result(queue, &queue->ways[completion->user_data], completion->res);
+    }
+    io_uring_cq_advance(&queue->ring, count);
+    return count;
+}
+
+/* Hands over what stands in the ring and waits for so many completions, or for timeout_ns (negative: for ever). False when
+ * the time is up or the ring is broken. */
+static bool enter(struct io_queue *queue, unsigned least, int64_t timeout_ns)
+{
+    struct io_uring_cqe *first;
+    struct __kernel_timespec timeout = {.tv_sec = timeout_ns / (int64_t)CLOCK_NS_PER_S,
+                                        .tv_nsec = timeout_ns % (int64_t)CLOCK_NS_PER_S};
+    int status =
+        io_uring_submit_and_wait_timeout(&queue->ring, &first, least, timeout_ns < 0 ? NULL : &timeout, NULL);
+    if (status >= 0 || status == -EINTR)
+        return true;
+    if (is_passing(status)) { /* the kernel is short of memory, or wants its completions taken first */
+        pause_a_moment();
+        return true;
+    }
+    if (status != -ETIME)
+        queue->broken = status;
+    return false;
+}
+
+/* Until so many are done, or the time is up. */
+static void wait_for(struct io_queue *queue, unsigned least, int timeout_ms)
+{
+    uint64_t deadline_ns = clock_now_ns() + (timeout_ms > 0 ? (uint64_t)timeout_ms * 1000000 : 0);
+    bool goes_on = timeout_ms != 0 && !queue->broken;
+    while (goes_on && queue->done_count < least) {
+        int64_t left_ns = -1;
+        if (timeout_ms > 0) {
+            uint64_t now_ns = clock_now_ns();
+            left_ns = now_ns < deadline_ns ? (int64_t)(deadline_ns - now_ns) : 0;
+        }
+        goes_on = enter(queue, least - queue->done_count, left_ns) && left_ns != 0;
+        drain(queue);
+    }
+}
+
+/* Closing a ring that can't be entered is all that makes the kernel cancel or finish what is under way. */
+static void let_go(struct io_queue *queue)
+{
+    if (queue->has_ring)
+        io_uring_queue_exit(&queue->ring);
+    queue->has_ring = false;
+    queue->taken_count = queue->in_kernel_count = 0;
+    for (unsigned i = 0; i < queue->depth; i++) {
+        if (queue->ways[i].transfer.request)
+            queue->ways[i].transfer.request->result = -ECANCELED;
+        queue->ways[i].transfer.request = NULL;
+    }
+}
+
+int uring_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
+                     int timeout_ms)
+{
+    if (least > count_max)
+        least = count_max;
+    if (queue->has_ring)
+        drain(queue);
+    wait_for(queue, least < queue->taken_count ? least : queue->taken_count, timeout_ms);
+    if (!queue->broken && io_uring_sq_ready(&queue->ring) > 0)
+        hand_over(queue); /* the rest of what came back short */
+    unsigned count = 0;
+    while (count < count_max && queue->done_first) {
+        struct io_request *request = queue->done_first;
+        queue->done_first = request->next;
+        done[count++] = request;
+    }
+    if (!queue->done_first)
+        queue->done_end = &queue->done_first;
+    queue->done_count -= count;
+    queue->taken_count -= count;
+    if (count > 0 || !queue->broken)
+        return (int)count;
+    let_go(queue);
+    return queue->broken;
+}
+
+/* ---- Ending. ---- */
+
+static void ask_to_cancel(struct io_queue *queue, const struct way *way)
+{
+    struct io_uring_sqe *entry = io_uring_get_sqe(&queue->ring);
+    io_uring_prep_cancel64(entry, (uint64_t)(way - queue->ways), 0);
+    entry->user_data = CANCEL_MARK;
+}
+
+void uring_queue_cancel(struct io_queue *queue, struct io_request *request)
+{
+    if (queue->broken || io_uring_sq_space_left(&queue->ring) <= queue->depth)
+        return; /* so many were asked for already that the kernel can't take: it ends by itself */
+    for (unsigned i = 0; i < queue->depth; i++) {
+        if (queue->ways[i].transfer.request != request)
+            continue;
+        ask_to_cancel(queue, &queue->ways[i]);
+        hand_over(queue);
+        return;
+    }
+}
+
+/* What has begun ends as it may: its memory is the caller's again when this returns. */
+static void end_all(struct io_queue *queue)
+{
+    queue->is_closing = true;
+    for (unsigned i = 0; i < queue->depth; i++)
+        if (queue->ways[i].transfer.request && io_uring_sq_space_left(&queue->ring) > 0)
+            ask_to_cancel(queue, &queue->ways[i]);
+    while (queue->in_kernel_count > 0 && !queue->broken) {
+        enter(queue, 1, -1);
+        drain(queue);
+    }
+}
+
+void uring_queue_close(struct io_queue *queue)
+{
+    if (!queue)
+        return;
+    if (queue->has_ring)
+        end_all(queue);
+    let_go(queue);
+    free(queue->registered);
+    free(queue);
+}

@@ -1,0 +1,278 @@
+/*
+ * direct — reads and writes around the page cache: the same bytes whatever their alignment, and who goes which way.
+ */
+#include "io/probe.h"
+#include "io/whole.h"
+#include "tests/support/engines.h"
+#include "tests/support/scratch.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { FILE_BYTES = (1 << 20) + 12345, MEMORY_BYTES = 256 << 10, CANARY = 0xC5 };
+
+static unsigned char *content, *memory;
+
+static int set_up(void **state)
+{
+    scratch_set_up(state);
+    content = malloc(FILE_BYTES);
+    memory = aligned_alloc(IO_ALIGN_BYTES, MEMORY_BYTES);
+    assert_true(content && memory);
+    for (size_t i = 0; i < FILE_BYTES; i++)
+        content[i] = (unsigned char)(i * 2654435761u >> 11);
+    test_write_file(in_folder("data"), content, FILE_BYTES);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    free(content);
+    free(memory);
+    return scratch_tear_down(state);
+}
+
+static void need_direct(void)
+{
+    struct io_probe probe;
+    struct err err = {0};
+    assert_ok(io_probe_folder(folder, false, &probe, &err), &err);
+    if (probe.direct_status || probe.direct_offset_align_bytes > IO_ALIGN_BYTES)
+        test_skip("this file system takes no O_DIRECT in blocks of 4 KiB");
+}
+
+/* How many pages of the file are cached; skips where the kernel does not tell. */
+static uint64_t cached_pages(const char *path)
+{
+    uint64_t whole[2] = {0}, pages[5] = {0};
+    int fd = open(path, O_RDONLY);
+    long status = syscall(451 /* cachestat */, fd, whole, pages, 0);
+    close(fd);
+    if (status)
+        test_skip("this kernel has no cachestat (Linux 6.5 has)");
+    return pages[0];
+}
+
+static void drop_cached(const char *path)
+{
+    int fd = open(path, O_RDONLY);
+    assert_int_equal(fsync(fd), 0);
+    assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+    close(fd);
+}
+
+/* Open descriptors of this process that go around the page cache. */
+static unsigned direct_descriptors(void)
+{
+    unsigned count = 0;
+    DIR *listing = opendir("/proc/self/fdinfo");
+    assert_non_null(listing);
+    for (struct dirent *entry; (entry = readdir(listing));) {
+        char path[300];
+        unsigned flags = 0;
+        snprintf(path, sizeof path, "/proc/self/fdinfo/%s", entry->d_name);
+        FILE *info = fopen(path, "r");
+        if (!info)
+            continue;
+        if (fscanf(info, "pos: %*d flags: %o", &flags) == 1)
+            count += (flags & O_DIRECT) != 0;
+        fclose(info);
+    }
+    closedir(listing);
+    return count;
+}
+
+struct reader {
+    struct io *io;
+    struct io_queue *queue;
+    struct io_file *file;
+};
+
+static struct reader open_reader(enum io_cache cache)
+{
+    struct reader reader;
+    struct err err = {0};
+    struct io_options options = engines_options();
+    options.cache = cache;
+    assert_ok(io_open(folder, &options, &reader.io, &err), &err);
+    assert_ok(reader.io->ops->file_open(reader.io, in_folder("data"), &reader.file, &err), &err);
+    assert_ok(reader.io->ops->queue_open(reader.io, 8, &reader.queue, &err), &err);
+    return reader;
+}
+
+static void close_reader(struct reader *reader)
+{
+    reader->io->ops->queue_close(reader->queue);
+    reader->io->ops->file_close(reader->file);
+    io_close(reader->io);
+}
+
+/* Reads into memory + place, checks what came, and that nothing else was written but, where it may be, the blocks around. */
+static void expect_read(struct reader *reader, uint64_t offset, size_t bytes, size_t place, unsigned flags)
+{
+    struct io_request request = {.kind = IO_READ,
+                                 .file = reader->file,
+                                 .offset = offset,
+                                 .data = memory + place,
+                                 .bytes = bytes,
+                                 .flags = flags};
+    struct io_request *done;
+    size_t left = offset < FILE_BYTES ? FILE_BYTES - (size_t)offset : 0,
+           expected = bytes < left ? bytes : left;
+    size_t begin = place, end = place + bytes;
+    if (flags & IO_SLACK) {
+        begin = begin / IO_ALIGN_BYTES * IO_ALIGN_BYTES;
+        end = (end + IO_ALIGN_BYTES - 1) / IO_ALIGN_BYTES * IO_ALIGN_BYTES;
+    }
+    memset(memory, CANARY, MEMORY_BYTES);
+    assert_int_equal(reader->io->ops->submit(reader->queue, (struct io_request *[]){&request}, 1), 1);
+    assert_int_equal(reader->io->ops->reap(reader->queue, &done, 1, 1, IO_FOREVER), 1);
+    if (request.result != (ssize_t)expected)
+        fail_msg("%zu bytes at %llu: %zd instead of %zu", bytes, (unsigned long long)offset, request.result,
+                 expected);
+    if (expected)
+        assert_memory_equal(memory + place, content + offset, expected);
+    for (size_t i = 0; i < MEMORY_BYTES; i++)
+        if ((i < begin || i >= end) && memory[i] != CANARY)
+            fail_msg("%zu bytes at %llu: byte %zu of memory was written over", bytes,
+                     (unsigned long long)offset, i);
+}
+
+static void expect_reads(struct reader *reader, unsigned flags, bool same_place_in_block)
+{
+    unsigned seed = 7;
+    print_message("seed %u\n", seed);
+    for (int i = 0; i < 120; i++) {
+        seed = seed * 1664525 + 1013904223;
+        uint64_t offset = (seed >> 3) % (FILE_BYTES + 5000);
+        size_t bytes = 1 + (seed >> 5) % (i % 2 ? 600 : 90000);
+        size_t place =
+            IO_ALIGN_BYTES + (same_place_in_block ? offset % IO_ALIGN_BYTES : (seed >> 9) % IO_ALIGN_BYTES);
+        expect_read(reader, offset, bytes, place, flags);
+    }
+    for (size_t edge = 0; edge < 3; edge++) { /* around the file's end, and blocks' */
+        uint64_t offset = FILE_BYTES - 4097 + edge;
+        size_t place = IO_ALIGN_BYTES + (same_place_in_block ? offset % IO_ALIGN_BYTES : 1);
+        expect_read(reader, offset, 4096, place, flags);
+        expect_read(reader, edge * IO_ALIGN_BYTES, 2 * IO_ALIGN_BYTES, IO_ALIGN_BYTES, flags);
+    }
+}
+
+static void unaligned_reads_around_the_page_cache_are_whole_and_in_place(void **state)
+{
+    (void)state;
+    need_direct();
+    drop_cached(in_folder("data"));
+    struct reader reader = open_reader(IO_CACHE_NONE);
+    expect_reads(&reader, IO_SLACK, true);
+    assert_int_equal(direct_descriptors(), 1);
+    /* but for what was read at the file's end, all of it went around */
+    assert_in_range(cached_pages(in_folder("data")), 0, 64);
+    close_reader(&reader);
+    assert_int_equal(direct_descriptors(), 0);
+}
+
+static void requests_without_room_around_them_are_read_all_the_same(void **state)
+{
+    (void)state;
+    struct reader reader = open_reader(IO_CACHE_NONE);
+    expect_reads(&reader, IO_ONCE, false);
+    close_reader(&reader);
+}
+
+static void reads_that_nobody_wants_again_leave_the_page_cache_alone(void **state)
+{
+    (void)state;
+    need_direct();
+    drop_cached(in_folder("data"));
+    struct reader reader = open_reader(IO_CACHE_AUTO);
+    expect_read(&reader, 100, 50000, IO_ALIGN_BYTES + 100, IO_SLACK | IO_ONCE);
+    assert_int_equal(direct_descriptors(), 1);
+    assert_int_equal(cached_pages(in_folder("data")), 0);
+    expect_read(&reader, 100, 50000, IO_ALIGN_BYTES + 100, IO_SLACK);
+    assert_true(cached_pages(in_folder("data")) > 0);
+    close_reader(&reader);
+}
+
+static void what_is_cached_is_read_from_there(void **state)
+{
+    (void)state;
+    cached_pages(in_folder("data"));
+    free(test_read_file(in_folder("data"), &(size_t){0}));
+    struct reader reader = open_reader(IO_CACHE_AUTO);
+    expect_reads(&reader, IO_SLACK | IO_ONCE, true);
+    assert_int_equal(direct_descriptors(), 0);
+    close_reader(&reader);
+}
+
+static void with_the_page_cache_for_all_nothing_goes_around_it(void **state)
+{
+    (void)state;
+    drop_cached(in_folder("data"));
+    struct reader reader = open_reader(IO_CACHE_ALL);
+    expect_reads(&reader, IO_SLACK | IO_ONCE, true);
+    assert_int_equal(direct_descriptors(), 0);
+    close_reader(&reader);
+}
+
+static void writes_that_nobody_reads_soon_are_whole(void **state)
+{
+    (void)state;
+    need_direct();
+    struct err err = {0};
+    struct io_set *set;
+    struct io_file *file;
+    struct io_queue *queue;
+    struct io_set_options options = {.path = in_folder("out"), .single_file = true};
+    const size_t first = 128 << 10, second = 100000;
+    assert_ok(io->ops->queue_open(io, 2, &queue, &err), &err);
+    assert_ok(io->ops->set_begin(io, &options, &set, &err), &err);
+    assert_ok(io->ops->set_create(set, "", first + second, &file, &err), &err);
+    memcpy(memory, content, first);
+    struct io_request requests[2] = {
+        {.kind = IO_WRITE, .file = file, .data = memory, .bytes = first, .flags = IO_ONCE},
+        {.kind = IO_WRITE,
+         .file = file,
+         .offset = first,
+         .data = content + first,
+         .bytes = second,
+         .flags = IO_ONCE},
+    };
+    struct io_request *done[2];
+    assert_int_equal(io->ops->submit(queue, (struct io_request *[]){&requests[0], &requests[1]}, 2), 2);
+    assert_int_equal(io->ops->reap(queue, done, 2, 2, IO_FOREVER), 2);
+    assert_int_equal(requests[0].result, first);
+    assert_int_equal(requests[1].result, second);
+    assert_int_equal(direct_descriptors(), 1);
+    io->ops->queue_close(queue);
+    assert_ok(io->ops->set_seal(set, file, first + second, &err), &err);
+    assert_int_equal(direct_descriptors(), 0);
+    assert_ok(io->ops->set_publish(set, &err), &err);
+    size_t bytes;
+    unsigned char *written = test_read_file(in_folder("out"), &bytes);
+    assert_int_equal(bytes, first + second);
+    assert_memory_equal(written, content, bytes);
+    free(written);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(unaligned_reads_around_the_page_cache_are_whole_and_in_place, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(requests_without_room_around_them_are_read_all_the_same, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(reads_that_nobody_wants_again_leave_the_page_cache_alone, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_is_cached_is_read_from_there, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(with_the_page_cache_for_all_nothing_goes_around_it, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(writes_that_nobody_reads_soon_are_whole, set_up, tear_down),
+    };
+    return engines_run(tests);
+}

@@ -1,0 +1,277 @@
+/*
+ * ring — what only the engine io_uring does: it gives up what the kernel has begun, registers memory, and breaks.
+ *
+ * A read of an empty pipe is one that the kernel has begun and can't end.
+ */
+#include "io/file_local.h"
+#include "io/whole.h"
+#include "tests/io/syscalls.h"
+#include "tests/support/engines.h"
+#include "tests/support/scratch.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { DEPTH = 8, MEMORY_BYTES = 40 << 20, FILE_BYTES = 300000 };
+
+static struct io_queue *queue;
+static struct io_file pipe_file;
+static int pipe_end;
+
+static int set_up(void **state)
+{
+    struct err err = {0};
+    int ends[2];
+    syscalls_reset();
+    scratch_set_up(state);
+    assert_ok(io->ops->queue_open(io, DEPTH, &queue, &err), &err);
+    assert_int_equal(pipe(ends), 0);
+    pipe_file.fd = ends[0];
+    pipe_end = ends[1];
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    syscalls_reset();
+    io->ops->queue_close(queue);
+    close(pipe_file.fd);
+    close(pipe_end);
+    return scratch_tear_down(state);
+}
+
+static struct io_request pipe_read(void *data)
+{
+    return (struct io_request){.kind = IO_READ, .file = &pipe_file, .data = data, .bytes = 8};
+}
+
+static void submit(struct io_request *request)
+{
+    assert_int_equal(io->ops->submit(queue, &request, 1), 1);
+}
+
+static void a_short_read_goes_on(void **state)
+{
+    (void)state;
+    unsigned char data[8];
+    struct io_request request = pipe_read(data), *done;
+    submit(&request);
+    assert_int_equal(write(pipe_end, "abc", 3), 3);
+    assert_int_equal(io->ops->reap(queue, &done, 1, 1, 20), 0);
+    assert_int_equal(write(pipe_end, "defgh", 5), 5);
+    assert_int_equal(io->ops->reap(queue, &done, 1, 1, IO_FOREVER), 1);
+    assert_int_equal(request.result, 8);
+    assert_memory_equal(data, "abcdefgh", 8);
+}
+
+static void what_the_kernel_waits_for_is_cancelled(void **state)
+{
+    (void)state;
+    unsigned char data[2][8];
+    struct io_request requests[2] = {pipe_read(data[0]), pipe_read(data[1])}, *done[2];
+    submit(&requests[0]);
+    submit(&requests[1]);
+    io->ops->cancel(queue, &requests[0]);
+    assert_int_equal(io->ops->reap(queue, done, 2, 1, IO_FOREVER), 1);
+    assert_ptr_equal(done[0], &requests[0]);
+    assert_int_equal(requests[0].result, -ECANCELED);
+    io->ops->cancel(queue, &requests[0]); /* long done: nothing happens */
+    assert_int_equal(write(pipe_end, "12345678", 8), 8);
+    assert_int_equal(io->ops->reap(queue, done, 2, 1, IO_FOREVER), 1);
+    assert_int_equal(requests[1].result, 8);
+}
+
+static void closing_gets_everything_back(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_request requests[DEPTH];
+    unsigned char *data = malloc((size_t)DEPTH * 8);
+    assert_non_null(data);
+    for (size_t i = 0; i < DEPTH; i++) {
+        requests[i] = pipe_read(data + 8 * i);
+        submit(&requests[i]);
+    }
+    io->ops->queue_close(queue);
+    free(data);
+    for (size_t i = 0; i < DEPTH; i++)
+        assert_int_equal(requests[i].result, -ECANCELED);
+    assert_int_equal(write(pipe_end, "12345678", 8), 8); /* nobody reads it any more */
+    assert_ok(io->ops->queue_open(io, 1, &queue, &err), &err);
+}
+
+static unsigned char *make_file(const char *name)
+{
+    unsigned char *content = malloc(FILE_BYTES);
+    assert_non_null(content);
+    for (size_t i = 0; i < FILE_BYTES; i++)
+        content[i] = (unsigned char)(i * 2654435761u >> 9);
+    test_write_file(in_folder(name), content, FILE_BYTES);
+    return content;
+}
+
+/* Reads the file to places all over the memory that was registered, within its pieces and across them. */
+static bool reads_all_over(struct io_file *file, const unsigned char *content, unsigned char *memory)
+{
+    io->ops->queue_register(queue, memory, MEMORY_BYTES);
+    bool right = true;
+    for (size_t place = 0; place + FILE_BYTES <= MEMORY_BYTES; place += 250007) {
+        right = right && !io_read_exact(queue, io, file, "data", 0, memory + place, FILE_BYTES, NULL);
+        right = right && memcmp(memory + place, content, FILE_BYTES) == 0;
+    }
+    return right;
+}
+
+static void registered_memory_is_read_into_by_number(void **state)
+{
+    (void)state;
+    unsigned char *content = make_file("data"), *memory = aligned_alloc(IO_ALIGN_BYTES, MEMORY_BYTES);
+    struct io_file *file;
+    struct err err = {0};
+    assert_non_null(memory);
+    assert_ok(io->ops->file_open(io, in_folder("data"), &file, &err), &err);
+    assert_true(reads_all_over(file, content, memory));
+    io->ops->file_close(file);
+    unsigned count = syscalls_fixed_count();
+    if (count == 0)
+        test_skip("RLIMIT_MEMLOCK lets no memory be registered here");
+    size_t reads = (MEMORY_BYTES - FILE_BYTES) / 250007 + 1;
+    assert_in_range(count, reads - 4, reads - 2); /* all but those that lie across the pieces of 16 MiB */
+    struct io_queue *other;
+    assert_ok(io->ops->queue_open(io, 1, &other, &err), &err);
+    io->ops->queue_close(queue); /* with memory registered */
+    queue = other;
+    free(memory);
+    free(content);
+}
+
+/* A child without privileges, and with so much memory that it may lock: 0, or what is wrong. */
+static int child_with_limit(rlim_t bytes, struct io_file *file, const unsigned char *content,
+                            unsigned char *memory)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit limit = {.rlim_cur = bytes, .rlim_max = bytes};
+        if (setrlimit(RLIMIT_MEMLOCK, &limit) || (geteuid() == 0 && setresuid(65534, 65534, 65534)))
+            _exit(2);
+        if (io->ops->queue_open(io, 1, &queue, NULL)) /* of threads, where the kernel counts rings, too */
+            _exit(3);
+        if (!reads_all_over(file, content, memory))
+            _exit(4);
+        io->ops->queue_close(queue);
+        _exit(syscalls_fixed_count() == 0 ? 0 : 5);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+static void beyond_the_limit_of_locked_memory_reads_are_the_same(void **state)
+{
+    (void)state;
+    unsigned char *content = make_file("data"), *memory = aligned_alloc(IO_ALIGN_BYTES, MEMORY_BYTES);
+    struct io_file *file;
+    struct err err = {0};
+    assert_non_null(memory);
+    assert_ok(io->ops->file_open(io, in_folder("data"), &file, &err), &err);
+    assert_int_equal(child_with_limit(0, file, content, memory), 0);
+    assert_int_equal(child_with_limit(1 << 20, file, content, memory), 0);
+    io->ops->file_close(file);
+    free(memory);
+    free(content);
+}
+
+static void a_ring_that_breaks_lets_go_of_everything(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_request *done, request;
+    unsigned char *data = malloc(8);
+    assert_non_null(data);
+    syscalls_break_rings();
+    assert_int_equal(io_read_exact(queue, io, &pipe_file, "pipe", 0, data, 8, &err), -EBADF);
+    assert_int_equal(err.code, -EBADF);
+    free(data);
+    request = pipe_read(&done);
+    assert_int_equal(io->ops->submit(queue, (struct io_request *[]){&request}, 1), -EBADF);
+    assert_int_equal(io->ops->reap(queue, &done, 1, 1, IO_FOREVER), -EBADF);
+    io->ops->cancel(queue, &request);
+    syscalls_reset();
+    assert_int_equal(io->ops->reap(queue, &done, 1, 1, IO_FOREVER), -EBADF); /* nor later */
+}
+
+static void forbid_rings(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {.len = sizeof filter / sizeof filter[0], .filter = filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+        _exit(77);
+}
+
+/* As in a container whose seccomp profile has no io_uring. */
+static void where_it_is_forbidden_threads_take_over(void **state)
+{
+    (void)state;
+    unsigned char *content = make_file("data");
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        struct io *other;
+        char *data;
+        size_t bytes;
+        struct io_options options = {.engine = IO_ENGINE_URING};
+        forbid_rings();
+        bool right = io_open("file:", &options, &other, NULL) == -EPERM;
+        right =
+            right && io_open("file:", NULL, &other, NULL) == 0 && strcmp(other->ops->name, "threads") == 0;
+        right = right && io_read_file(other, in_folder("data"), FILE_BYTES, &data, &bytes, NULL) == 0;
+        _exit(right && bytes == FILE_BYTES && memcmp(data, content, bytes) == 0 ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    free(content);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        test_skip("this kernel takes no seccomp filter");
+    assert_int_equal(status, 0);
+}
+
+static void it_is_chosen_where_there_is_one(void **state)
+{
+    (void)state;
+    struct io *other;
+    struct err err = {0};
+    assert_ok(io_open("file:", NULL, &other, &err), &err);
+    assert_string_equal(other->ops->name, "io_uring");
+    io_close(other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_short_read_goes_on, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_the_kernel_waits_for_is_cancelled, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(closing_gets_everything_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(registered_memory_is_read_into_by_number, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(beyond_the_limit_of_locked_memory_reads_are_the_same, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_ring_that_breaks_lets_go_of_everything, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(where_it_is_forbidden_threads_take_over, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(it_is_chosen_where_there_is_one, set_up, tear_down),
+    };
+    return engines_run_one(IO_ENGINE_URING, tests, sizeof tests / sizeof tests[0]);
+}
