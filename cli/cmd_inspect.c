@@ -98,6 +98,10 @@ static int inspect_kind(struct inspection *in, enum path_kind kind, const char *
         return inspect_npy(in, path);
     case PATH_JPEG:
         return inspect_jpeg(in, path);
+    case PATH_PNG:
+    case PATH_WEBP:
+    case PATH_PPM:
+        return inspect_image(in, path);
     case PATH_KIND_COUNT:
         break;
     }
@@ -150,7 +154,8 @@ const struct verb verb_inspect = {
     .arguments_most = 1,
     .summary = "Say what a dataset, shard, checkpoint, run or file is and what is in it.",
     .details =
-        "A file may be safetensors, .npy or JPEG. Reads headers only. Of a folder of checkpoints the newest "
+        "A file may be safetensors, .npy, JPEG, PNG, WebP or PPM. Reads headers only (of PNG, WebP and PPM "
+        "all). Of a folder of checkpoints the newest "
         "whole one is shown. With --verbose or "
         "--json a "
         "dataset's shards are listed.\n"

@@ -23,7 +23,7 @@ struct checking {
     struct io *io;
     const struct invocation *invocation;
     struct output *output; /* with --json: within the array "bad" */
-    struct jpeg_decoder *decoder;
+    struct image_checker *checker;
     const struct dataset *dataset; /* whose members are looked at; NULL: a shard alone */
     struct verify_result totals;   /* of datasets and shards */
     uint64_t checkpoints_count, tensors_count;
@@ -67,7 +67,7 @@ static void show_note(void *context, const struct verify_problem *note)
 static int look_at_member(void *context, const struct verify_member *member, struct err *err)
 {
     struct checking *v = context;
-    return verify_member_content(v->decoder, v->dataset, member, err);
+    return verify_member_content(v->checker, v->dataset, member, err);
 }
 
 static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
@@ -173,6 +173,9 @@ static int check_kind(struct checking *v, enum path_kind kind, const char *path)
         return err_advise(v->err, "verify the folder of the run's checkpoints");
     case PATH_NPY:
     case PATH_JPEG:
+    case PATH_PNG:
+    case PATH_WEBP:
+    case PATH_PPM:
         err_set(v->err, -ENOTSUP, "a lone file holds no checksums");
         err_at(v->err, path, ERR_NO_OFFSET);
         return err_advise(v->err,
@@ -241,7 +244,7 @@ static int run(const struct invocation *invocation, struct err *err)
     if (!status)
         status = path_kind_of(v.io, invocation->positional[0], &kind, path, err);
     if (!status)
-        status = jpeg_decoder_open(&v.decoder, err);
+        status = image_checker_open(&v.checker, err);
     if (!status)
         status = check(&v, kind, path);
     if (!status)
@@ -249,7 +252,7 @@ static int run(const struct invocation *invocation, struct err *err)
     if (!status)
         status = verdict(&v, path);
     output_abort(&output);
-    jpeg_decoder_close(v.decoder);
+    image_checker_close(v.checker);
     io_close(v.io);
     return status;
 }
@@ -267,7 +270,7 @@ const struct verb verb_verify = {
     .arguments_least = 1,
     .arguments_most = 1,
     .summary =
-        "Check every checksum and every count of a dataset, shard or checkpoint, and decode every JPEG.",
+        "Check every checksum and every count of a dataset, shard or checkpoint, and decode every image.",
     .details = "Names each bad sample or tensor on stdout and ends with status 1 if there are any. Of a "
                "safetensors file the "
                "header is checked: the format has no checksums.",

@@ -27,5 +27,6 @@ int inspect_checkpoint(struct inspection *in, const char *path); /* of a folder 
 int inspect_safetensors(struct inspection *in, const char *path);
 int inspect_npy(struct inspection *in, const char *path);
 int inspect_jpeg(struct inspection *in, const char *path);
+int inspect_image(struct inspection *in, const char *path); /* PNG, WebP, PPM */
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "ckpt/manifest.h"
 #include "ckpt/safetensors.h"
+#include "image/pixels.h"
 #include "io/whole.h"
 #include "shards/index.h"
 #include "shards/npy_header.h"
@@ -19,14 +20,14 @@
 #define DATASET_NAME "dataset.json"
 #define STEP_PREFIX  "step-"
 #define METRICS_NAME "metrics.jsonl"
-#define JPEG_MAGIC   "\xff\xd8\xff"
 
 enum { HEAD_BYTES = 263, TAR_MAGIC_AT = 257 }; /* as far as a tar's magic, which old ones lack */
 
 const char *path_kind_name(enum path_kind kind)
 {
-    static const char *const names[PATH_KIND_COUNT] = {
-        "dataset", "datasets", "shard", "checkpoint", "checkpoints", "safetensors", "run", "npy", "jpeg"};
+    static const char *const names[PATH_KIND_COUNT] = {"dataset",     "datasets",    "shard", "checkpoint",
+                                                       "checkpoints", "safetensors", "run",   "npy",
+                                                       "jpeg",        "png",         "webp",  "ppm"};
     return names[kind];
 }
 
@@ -126,6 +127,8 @@ static int look_into(struct io *io, const char *path, uint64_t file_bytes, uint8
 static int kind_of_file(struct io *io, const char *path, uint64_t file_bytes, enum path_kind *ret_kind,
                         struct err *err)
 {
+    static const enum path_kind kinds[IMAGE_KIND_COUNT] = {
+        [IMAGE_JPEG] = PATH_JPEG, [IMAGE_PNG] = PATH_PNG, [IMAGE_WEBP] = PATH_WEBP, [IMAGE_PPM] = PATH_PPM};
     uint8_t head[HEAD_BYTES] = {0};
     bool trailer;
     int status = look_into(io, path, file_bytes, head, &trailer, err);
@@ -143,8 +146,8 @@ static int kind_of_file(struct io *io, const char *path, uint64_t file_bytes, en
         *ret_kind = PATH_SAFETENSORS;
     else if (memcmp(head, NPY_MAGIC, strlen(NPY_MAGIC)) == 0)
         *ret_kind = PATH_NPY;
-    else if (memcmp(head, JPEG_MAGIC, strlen(JPEG_MAGIC)) == 0)
-        *ret_kind = PATH_JPEG;
+    else if (image_kind_of(head, bytes_min(file_bytes, HEAD_BYTES)) != IMAGE_UNKNOWN)
+        *ret_kind = kinds[image_kind_of(head, bytes_min(file_bytes, HEAD_BYTES))];
     else if (ends_in(path, ".npy"))
         *ret_kind = PATH_NPY;
     else if (ends_in(path, ".jpg") || ends_in(path, ".jpeg"))
@@ -152,7 +155,8 @@ static int kind_of_file(struct io *io, const char *path, uint64_t file_bytes, en
     else {
         err_set(err, -ENOTSUP, "no file that millrace knows");
         err_at(err, path, ERR_NO_OFFSET);
-        err_expected(err, "a shard, a " DATASET_NAME ", a " MANIFEST_NAME ", safetensors, .npy or JPEG");
+        err_expected(err, "a shard, a " DATASET_NAME ", a " MANIFEST_NAME
+                          ", safetensors, .npy, JPEG, PNG, WebP or PPM");
         return -ENOTSUP;
     }
     return 0;

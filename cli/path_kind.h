@@ -17,6 +17,9 @@ enum path_kind {
     PATH_RUN, /* a run's metrics.jsonl, or the folder that holds it */
     PATH_NPY,
     PATH_JPEG,
+    PATH_PNG,
+    PATH_WEBP,
+    PATH_PPM,
     PATH_KIND_COUNT
 };
 

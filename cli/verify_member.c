@@ -4,19 +4,14 @@
 #include "cli/verify_member.h"
 
 #include "base/bytes.h"
+#include "image/pixels.h"
 #include "shards/class_number.h"
 #include "shards/npy.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
-
-static bool is_jpeg(const char *extension)
-{
-    const char *dot = strrchr(extension, '.');
-    const char *last = dot ? dot + 1 : extension;
-    return strcmp(last, "jpg") == 0 || strcmp(last, "jpeg") == 0;
-}
 
 static int bad(const struct verify_member *member, uint64_t within, const char *what, struct err *err)
 {
@@ -25,13 +20,20 @@ static int bad(const struct verify_member *member, uint64_t within, const char *
     return -EBADMSG;
 }
 
-static int check_jpeg(struct jpeg_decoder *decoder, const struct verify_member *member, struct err *err)
+static int check_image(struct image_checker *checker, const struct verify_member *member, struct err *err)
 {
-    struct jpeg_planes planes;
+    char what[64];
     struct err inner = {0};
-    if (jpeg_decode(decoder, member->data, member->size_bytes, NULL, &planes, &inner) == 0)
+    int status = image_check(checker, member->data, member->size_bytes, NULL, &inner);
+    if (status == 0)
         return 0;
-    bad(member, inner.offset > 0 ? (uint64_t)inner.offset : 0, "undecodable JPEG", err);
+    if (status != -EBADMSG) {
+        *err = inner;
+        return status;
+    }
+    snprintf(what, sizeof what, "undecodable %s",
+             image_kind_name(image_kind_of(member->data, member->size_bytes)));
+    bad(member, inner.offset > 0 ? (uint64_t)inner.offset : 0, what, err);
     err_found(err, "%.120s%s%.120s", inner.what, inner.found[0] ? ": " : "", inner.found);
     return -EBADMSG;
 }
@@ -67,11 +69,11 @@ static int check_tokens(const struct dataset *dataset, const struct verify_membe
     return -EBADMSG;
 }
 
-int verify_member_content(struct jpeg_decoder *decoder, const struct dataset *dataset,
+int verify_member_content(struct image_checker *checker, const struct dataset *dataset,
                           const struct verify_member *member, struct err *err)
 {
-    if (is_jpeg(member->extension))
-        return check_jpeg(decoder, member, err);
+    if (image_is_expected(member->extension))
+        return check_image(checker, member, err);
     if (dataset && dataset->text.element[0] && strcmp(member->extension, "npy") == 0)
         return check_tokens(dataset, member, err);
     if (dataset && dataset->classes_count > 0 && strcmp(member->extension, "cls") == 0)

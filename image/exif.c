@@ -8,7 +8,6 @@
 #include <string.h>
 
 enum {
-    PREFIX_BYTES = 6,
     TIFF_HEADER_BYTES = 8,
     ENTRY_BYTES = 12,
     TIFF_MAGIC = 42,
@@ -37,12 +36,10 @@ static uint32_t orientation_of_entry(const uint8_t *entry, bool big)
     return value >= 1 && value <= ORIENTATION_MAX ? value : ORIENTATION_NONE;
 }
 
-uint32_t exif_orientation(const uint8_t *app1, size_t bytes)
+uint32_t exif_orientation_of_tiff(const uint8_t *tiff, size_t tiff_bytes)
 {
-    if (bytes < PREFIX_BYTES + TIFF_HEADER_BYTES || memcmp(app1, "Exif\0", PREFIX_BYTES))
+    if (tiff_bytes < TIFF_HEADER_BYTES)
         return ORIENTATION_NONE;
-    const uint8_t *tiff = app1 + PREFIX_BYTES;
-    size_t tiff_bytes = bytes - PREFIX_BYTES;
     bool big = tiff[0] == 'M';
     if (tiff[0] != tiff[1] || (tiff[0] != 'I' && tiff[0] != 'M') || get_u16(tiff + 2, big) != TIFF_MAGIC)
         return ORIENTATION_NONE;
@@ -55,4 +52,11 @@ uint32_t exif_orientation(const uint8_t *app1, size_t bytes)
         if (get_u16(tiff + at, big) == TAG_ORIENTATION)
             return orientation_of_entry(tiff + at, big);
     return ORIENTATION_NONE;
+}
+
+uint32_t exif_orientation(const uint8_t *app1, size_t bytes)
+{
+    if (bytes < EXIF_PREFIX_BYTES || memcmp(app1, EXIF_PREFIX, EXIF_PREFIX_BYTES))
+        return ORIENTATION_NONE;
+    return exif_orientation_of_tiff(app1 + EXIF_PREFIX_BYTES, bytes - EXIF_PREFIX_BYTES);
 }

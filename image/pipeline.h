@@ -1,8 +1,8 @@
 /*
- * pipeline — one JPEG to one target image: probe, choose the crop, decode the part that it needs, resample each plane from
- * its own resolution straight to the target, convert to RGB in the caller's buffer.
+ * pipeline — one image file (JPEG, PNG, WebP or PPM, told by its content) to one target image: probe, choose the crop, decode the
+ * part that it needs, resample each plane from its own resolution straight to the target, convert to RGB in the caller's buffer.
  *
- * The pixels are a pure function of (JPEG bytes, options, seed, dataset, epoch, sample) and of IMAGE_PIPELINE_VERSION, on
+ * The pixels are a pure function of (the file's bytes, options, seed, dataset, epoch, sample) and of IMAGE_PIPELINE_VERSION, on
  * any CPU: integers throughout.
  */
 #ifndef MILLRACE_IMAGE_PIPELINE_H
@@ -34,12 +34,12 @@ int image_pipeline_open(const struct image_options *options, struct image_pipeli
                         struct err *err);
 void image_pipeline_close(struct image_pipeline *pipeline); /* NULL is fine */
 
-/* Writes height rows of width RGB pixels at rgb, stride_bytes apart. path serves messages. -EBADMSG where the JPEG is
- * refused (see image/jpeg.h); rgb is then unspecified. */
+/* Writes height rows of width RGB pixels at rgb, stride_bytes apart. path serves messages. -EBADMSG where the file is
+ * refused (see image/jpeg.h, image/pixels.h); rgb is then unspecified. */
 int image_pipeline_run(struct image_pipeline *pipeline, const void *data, size_t bytes, const char *path,
                        struct image_key key, uint8_t *rgb, size_t stride_bytes, struct err *err);
 
-/* Harmless warnings (see jpeg_decoder_warnings) of the last image. */
+/* Harmless warnings (see jpeg_decoder_warnings) of the last image; only JPEGs have some. */
 uint32_t image_pipeline_warnings(const struct image_pipeline *pipeline);
 
 /* Of an image that is scaled down. */

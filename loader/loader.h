@@ -92,7 +92,9 @@ struct loader_options {
 
     enum loader_decode decode;
     struct {
-        const char *field; /* extension, "jpg" */
+        /* Extension, or some with `;` between them, of which a sample's first counts: "jpg;jpeg;png;webp;ppm". What the file is
+         * (JPEG, PNG, WebP, PPM) is told by its content. */
+        const char *field;
         uint32_t width, height;
         struct crop_options crop;
     } image;

@@ -38,7 +38,8 @@ enum {
     LOADER_CHUNK_BYTES_MAX = 1 << 20,  /* no merging beyond it */
     LOADER_SUBSTITUTES_MAX = 8,        /* candidates tried for a bad sample */
     LOADER_REASON_BYTES = 192,
-    LOADER_GROUP_ITEMS = 16, /* small items that a worker takes at once */
+    LOADER_FIELD_BYTES = 256, /* of the names of fields, with `;` between them */
+    LOADER_GROUP_ITEMS = 16,  /* small items that a worker takes at once */
 };
 
 /* One read, and where it lands. */
@@ -131,7 +132,7 @@ enum load_block { LOAD_RUNS, LOAD_NO_SLOT, LOAD_NO_RING, LOAD_DONE };
 struct loader {
     /* Immutable after open. */
     struct loader_options options; /* texts point into the loader */
-    char field[SHARD_EXTENSION_BYTES_MAX];
+    char field[LOADER_FIELD_BYTES];
     struct io *io, *own_io;
     struct device *device, *own_device;
     struct load_source *sources; /* sources_count of them, by the number of their dataset */

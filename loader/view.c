@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FIELDS_MAX = 8 };
+
 static const char label_extension[] = "cls";
 
 struct view {
@@ -19,7 +21,9 @@ struct view {
     uint64_t first_shard; /* in the cache */
     enum loader_decode decode;
     bool verify;
-    char field[SHARD_EXTENSION_BYTES_MAX];
+    /* The fields asked for that the dataset has; a sample's is the first that it has. */
+    char fields[FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX];
+    uint32_t fields_count;
     struct windows *windows; /* LOADER_TOKENS */
 };
 
@@ -31,7 +35,7 @@ static int wrong_field(const struct dataset *dataset, const char *field, struct 
     size_t used = 0;
     for (uint32_t i = 0; i < dataset->fields_count && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", dataset->fields[i]);
-    err_set(err, -EINVAL, "the dataset has no field of that name");
+    err_set(err, -EINVAL, "the dataset has no field of %s", strchr(field, ';') ? "these names" : "that name");
     err_at(err, dataset->path, ERR_NO_OFFSET);
     err_expected(err, "one of %s", list);
     err_found(err, "%s", field);
@@ -39,15 +43,25 @@ static int wrong_field(const struct dataset *dataset, const char *field, struct 
     return -EINVAL;
 }
 
-static int choose_field(struct view *view, const char *field, struct err *err)
+static bool has_field(const struct dataset *dataset, const char *name, size_t name_bytes)
 {
-    for (uint32_t i = 0; i < view->dataset->fields_count; i++) {
-        if (strcmp(view->dataset->fields[i], field) == 0) {
-            memcpy(view->field, view->dataset->fields[i], sizeof view->field);
-            return 0;
-        }
+    for (uint32_t i = 0; i < dataset->fields_count; i++)
+        if (strlen(dataset->fields[i]) == name_bytes && memcmp(dataset->fields[i], name, name_bytes) == 0)
+            return true;
+    return false;
+}
+
+/* names: one, or some with `;` between them. */
+static int choose_fields(struct view *view, const char *names, struct err *err)
+{
+    for (const char *name = names; *name && view->fields_count < FIELDS_MAX;) {
+        size_t name_bytes = strcspn(name, ";");
+        if (name_bytes && has_field(view->dataset, name, name_bytes))
+            memcpy(view->fields[view->fields_count++], name, name_bytes);
+        name += name_bytes;
+        name += *name == ';';
     }
-    return wrong_field(view->dataset, field, err);
+    return view->fields_count ? 0 : wrong_field(view->dataset, names, err);
 }
 
 int view_open(const struct loader_options *options, const struct dataset *dataset, struct shard_cache *cache,
@@ -62,11 +76,11 @@ int view_open(const struct loader_options *options, const struct dataset *datase
                           .verify = options->verify};
     int status = 0;
     if (view->decode == LOADER_IMAGE)
-        status = choose_field(view, options->image.field, err);
+        status = choose_fields(view, options->image.field, err);
     if (view->decode == LOADER_TOKENS)
-        status = choose_field(view, options->text.field, err);
+        status = choose_fields(view, options->text.field, err);
     if (!status && view->decode == LOADER_TOKENS)
-        status = windows_open(dataset, cache, view->first_shard, view->field, options->text.block,
+        status = windows_open(dataset, cache, view->first_shard, view->fields[0], options->text.block,
                               &view->windows, err);
     if (status)
         view_close(view);
@@ -175,8 +189,8 @@ static bool find_field(const struct shard *shard, uint64_t member, const char *n
 static int window_piece(const struct view *view, const struct shard *shard, struct view_place place,
                         struct view_piece *piece, struct err *err)
 {
-    if (!find_field(shard, place.member, view->field, piece))
-        return missing(shard, view->field, err);
+    if (!find_field(shard, place.member, view->fields[0], piece))
+        return missing(shard, view->fields[0], err);
     uint64_t begin;
     int status = windows_offset(view->windows, shard, &piece->field, place.window, &begin, err);
     if (status)
@@ -217,8 +231,11 @@ int view_pieces(const struct view *view, const struct shard *shard, struct view_
         *ret_count = 1;
         return window_piece(view, shard, place, &pieces[0], err);
     }
-    if (!find_field(shard, place.member, view->field, &pieces[0]))
-        return missing(shard, view->field, err);
+    uint32_t i = 0;
+    while (i < view->fields_count && !find_field(shard, place.member, view->fields[i], &pieces[0]))
+        i++;
+    if (i == view->fields_count)
+        return missing(shard, view->fields[0], err);
     *ret_count = find_field(shard, place.member, label_extension, &pieces[1]) ? 2 : 1;
     return 0;
 }

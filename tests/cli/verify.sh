@@ -189,7 +189,7 @@ an_interrupt_ends_it_with_the_place_it_had_come_to() {
   pid=$!
   exec 3<pipe
   read -r line <&3
-  contains "$line" "bad: undecodable JPEG"
+  contains "$line" "bad: undecodable image"
   kill -INT $pid
   cat <&3 >/dev/null
   wait $pid || status=$?

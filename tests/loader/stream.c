@@ -311,6 +311,12 @@ static void wrong_options_are_refused_with_advice(void **state)
     options.image.field = "png";
     assert_int_equal(loader_open(&options, &loader, &err), -EINVAL);
     assert_string_equal(err.expected, "one of cls, jpg");
+    options.image.field = "png;webp";
+    assert_int_equal(loader_open(&options, &loader, &err), -EINVAL);
+    assert_string_equal(err.found, "png;webp");
+    options.image.field = "png;jpg;";
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    loader_close(loader);
     options = fixture_loader_options(fixture, LOADER_TOKENS);
     options.text.field = "jpg";
     assert_int_equal(loader_open(&options, &loader, &err), -EINVAL);

@@ -30,7 +30,7 @@ static void defaults_hold_where_nothing_is_said(void **state)
     assert_int_equal(config.data.memory_bytes, 256 << 20);
     assert_true(config.data.image.flip);
     assert_true(config.optimizer.beta2 == 0.95);
-    assert_string_equal(config.data.image.field, "jpg");
+    assert_string_equal(config.data.image.field, "jpg;jpeg;png;webp;ppm");
 }
 
 static void values_of_all_kinds_are_read(void **state)

@@ -1,0 +1,65 @@
+/*
+ * check — see check.h.
+ */
+#include "image/check.h"
+
+#include "image/jpeg.h"
+#include "image/pixels.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct image_checker {
+    struct jpeg_decoder *jpeg;
+    struct pixels_decoder *pixels;
+};
+
+int image_check(struct image_checker *checker, const void *data, size_t bytes, const char *path,
+                struct err *err)
+{
+    enum image_kind kind = image_kind_of(data, bytes);
+    if (kind == IMAGE_JPEG || kind == IMAGE_UNKNOWN) {
+        struct jpeg_planes planes;
+        return jpeg_decode(checker->jpeg, data, bytes, path, &planes, err);
+    }
+    struct pixels_info info;
+    struct pixels pixels;
+    int status = pixels_begin(checker->pixels, kind, data, bytes, path, &info, err);
+    return status ? status : pixels_part(checker->pixels, NULL, &pixels, err);
+}
+
+bool image_is_expected(const char *extension)
+{
+    static const char *const extensions[] = {"jpg", "jpeg", "png", "webp", "ppm"};
+    const char *dot = strrchr(extension, '.');
+    const char *last = dot ? dot + 1 : extension;
+    for (size_t i = 0; i < sizeof extensions / sizeof extensions[0]; i++)
+        if (strcmp(last, extensions[i]) == 0)
+            return true;
+    return false;
+}
+
+int image_checker_open(struct image_checker **ret_checker, struct err *err)
+{
+    struct image_checker *checker = calloc(1, sizeof *checker);
+    if (!checker)
+        return err_set(err, -ENOMEM, "no memory for a checker of images");
+    int status = jpeg_decoder_open(&checker->jpeg, err);
+    if (!status)
+        status = pixels_decoder_open(&checker->pixels, err);
+    if (status)
+        image_checker_close(checker);
+    else
+        *ret_checker = checker;
+    return status;
+}
+
+void image_checker_close(struct image_checker *checker)
+{
+    if (!checker)
+        return;
+    jpeg_decoder_close(checker->jpeg);
+    pixels_decoder_close(checker->pixels);
+    free(checker);
+}

@@ -1,0 +1,70 @@
+/*
+ * ppm — see ppm.h.
+ */
+#include "image/ppm.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { VALUE_MAX = 255, MAGIC_BYTES = 2, DIGITS_LIMIT = 1 << 24 };
+
+static bool is_space(uint8_t byte)
+{
+    return byte == ' ' || (byte >= '\t' && byte <= '\r');
+}
+
+/* White space and comments, then a decimal number; false where there is none. */
+static bool read_number(const uint8_t *data, size_t bytes, size_t *at, uint32_t *ret_number)
+{
+    size_t i = *at;
+    for (; i < bytes && (is_space(data[i]) || data[i] == '#'); i++)
+        if (data[i] == '#')
+            while (i + 1 < bytes && data[i + 1] != '\n')
+                i++;
+    size_t begin = i;
+    uint32_t number = 0;
+    for (; i < bytes && data[i] >= '0' && data[i] <= '9' && number < DIGITS_LIMIT; i++)
+        number = 10 * number + (data[i] - '0');
+    if (i == begin || i == *at)
+        return false;
+    *at = i;
+    *ret_number = number;
+    return true;
+}
+
+int ppm_begin(struct ppm *ppm, const void *data, size_t bytes, const char *path, struct pixels_info *ret_info,
+              struct err *err)
+{
+    const uint8_t *text = data;
+    size_t at = MAGIC_BYTES, head = bytes < PPM_HEADER_BYTES_MAX ? bytes : PPM_HEADER_BYTES_MAX;
+    uint32_t width, height, most;
+    if (head < MAGIC_BYTES || text[0] != 'P' || text[1] != '6' || !read_number(text, head, &at, &width) ||
+        !read_number(text, head, &at, &height) || !read_number(text, head, &at, &most) || at == head ||
+        !is_space(text[at]))
+        return pixels_refuse("PPM", path, (int64_t)(at < bytes ? at : bytes), "its header is invalid", err);
+    if (most != VALUE_MAX)
+        return pixels_refuse("PPM", path, (int64_t)at, "its samples do not have 8 bits", err);
+    int status = pixels_check_size("PPM", path, width, height, err);
+    if (status)
+        return status;
+    at++; /* one white space */
+    if (bytes - at < 3 * (uint64_t)width * height)
+        return pixels_refuse("PPM", path, (int64_t)bytes, "the file ends too early", err);
+    *ppm = (struct ppm){.data = data, .header_bytes = (uint32_t)at, .width = width, .height = height};
+    *ret_info = (struct pixels_info){.width = width, .height = height, .channels = 3, .orientation = 1};
+    return 0;
+}
+
+struct pixels ppm_pixels(const struct ppm *ppm)
+{
+    return (struct pixels){.data = ppm->data + ppm->header_bytes,
+                           .stride_bytes = 3 * (size_t)ppm->width,
+                           .part = {0, 0, ppm->width, ppm->height},
+                           .channels = 3};
+}
+
+size_t ppm_write_header(char header[PPM_HEADER_BYTES_MAX], uint32_t width, uint32_t height)
+{
+    return (size_t)snprintf(header, PPM_HEADER_BYTES_MAX, "P6\n%" PRIu32 " %" PRIu32 "\n%d\n", width, height,
+                            VALUE_MAX);
+}

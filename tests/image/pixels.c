@@ -1,0 +1,293 @@
+/*
+ * pixels — PNG and WebP files of all kinds against Pillow; PPM; parts against the whole; what is cut, broken or too large is refused.
+ */
+#include "image/pixels.h"
+
+#include "base/philox.h"
+#include "image/check.h"
+#include "image/pipeline.h"
+#include "image/ppm.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The files of pixels_cases.py, made once. */
+struct cases {
+    char folder[TEST_PATH_BYTES_MAX];
+    char *list;
+};
+
+static struct cases make_cases(void)
+{
+    struct cases cases;
+    char path[TEST_PATH_BYTES_MAX + 16];
+    size_t bytes;
+    const char *python = test_need_python("PIL");
+    test_make_folder(cases.folder);
+    assert_int_equal(test_run("'%s' -W ignore '%s/tests/image/pixels_cases.py' '%s' >'%s/list'", python,
+                              TEST_SOURCE_DIR, cases.folder, cases.folder),
+                     0);
+    snprintf(path, sizeof path, "%s/list", cases.folder);
+    char *list = (char *)test_read_file(path, &bytes);
+    cases.list = strndup(list, bytes);
+    assert_non_null(cases.list);
+    free(list);
+    return cases;
+}
+
+static unsigned char *read_case(const struct cases *cases, const char *name, const char *suffix,
+                                size_t *ret_bytes)
+{
+    char path[2 * TEST_PATH_BYTES_MAX];
+    snprintf(path, sizeof path, "%s/%s%s", cases->folder, name, suffix);
+    return test_read_file(path, ret_bytes);
+}
+
+static void remove_cases(struct cases *cases)
+{
+    test_remove_folder(cases->folder);
+    free(cases->list);
+}
+
+static struct image_pipeline *open_pipeline(enum crop_kind kind, uint32_t side)
+{
+    struct err err;
+    struct image_pipeline *pipeline;
+    struct image_options options = {side, side, crop_options_default(kind)};
+    assert_ok(image_pipeline_open(&options, &pipeline, &err), &err);
+    return pipeline;
+}
+
+static void files_of_all_kinds_are_what_pillow_sees(void **state)
+{
+    (void)state;
+    struct cases cases = make_cases();
+    struct image_pipeline *pipeline = open_pipeline(CROP_NONE, 8);
+    char name[80];
+    unsigned width, height, count = 0;
+    int used;
+    for (const char *at = cases.list; sscanf(at, "%79s %u %u\n%n", name, &width, &height, &used) == 3;
+         at += used) {
+        struct err err;
+        size_t bytes, wanted_bytes;
+        const uint8_t *rgb;
+        uint32_t our_width, our_height;
+        unsigned char *data = read_case(&cases, name, "", &bytes);
+        unsigned char *wanted = read_case(&cases, name, ".rgb", &wanted_bytes);
+        assert_ok(image_pipeline_whole(pipeline, data, bytes, name, (struct image_bounds){0}, &rgb,
+                                       &our_width, &our_height, &err),
+                  &err);
+        if (our_width != width || our_height != height || wanted_bytes != (size_t)3 * width * height)
+            fail_msg("%s: %u x %u", name, our_width, our_height);
+        if (memcmp(rgb, wanted, wanted_bytes))
+            fail_msg("%s: other pixels", name);
+        free(data);
+        free(wanted);
+        count++;
+    }
+    assert_true(count > 35);
+    image_pipeline_close(pipeline);
+    remove_cases(&cases);
+}
+
+static void check_parts(struct pixels_decoder *decoder, const char *name, const unsigned char *data,
+                        size_t bytes)
+{
+    struct err err;
+    struct pixels_info info;
+    struct pixels pixels;
+    enum image_kind kind = image_kind_of(data, bytes);
+    assert_ok(pixels_begin(decoder, kind, data, bytes, name, &info, &err), &err);
+    assert_ok(pixels_part(decoder, NULL, &pixels, &err), &err);
+    size_t row_bytes = (size_t)info.width * info.channels;
+    uint8_t *whole = malloc(row_bytes * info.height);
+    assert_non_null(whole);
+    for (uint32_t y = 0; y < info.height; y++)
+        memcpy(whole + y * row_bytes, pixels.data + y * pixels.stride_bytes, row_bytes);
+    for (uint64_t i = 0; i < 30; i++) {
+        struct philox_block draw = philox(1, 0, i);
+        struct image_rect want = {.x = draw.word[0] % info.width, .y = draw.word[1] % info.height};
+        want.width = 1 + draw.word[2] % (info.width - want.x);
+        want.height = 1 + draw.word[3] % (info.height - want.y);
+        assert_ok(pixels_begin(decoder, kind, data, bytes, name, &info, &err), &err);
+        assert_ok(pixels_part(decoder, &want, &pixels, &err), &err);
+        const struct image_rect *got = &pixels.part;
+        assert_true(got->x <= want.x && got->y <= want.y && got->x + got->width >= want.x + want.width &&
+                    got->y + got->height >= want.y + want.height);
+        for (uint32_t y = want.y; y < want.y + want.height; y++)
+            if (memcmp(pixels.data + (y - got->y) * pixels.stride_bytes + (want.x - got->x) * info.channels,
+                       whole + y * row_bytes + want.x * info.channels, want.width * info.channels))
+                fail_msg("%s: row %u of %u,%u %u x %u differs", name, y, want.x, want.y, want.width,
+                         want.height);
+    }
+    free(whole);
+}
+
+static void a_part_has_the_pixels_of_the_whole(void **state)
+{
+    (void)state;
+    struct cases cases = make_cases();
+    struct pixels_decoder *decoder;
+    struct err err;
+    char name[80];
+    unsigned width, height;
+    int used;
+    assert_ok(pixels_decoder_open(&decoder, &err), &err);
+    for (const char *at = cases.list; sscanf(at, "%79s %u %u\n%n", name, &width, &height, &used) == 3;
+         at += used) {
+        size_t bytes;
+        unsigned char *data = read_case(&cases, name, "", &bytes);
+        check_parts(decoder, name, data, bytes);
+        free(data);
+    }
+    pixels_decoder_close(decoder);
+    remove_cases(&cases);
+}
+
+static void broken_files_are_refused(void **state)
+{
+    (void)state;
+    struct cases cases = make_cases();
+    struct image_checker *checker;
+    struct err err;
+    unsigned count = 0;
+    assert_ok(image_checker_open(&checker, &err), &err);
+    for (const char *at = strchr(cases.list, '!'); at && *at; at = strchr(at + 1, '!')) {
+        char name[80];
+        size_t bytes;
+        assert_int_equal(sscanf(at, "! %79s", name), 1);
+        unsigned char *data = read_case(&cases, name, "", &bytes);
+        if (image_check(checker, data, bytes, name, &err) != -EBADMSG)
+            fail_msg("%s was not refused", name);
+        assert_string_equal(err.path, name);
+        assert_true(err.found[0] && err.advice[0]);
+        free(data);
+        count++;
+    }
+    assert_true(count >= 7);
+    image_checker_close(checker);
+    remove_cases(&cases);
+}
+
+static void a_file_that_ends_anywhere_is_refused_or_whole(void **state)
+{
+    (void)state;
+    enum { END_BYTES = 12 }; /* of the chunk IEND, which has no data */
+    struct cases cases = make_cases();
+    struct image_checker *checker;
+    struct err err;
+    assert_ok(image_checker_open(&checker, &err), &err);
+    static const char *const names[] = {"png-2-8-rows.png", "png-3-4-adam7.png", "png-exif-6.png"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        size_t bytes;
+        unsigned char *data = read_case(&cases, names[i], "", &bytes);
+        for (size_t cut = 0; cut < bytes; cut++) {
+            unsigned char *part = malloc(cut + 1); /* exact, so that a sanitizer sees a byte too many */
+            assert_non_null(part);
+            memcpy(part, data, cut);
+            bool only_the_end_is_cut = bytes - cut < END_BYTES;
+            int status = image_check(checker, part, cut, names[i], &err);
+            if (status != -EBADMSG && !(status == 0 && only_the_end_is_cut))
+                fail_msg("%s of %zu bytes was not refused", names[i], cut);
+            free(part);
+        }
+        free(data);
+    }
+    image_checker_close(checker);
+    remove_cases(&cases);
+}
+
+static void ppm_is_read_where_it_lies(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *header;
+        uint32_t width, height; /* 0: refused */
+    } cases[] = {
+        {"P6\n3 2\n255\n", 3, 2},
+        {"P6 3 2 255 ", 3, 2},
+        {"P6\n# by a camera\n3\t2\r\n255\n", 3, 2},
+        {"P6\n3 2\n65535\n", 0, 0},
+        {"P6\n3 2\n254\n", 0, 0},
+        {"P6\n0 2\n255\n", 0, 0},
+        {"P6\n3 3\n255\n", 0, 0},
+        {"P6\n3 -2\n255\n", 0, 0},
+        {"P6\n99999999 2\n255\n", 0, 0},
+        {"P6\n4294967299 2\n255\n", 0, 0},
+        {"P6\n3 2\n255", 0, 0},
+        {"P6\n3 2", 0, 0},
+        {"P6\n32 55\n", 0, 0},
+        {"P6#", 0, 0},
+        {"P6\n3#2\n255\n", 0, 0},
+    };
+    struct pixels_decoder *decoder;
+    struct err err;
+    assert_ok(pixels_decoder_open(&decoder, &err), &err);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct pixels_info info;
+        struct pixels pixels;
+        size_t header_bytes = strlen(cases[i].header), bytes = header_bytes + 18;
+        uint8_t *data = malloc(bytes);
+        assert_non_null(data);
+        memcpy(data, cases[i].header, header_bytes);
+        for (uint8_t k = 0; k < 18; k++)
+            data[header_bytes + k] = (uint8_t)(k + 'a');
+        int status = pixels_begin(decoder, IMAGE_PPM, data, bytes, "a.ppm", &info, &err);
+        if (status != (cases[i].width ? 0 : -EBADMSG))
+            fail_msg("case %zu: %d", i, status);
+        if (!status) {
+            assert_true(info.width == cases[i].width && info.height == cases[i].height && info.channels == 3);
+            assert_ok(pixels_part(decoder, NULL, &pixels, &err), &err);
+            assert_ptr_equal(pixels.data, data + header_bytes);
+        }
+        free(data);
+    }
+    pixels_decoder_close(decoder);
+}
+
+static void a_crop_of_a_ppm_is_that_of_the_same_pixels_as_png(void **state)
+{
+    (void)state;
+    enum { SIDE = 40 };
+    struct cases cases = make_cases();
+    struct image_pipeline *pipeline = open_pipeline(CROP_RANDOM, SIDE);
+    struct err err;
+    size_t bytes, rgb_bytes;
+    static uint8_t from_png[3 * SIDE * SIDE], from_ppm[3 * SIDE * SIDE];
+    char header[PPM_HEADER_BYTES_MAX];
+    unsigned char *png = read_case(&cases, "png-6-8-adam7.png", "", &bytes);
+    unsigned char *rgb = read_case(&cases, "png-6-8-adam7.png", ".rgb", &rgb_bytes);
+    size_t header_bytes = ppm_write_header(header, 37, 23);
+    uint8_t *ppm = malloc(header_bytes + rgb_bytes);
+    assert_non_null(ppm);
+    memcpy(ppm, header, header_bytes);
+    memcpy(ppm + header_bytes, rgb, rgb_bytes);
+    for (uint64_t sample = 0; sample < 20; sample++) {
+        struct image_key key = {5, 0, 1, sample};
+        assert_ok(image_pipeline_run(pipeline, png, bytes, "a.png", key, from_png, 3 * SIDE, &err), &err);
+        assert_ok(image_pipeline_run(pipeline, ppm, header_bytes + rgb_bytes, "a.ppm", key, from_ppm,
+                                     3 * SIDE, &err),
+                  &err);
+        assert_memory_equal(from_png, from_ppm, sizeof from_png);
+    }
+    free(png);
+    free(rgb);
+    free(ppm);
+    image_pipeline_close(pipeline);
+    remove_cases(&cases);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(files_of_all_kinds_are_what_pillow_sees),
+        cmocka_unit_test(a_part_has_the_pixels_of_the_whole),
+        cmocka_unit_test(broken_files_are_refused),
+        cmocka_unit_test(a_file_that_ends_anywhere_is_refused_or_whole),
+        cmocka_unit_test(ppm_is_read_where_it_lies),
+        cmocka_unit_test(a_crop_of_a_ppm_is_that_of_the_same_pixels_as_png),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
