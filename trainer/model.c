@@ -216,7 +216,7 @@ static void lay_out_head(const struct model *model, struct arena_layout *l, stru
     ret->rstd = arena_take(l, model->rows, master);
     if (model->head_rows != model->rows)
         ret->pooled = arena_take(l, model->head_rows * model->config.width, compute);
-    ret->logits = arena_take(l, model->logits_rows * model->classes, compute);
+    ret->logits = arena_take(l, model->logits_rows * model->logits_cols, compute);
 }
 
 /* Blocks and head are never in their backward pass at once, so they share the scratch. It also takes a stream, the output of a

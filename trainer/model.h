@@ -123,8 +123,8 @@ void model_stage_groups(const struct model *model, const struct model_stage *sta
 void model_forward(struct model *model, const struct model_stage *stage, const void *weights,
                    const struct model_activations *activations, const struct model_input *input,
                    const void *hidden_in, void *hidden_out, const struct model_result *result);
-/* [rows, vocabulary or classes], compute type, in the activations of an evaluation's forward pass; NULL where they were more rows than
- * are held at a time. */
+/* [rows, vocabulary or classes, and the padding of ops.h's logits_align], compute type, in the activations of an evaluation's
+ * forward pass; NULL where they were more rows than are held at a time. */
 const void *model_logits(const struct model *model, const struct model_stage *stage,
                          const struct model_activations *activations);
 /* After model_forward without a result, of the same input. gradients: every element that the stage owns is written (a fresh leaf: not

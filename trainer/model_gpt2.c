@@ -30,9 +30,11 @@ static int describe_embed(struct model *model, struct err *err)
                               .init = PARAM_NORMAL,
                               .deviation = 0.02};
     model->tied = (int64_t)model->params.count;
+    spec.room_rows = model_logits_cols(model, spec.rows) - spec.rows;
     int status = model_add_param(model, &spec, &model->embed_tokens, err);
     spec.name = "embed.positions.weight";
     spec.rows = config->block;
+    spec.room_rows = 0;
     return status < 0 ? status : model_add_param(model, &spec, &model->embed_positions, err);
 }
 

@@ -6,6 +6,7 @@
 #ifndef MILLRACE_TRAINER_MODEL_KIND_H
 #define MILLRACE_TRAINER_MODEL_KIND_H
 
+#include "base/bytes.h"
 #include "trainer/arena.h"
 #include "trainer/block.h"
 #include "trainer/model.h"
@@ -92,6 +93,7 @@ struct model {
     struct linear head;               /* ViT; of language models where its weight lies */
     struct model_head_piece piece[2]; /* language models: a full one, and the last of what is cut into such */
     uint64_t head_rows, classes;      /* of losses, of logits */
+    uint64_t logits_cols;             /* classes and padding: what the head's products take */
     uint64_t logits_rows;             /* in memory at a time */
     int64_t tied;                     /* index of the parameter that embedding and head share, -1: none */
     void *zeros;                      /* a row of the stream */
@@ -113,6 +115,12 @@ static inline void *model_group_gradients(const struct model *model, const struc
                                           uint64_t group)
 {
     return linear_gradients(model->ops, pass->gradients, model->params.groups[group].offset);
+}
+
+/* Columns of logits in memory: the head's weight has as many rows with its room (param_spec). */
+static inline uint64_t model_logits_cols(const struct model *model, uint64_t classes)
+{
+    return bytes_round_up(classes, model->ops->table->logits_align);
 }
 
 static inline uint32_t model_mlp_width(const struct model_config *config)

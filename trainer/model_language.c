@@ -40,7 +40,7 @@ uint64_t language_tokens(const struct model_config *config)
  * one. A function of shapes alone, as the bits depend on it. */
 static uint64_t head_rows_at_once(const struct model *model)
 {
-    uint64_t row_bytes = model->classes * ops_compute_bytes(model->ops), rows = 1;
+    uint64_t row_bytes = model->logits_cols * ops_compute_bytes(model->ops), rows = 1;
     if (model->config.head_rows)
         return model->config.head_rows;
     while (rows < model->rows && 2 * rows * row_bytes <= HEAD_LOGITS_BYTES_MAX)
@@ -50,11 +50,11 @@ static uint64_t head_rows_at_once(const struct model *model)
 
 static int plan_piece(struct model *model, uint64_t rows, struct model_head_piece *piece, struct err *err)
 {
-    uint64_t width = model->config.width, classes = model->classes;
-    const struct gemm_shape forward = {.m = rows, .n = classes, .k = width, .trans_b = true};
-    const struct gemm_shape backward_input = {.m = rows, .n = width, .k = classes};
+    uint64_t width = model->config.width, cols = model->logits_cols;
+    const struct gemm_shape forward = {.m = rows, .n = cols, .k = width, .trans_b = true};
+    const struct gemm_shape backward_input = {.m = rows, .n = width, .k = cols};
     struct gemm_shape backward_weight = {
-        .m = classes, .n = width, .k = rows, .trans_a = true, .master_output = true};
+        .m = cols, .n = width, .k = rows, .trans_a = true, .master_output = true};
     struct ops *ops = model->ops;
     piece->rows = rows;
     int status = rows ? ops->table->plan_gemm(ops, &forward, &piece->forward, err) : 0;
@@ -77,6 +77,7 @@ int language_plan(struct model *model, struct err *err)
 {
     model->head_rows = model->rows;
     model->classes = model->config.vocabulary;
+    model->logits_cols = model_logits_cols(model, model->classes);
     if (model->tied >= 0)
         model->head.weight = model->embed_tokens;
     uint64_t rows = head_rows_at_once(model);
@@ -158,10 +159,13 @@ static void piece_losses(struct model *model, const struct model_pass *pass, con
     bool whole_items = job->piece->rows % tokens == 0;
     ops->table->gemm(ops, &job->piece->forward, rows_at(model, pass, pass->layout.normed, job->first),
                      head_weight(model, pass), NULL, logits);
-    ops->table->xent(ops, logits, result->losses + job->first, result->correct + job->first,
-                     targets + job->first / tokens * stride + job->first % tokens,
-                     whole_items ? job->piece->rows / tokens : 1, whole_items ? tokens : job->piece->rows,
-                     stride, model->classes, gradient_scale);
+    const struct xent_shape shape = {.items = whole_items ? job->piece->rows / tokens : 1,
+                                     .tokens = whole_items ? tokens : job->piece->rows,
+                                     .target_stride = stride,
+                                     .classes = model->classes,
+                                     .stride = model->logits_cols};
+    ops->table->xent(ops, &shape, logits, result->losses + job->first, result->correct + job->first,
+                     targets + job->first / tokens * stride + job->first % tokens, gradient_scale);
 }
 
 /* The piece that begins at a row. */

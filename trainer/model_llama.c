@@ -40,7 +40,8 @@ static int describe_embed(struct model *model, struct err *err)
 
 static int describe_head(struct model *model, struct err *err)
 {
-    const struct param_spec spec = table(&model->config, "head.weight");
+    struct param_spec spec = table(&model->config, "head.weight");
+    spec.room_rows = model_logits_cols(model, spec.rows) - spec.rows;
     return model_add_param(model, &spec, &model->head.weight, err);
 }
 

@@ -84,13 +84,16 @@ static int describe_embed(struct model *model, struct err *err)
 static int describe_head(struct model *model, struct err *err)
 {
     const struct model_config *config = &model->config;
+    uint64_t room = model_logits_cols(model, config->classes) - config->classes;
     const struct param_spec weight = {.name = "head.weight",
                                       .rows = config->classes,
                                       .cols = config->width,
+                                      .room_rows = room,
                                       .decay = true,
                                       .init = PARAM_NORMAL,
                                       .deviation = 0.02};
-    const struct param_spec bias = {.name = "head.bias", .rows = config->classes, .init = PARAM_ZEROS};
+    const struct param_spec bias = {
+        .name = "head.bias", .rows = config->classes, .room_rows = room, .init = PARAM_ZEROS};
     int status = model_add_param(model, &weight, &model->head.weight, err);
     return status < 0 ? status : model_add_param(model, &bias, &model->head.bias, err);
 }
@@ -100,13 +103,14 @@ static int plan(struct model *model, struct err *err)
     const struct model_config *config = &model->config;
     model->head_rows = model->logits_rows = model->items;
     model->classes = config->classes;
+    model->logits_cols = model_logits_cols(model, model->classes);
     model->patch.rows = model->rows;
     model->patch.in = patch_width(config);
     model->patch.out = config->width;
     model->patch.has_bias = true;
     model->head.rows = model->items;
     model->head.in = config->width;
-    model->head.out = config->classes;
+    model->head.out = model->logits_cols;
     model->head.has_bias = true;
     int status = linear_plan(&model->patch, model->ops, err);
     return status < 0 ? status : linear_plan(&model->head, model->ops, err);
@@ -152,8 +156,13 @@ static void head_losses(struct model *model, const struct model_pass *pass, cons
                          model->tokens, model->config.width);
     linear_forward(&model->head, ops, model_group_weights(model, pass, model_group_head(model)), pooled,
                    logits);
-    ops->table->xent(ops, logits, result->losses, result->correct, pass->input->labels, model->items, 1, 1,
-                     model->classes, gradient_scale);
+    const struct xent_shape shape = {.items = model->items,
+                                     .tokens = 1,
+                                     .target_stride = 1,
+                                     .classes = model->classes,
+                                     .stride = model->logits_cols};
+    ops->table->xent(ops, &shape, logits, result->losses, result->correct, pass->input->labels,
+                     gradient_scale);
 }
 
 static void head_forward(struct model *model, const struct model_pass *pass,
@@ -179,7 +188,9 @@ static void head_backward(struct model *model, const struct model_pass *pass,
 
 static double flops(const struct model *model)
 {
-    return linear_flops(&model->patch, false) + linear_flops(&model->head, true);
+    struct linear head = model->head;
+    head.out = model->classes; /* padding is no work of the model's */
+    return linear_flops(&model->patch, false) + linear_flops(&head, true);
 }
 
 const struct model_kind model_kind_vit = {check,          block,        tokens,         describe_embed,

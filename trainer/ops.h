@@ -55,6 +55,12 @@ struct attn_shape {
     bool causal;
 };
 
+/* Row item * tokens + t of the logits has the target targets[item * target_stride + t]. stride: elements from a row to the next, at
+ * least classes; what lies between is padding. */
+struct xent_shape {
+    uint64_t items, tokens, target_stride, classes, stride;
+};
+
 /* Weight decay is decided for so many elements at a time. */
 enum { OPS_DECAY_ELEMENTS = 64 };
 
@@ -155,12 +161,12 @@ struct ops_table {
                      uint64_t cols);
 
     /* Softmax cross-entropy. Where gradient_scale (device memory) is not NULL, logits[rows, classes] become d_logits = *gradient_scale *
-     * (softmax - onehot), the gradient of the scaled *sum* of losses. Rows with target < 0 get a gradient of zero and lose nothing. target of
-     * row item * tokens + t is targets[item * target_stride + t]. losses: F64 [rows]; correct: U8 [rows], 1 where the first largest
-     * logit is the target. */
-    void (*xent)(struct ops *ops, void *logits, double *losses, uint8_t *correct, const int32_t *targets,
-                 uint64_t items, uint64_t tokens, uint64_t target_stride, uint64_t classes,
-                 const double *gradient_scale);
+     * (softmax - onehot), the gradient of the scaled *sum* of losses, and their padding 0. Rows with target < 0 get a gradient of zero and
+     * lose nothing. losses: F64 [rows]; correct: U8 [rows], 1 where the first largest logit is the target. */
+    void (*xent)(struct ops *ops, const struct xent_shape *shape, void *logits, double *losses,
+                 uint8_t *correct, const int32_t *targets, const double *gradient_scale);
+    uint32_t
+        logits_align; /* products are fast where rows of logits are a multiple of so many elements; a power of two */
 
     /* Master type. target += source: one node of the canonical tree. */
     void (*tree_add)(struct ops *ops, void *target, const void *source, uint64_t count);

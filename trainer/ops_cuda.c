@@ -29,6 +29,7 @@
 enum {
     /* Counts up with every change of a kernel that may change bits. */
     OPS_CUDA_KERNELS_VERSION = 1,
+    LOGITS_ALIGN = 64,   /* tiles of products are of 64 columns, and their rows are read by 16 bytes */
     ROPE_TABLES_MAX = 4, /* different shapes of rotary positions in one run */
 };
 
@@ -314,13 +315,11 @@ static void pool_bwd(struct ops *ops, void *d_x, const void *d_out, uint64_t ite
           "the gradient of a mean");
 }
 
-static void xent(struct ops *ops, void *logits, double *losses, uint8_t *correct, const int32_t *targets,
-                 uint64_t items, uint64_t tokens, uint64_t target_stride, uint64_t classes,
-                 const double *gradient_scale)
+static void xent(struct ops *ops, const struct xent_shape *shape, void *logits, double *losses,
+                 uint8_t *correct, const int32_t *targets, const double *gradient_scale)
 {
-    const struct cuda_xent_shape shape = {items, tokens, target_stride, classes, classes};
     const struct cuda_xent_arrays arrays = {logits, losses, correct, targets, gradient_scale};
-    check(cuda_of(ops), cuda_xent(ops->compute, &shape, &arrays, cuda_of(ops)->stream), "the cross-entropy");
+    check(cuda_of(ops), cuda_xent(ops->compute, shape, &arrays, cuda_of(ops)->stream), "the cross-entropy");
 }
 
 static void adamw(struct ops *ops, void *params, void *compute, void *moment1, void *moment2,
@@ -435,6 +434,7 @@ static const struct ops_table table = {
     .pool_fwd = pool_fwd,
     .pool_bwd = pool_bwd,
     .xent = xent,
+    .logits_align = LOGITS_ALIGN,
     .tree_add = tree_add,
     .adamw = adamw,
     .to_compute = to_compute,

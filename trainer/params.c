@@ -77,8 +77,10 @@ int params_add(struct params *params, const struct param_spec *spec, uint64_t *r
     if (status < 0)
         return status;
     assert(!params_find(params, param.name));
-    if (__builtin_mul_overflow(spec->rows, spec->cols ? spec->cols : 1, &param.count) ||
-        param.count > PARAMS_ELEMENTS_MAX - params->elements) {
+    uint64_t cols = spec->cols ? spec->cols : 1, room;
+    if (__builtin_mul_overflow(spec->rows, cols, &param.count) ||
+        __builtin_mul_overflow(spec->rows + spec->room_rows, cols, &room) ||
+        room > PARAMS_ELEMENTS_MAX - params->elements) {
         err_set(err, -EINVAL, "the model is too large at tensor %s", spec->name);
         err_expected(err, "at most %" PRIu64 " elements in all", PARAMS_ELEMENTS_MAX);
         return -EINVAL;
@@ -89,7 +91,7 @@ int params_add(struct params *params, const struct param_spec *spec, uint64_t *r
         const struct param *last = &params->list[params->count - 1];
         param.offset = last->offset + last->count;
     }
-    params->elements = bytes_round_up(param.offset + param.count, PARAMS_ALIGN);
+    params->elements = bytes_round_up(param.offset + room, PARAMS_ALIGN);
     group->elements = params->elements - group->offset;
     group->count++;
     *ret_index = params->count;

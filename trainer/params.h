@@ -49,10 +49,11 @@ struct params {
 };
 
 int params_begin_group(struct params *params, const char *name, struct err *err);
-/* To the group begun last. cols 0: one dimension. neighbour: no padding before it. *ret_index is its place in the list. */
+/* To the group begun last. cols 0: one dimension. neighbour: no padding before it. room_rows: so many rows of padding behind it at least,
+ * which products take as the tensor's. *ret_index is its place in the list. */
 struct param_spec {
     const char *name;
-    uint64_t rows, cols;
+    uint64_t rows, cols, room_rows;
     bool neighbour, decay;
     enum param_init init;
     double deviation;

@@ -114,7 +114,8 @@ static void failures_are_remembered_until_sync_tells_them_once(void **state)
     double loss;
     uint8_t correct;
     int32_t target = 4;
-    ops->table->xent(ops, logits, &loss, &correct, &target, 1, 1, 1, 4, &(const double){1});
+    ops->table->xent(ops, &(struct xent_shape){1, 1, 1, 4, 4}, logits, &loss, &correct, &target,
+                     &(const double){1});
     struct err err;
     assert_int_equal(ops->table->sync(ops, &err), -ERANGE);
     assert_string_equal(err.what, "target 4 of row 0 is not among the 4 classes");

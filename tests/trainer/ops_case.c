@@ -230,8 +230,8 @@ static void run_rows(struct ops *ops, struct ops_case_run *run)
     uint8_t *correct = keep(run, "xent correct", malloc(ROWS), ROWS, 1, false);
     for (size_t i = 0; i < ITEMS * STRIDE; i += 5)
         ids[i] = -1;
-    table->xent(ops, keep_random(ops, run, "xent", 28, COUNT), losses, correct, ids, ITEMS, TOKENS, STRIDE,
-                COLS, &(const double){1});
+    table->xent(ops, &(struct xent_shape){ITEMS, TOKENS, STRIDE, COLS, COLS},
+                keep_random(ops, run, "xent", 28, COUNT), losses, correct, ids, &(const double){1});
     free(x), free(entries), free(positions), free(ids);
 }
 

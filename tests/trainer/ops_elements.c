@@ -223,18 +223,20 @@ static void cross_entropy_is_that_of_the_definition(void **state)
     }
     double *untouched = malloc(COUNT * sizeof *untouched);
     memcpy(untouched, logits, COUNT * sizeof *untouched);
-    ops->table->xent(ops, logits, losses, correct, targets, ITEMS, TOKENS, TOKENS + 1, COLS, NULL);
+    ops->table->xent(ops, &(struct xent_shape){ITEMS, TOKENS, TOKENS + 1, COLS, COLS}, logits, losses,
+                     correct, targets, NULL);
     ops_case_assert_near("losses", losses, expected_losses, ROWS, TOLERANCE);
     ops_case_assert_near("logits that no gradient is wanted of", logits, untouched, COUNT, 0);
     double *scaled = malloc(COUNT * sizeof *scaled);
     memcpy(scaled, logits, COUNT * sizeof *scaled);
-    ops->table->xent(ops, scaled, losses, correct, targets, ITEMS, TOKENS, TOKENS + 1, COLS,
-                     &(const double){1024});
+    ops->table->xent(ops, &(struct xent_shape){ITEMS, TOKENS, TOKENS + 1, COLS, COLS}, scaled, losses,
+                     correct, targets, &(const double){1024});
     ops_case_assert_near("losses", losses, expected_losses, ROWS, TOLERANCE);
     for (int i = 0; i < COUNT; i++)
         scaled[i] /= 1024;
     ops_case_assert_near("scaled gradients", scaled, expected, COUNT, TOLERANCE);
-    ops->table->xent(ops, logits, losses, correct, targets, ITEMS, TOKENS, TOKENS + 1, COLS, &ONE);
+    ops->table->xent(ops, &(struct xent_shape){ITEMS, TOKENS, TOKENS + 1, COLS, COLS}, logits, losses,
+                     correct, targets, &ONE);
     ops_case_assert_near("losses", losses, expected_losses, ROWS, TOLERANCE);
     ops_case_assert_near("gradients", logits, expected, COUNT, TOLERANCE);
     assert_memory_equal(correct, expected_correct, ROWS);
@@ -247,9 +249,30 @@ static void of_equal_logits_the_first_counts_as_the_prediction(void **state)
     double logits[2][5] = {{1, 7, 7, 0, 0}, {1, 7, 7, 0, 0}}, losses[2];
     uint8_t correct[2];
     const int32_t targets[2] = {1, 2};
-    ops->table->xent(ops, logits, losses, correct, targets, 2, 1, 1, 5, &ONE);
+    ops->table->xent(ops, &(struct xent_shape){2, 1, 1, 5, 5}, logits, losses, correct, targets, &ONE);
     assert_int_equal(correct[0], 1);
     assert_int_equal(correct[1], 0);
+}
+
+static void padding_of_logits_is_no_class_and_gets_no_gradient(void **state)
+{
+    struct ops *ops = *state;
+    enum { TWO = 2, FIVE = 5, WIDE = 8 };
+    double dense[TWO][FIVE] = {{1, 7, -2, 0, 3}, {4, 4, 0, 1, 2}}, padded[TWO][WIDE], losses[2][TWO];
+    uint8_t correct[2][TWO];
+    const int32_t targets[TWO] = {1, -1};
+    for (int row = 0; row < TWO; row++)
+        for (int col = 0; col < WIDE; col++)
+            padded[row][col] = col < FIVE ? dense[row][col] : 100;
+    ops->table->xent(ops, &(struct xent_shape){TWO, 1, 1, FIVE, FIVE}, dense, losses[0], correct[0], targets,
+                     &ONE);
+    ops->table->xent(ops, &(struct xent_shape){TWO, 1, 1, FIVE, WIDE}, padded, losses[1], correct[1], targets,
+                     &ONE);
+    assert_memory_equal(losses[0], losses[1], sizeof losses[0]);
+    assert_memory_equal(correct[0], correct[1], sizeof correct[0]);
+    for (int row = 0; row < TWO; row++)
+        for (int col = 0; col < WIDE; col++)
+            assert_true(padded[row][col] == (col < FIVE ? dense[row][col] : 0));
 }
 
 static void cross_entropy_of_huge_logits_is_finite(void **state)
@@ -260,7 +283,7 @@ static void cross_entropy_of_huge_logits_is_finite(void **state)
     double loss;
     uint8_t correct;
     const int32_t target = 1;
-    ops->table->xent(ops, logits, &loss, &correct, &target, 1, 1, 1, 3, &ONE);
+    ops->table->xent(ops, &(struct xent_shape){1, 1, 1, 3, 3}, logits, &loss, &correct, &target, &ONE);
     assert_true(fabs(loss - 2e30) < 1e24);
     assert_true(logits[0] == 1 && logits[1] == -1 && logits[2] == 0);
     ops_close(ops);
@@ -309,6 +332,7 @@ int main(void)
         cmocka_unit_test(cross_entropy_is_that_of_the_definition),
         cmocka_unit_test(of_equal_logits_the_first_counts_as_the_prediction),
         cmocka_unit_test(cross_entropy_of_huge_logits_is_finite),
+        cmocka_unit_test(padding_of_logits_is_no_class_and_gets_no_gradient),
         cmocka_unit_test(adamw_is_that_of_the_definition_unless_it_is_skipped),
     };
     return cmocka_run_group_tests(tests, open_ops, close_ops);

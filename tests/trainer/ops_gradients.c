@@ -243,7 +243,8 @@ static void xent_forward(const struct subject *s, const double *x, double *out)
     double *logits = malloc(s->count * sizeof *logits), losses[XENT_ROWS];
     uint8_t correct[XENT_ROWS];
     memcpy(logits, x, s->count * sizeof *logits);
-    s->ops->table->xent(s->ops, logits, losses, correct, TARGETS, 3, 3, 3, CLASSES, NULL);
+    s->ops->table->xent(s->ops, &(struct xent_shape){3, 3, 3, CLASSES, CLASSES}, logits, losses, correct,
+                        TARGETS, NULL);
     *out = 0;
     for (int i = 0; i < XENT_ROWS; i++)
         *out += losses[i];
@@ -255,7 +256,8 @@ static void xent_backward(const struct subject *s, const double *x, const double
     double losses[XENT_ROWS];
     uint8_t correct[XENT_ROWS];
     memcpy(d_x, x, s->count * sizeof *d_x);
-    s->ops->table->xent(s->ops, d_x, losses, correct, TARGETS, 3, 3, 3, CLASSES, &ONE);
+    s->ops->table->xent(s->ops, &(struct xent_shape){3, 3, 3, CLASSES, CLASSES}, d_x, losses, correct,
+                        TARGETS, &ONE);
     for (size_t i = 0; i < s->count; i++)
         d_x[i] *= d_out[0];
 }

@@ -81,7 +81,7 @@ static void save_norm_gelu_xent(struct ops *ops)
     int32_t *ids = ops_case_ids(7, ROWS, COLS);
     uint8_t hits[ROWS];
     ids[0] = ids[33] = -1;
-    table->xent(ops, x, mean, hits, ids, ROWS, 1, 1, COLS, &(const double){1});
+    table->xent(ops, &(struct xent_shape){ROWS, 1, 1, COLS, COLS}, x, mean, hits, ids, &(const double){1});
     for (int i = 0; i < ROWS; i++) {
         targets[i] = ids[i];
         correct[i] = hits[i];

@@ -51,6 +51,26 @@ static void tensors_start_aligned_and_neighbours_touch(void **state)
     params_deinit(&params);
 }
 
+static void room_behind_a_tensor_is_padding(void **state)
+{
+    (void)state;
+    struct params params = {0};
+    begin(&params, "a");
+    const struct param *table =
+        add(&params, (struct param_spec){.name = "table", .rows = 5, .cols = 32, .room_rows = 3});
+    assert_int_equal(table->count, 5 * 32);
+    assert_int_equal(table->shape[0], 5);
+    assert_int_equal(add(&params, (struct param_spec){.name = "bias", .rows = 62, .room_rows = 3})->offset,
+                     8 * 32);
+    assert_int_equal(params.elements, 8 * 32 + 2 * PARAMS_ALIGN);
+    struct param_spec spec = {
+        .name = "w", .rows = 1, .cols = UINT64_C(1) << 32, .room_rows = UINT64_C(1) << 32};
+    struct err err;
+    uint64_t index;
+    assert_int_equal(params_add(&params, &spec, &index, &err), -EINVAL);
+    params_deinit(&params);
+}
+
 static void a_tensor_too_large_or_a_name_too_long_is_refused(void **state)
 {
     (void)state;
@@ -141,6 +161,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_start_aligned_and_neighbours_touch),
+        cmocka_unit_test(room_behind_a_tensor_is_padding),
         cmocka_unit_test(a_tensor_too_large_or_a_name_too_long_is_refused),
         cmocka_unit_test(initial_values_have_the_mean_and_deviation_asked_for),
         cmocka_unit_test(initial_values_depend_on_seed_and_name_but_not_on_layout),

@@ -7,6 +7,7 @@
 #include "trainer/cuda/element.h"
 #include "trainer/cuda/launch.h"
 #include "trainer/cuda/reduce.h"
+#include "trainer/ops.h"
 
 #include <float.h>
 #include <math.h>
@@ -76,8 +77,8 @@ __device__ static struct softmax softmax_part(const T *x, int classes, int targe
 
 /* Backwards: what was read last is in the nearest cache. */
 template <typename T, int N, int GROUP>
-__device__ static void write_gradient(T *x, struct cuda_xent_shape shape, int target,
-                                      const struct softmax &row, double gradient_scale)
+__device__ static void write_gradient(T *x, struct xent_shape shape, int target, const struct softmax &row,
+                                      double gradient_scale)
 {
     int first = threadIdx.x % GROUP * N;
     float factor = (float)(gradient_scale / row.sum), scale = (float)gradient_scale;
@@ -103,7 +104,7 @@ __device__ static void write_gradient(T *x, struct cuda_xent_shape shape, int ta
 template <typename T, int N, int GROUP>
 __global__ void __launch_bounds__(GROUP < SOME_THREADS ? SOME_THREADS : GROUP,
                                   GROUP == MANY_THREADS ? MANY_BLOCKS : 1)
-    xent_rows(struct cuda_xent_arrays arrays, struct cuda_xent_shape shape)
+    xent_rows(struct cuda_xent_arrays arrays, struct xent_shape shape)
 {
     __shared__ float maxima[WARPS_MAX];
     __shared__ double sums[WARPS_MAX];
@@ -139,7 +140,7 @@ __global__ void __launch_bounds__(GROUP < SOME_THREADS ? SOME_THREADS : GROUP,
 }
 
 template <typename T, int N, int GROUP>
-static cudaError_t launch_rows(const struct cuda_xent_shape *s, const struct cuda_xent_arrays *arrays,
+static cudaError_t launch_rows(const struct xent_shape *s, const struct cuda_xent_arrays *arrays,
                                cudaStream_t stream)
 {
     constexpr int threads = GROUP < SOME_THREADS ? SOME_THREADS : GROUP;
@@ -148,7 +149,7 @@ static cudaError_t launch_rows(const struct cuda_xent_shape *s, const struct cud
 }
 
 template <typename T, int N>
-static cudaError_t launch_groups(const struct cuda_xent_shape *s, const struct cuda_xent_arrays *arrays,
+static cudaError_t launch_groups(const struct xent_shape *s, const struct cuda_xent_arrays *arrays,
                                  cudaStream_t stream)
 {
     if (s->classes >= MANY_CLASSES)
@@ -158,8 +159,8 @@ static cudaError_t launch_groups(const struct cuda_xent_shape *s, const struct c
     return launch_rows<T, N, FEW_THREADS>(s, arrays, stream);
 }
 
-cudaError_t cuda_xent(enum dtype type, const struct cuda_xent_shape *shape,
-                      const struct cuda_xent_arrays *arrays, cudaStream_t stream)
+cudaError_t cuda_xent(enum dtype type, const struct xent_shape *shape, const struct cuda_xent_arrays *arrays,
+                      cudaStream_t stream)
 {
     if (shape->stride < shape->classes || shape->stride > STRIDE_MAX)
         return cudaErrorInvalidValue;

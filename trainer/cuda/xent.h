@@ -17,7 +17,9 @@
 extern "C" {
 #endif
 
-/* Device memory. Row item * tokens + t has the target targets[item * target_stride + t]. */
+struct xent_shape;
+
+/* Device memory. */
 struct cuda_xent_arrays {
     void *logits; /* [items * tokens, stride], 16-byte aligned */
     double *losses;
@@ -26,16 +28,10 @@ struct cuda_xent_arrays {
     const double *gradient_scale; /* NULL: the logits stay as they are */
 };
 
-/* Sizes are at least 1. stride: from a row of logits to the next, at least classes. What lies between is padding: not part of the softmax,
- * and 0 in the gradient. */
-struct cuda_xent_shape {
-    uint64_t items, tokens, target_stride, classes, stride;
-};
-
-/* Queued on the stream. logits: of the type DTYPE_F32, DTYPE_BF16 or DTYPE_F16; another, or a stride below classes
+/* Queued on the stream. Sizes are at least 1. Padding is not part of the softmax, and 0 in the gradient. logits: of the type DTYPE_F32, DTYPE_BF16 or DTYPE_F16; another, or a stride below classes
  * or above 2^30, is cudaErrorInvalidValue. Fastest where stride is a multiple of 8 (F32: 4). A target that is no class loses NaN and has a gradient of zero. */
-cudaError_t cuda_xent(enum dtype type, const struct cuda_xent_shape *shape,
-                      const struct cuda_xent_arrays *arrays, cudaStream_t stream);
+cudaError_t cuda_xent(enum dtype type, const struct xent_shape *shape, const struct cuda_xent_arrays *arrays,
+                      cudaStream_t stream);
 
 #ifdef __cplusplus
 }

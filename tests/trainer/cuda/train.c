@@ -6,6 +6,7 @@
 #include "tests/support/test.h"
 
 #include "ckpt/ckpt.h"
+#include "ckpt/diff.h"
 #include "convert/dataset.h"
 #include "image/jpeg.h"
 #include "trainer/memory_need.h"
@@ -198,6 +199,25 @@ static const char *const *with(const char *const *extra, const char *setting, co
     return room;
 }
 
+/* The tensors of two runs' checkpoints have the same names, types and shapes. */
+static void assert_same_tensors(const struct fixture *f, const char *a, const char *b)
+{
+    char paths[2][2 * TEST_PATH_BYTES_MAX];
+    snprintf(paths[0], sizeof paths[0], "%s/%s/ckpt", f->folder, a);
+    snprintf(paths[1], sizeof paths[1], "%s/%s/ckpt", f->folder, b);
+    const struct diff_side sides[] = {{f->io, paths[0]}, {f->io, paths[1]}};
+    const struct diff_options options = {0};
+    struct diff *diff;
+    struct err err;
+    assert_ok(diff_open(&sides[0], &sides[1], &options, &diff, &err), &err);
+    for (int i = 0; i < CKPT_LOADER; i++) {
+        const struct diff_section *section = &diff->sections[i];
+        assert_true(section->compared_count > 0);
+        assert_int_equal(section->type_count + section->only_a_count + section->only_b_count, 0);
+    }
+    diff_close(diff);
+}
+
 static void losses_are_those_of_the_cpu(void **state)
 {
     const struct fixture *f = *state;
@@ -208,9 +228,9 @@ static void losses_are_those_of_the_cpu(void **state)
         {"precision.compute=fp32", 2e-5}, {"precision.compute=bf16", 3e-2}, {"precision.compute=fp16", 6e-3}};
     for (size_t m = 0; m < models_count(); m++) {
         struct outcome cpu = {0};
-        char name[32];
-        snprintf(name, sizeof name, "cpu-%zu", m);
-        run(f, name, "cpu", MODELS[m], &cpu);
+        char cpu_name[32], name[32];
+        snprintf(cpu_name, sizeof cpu_name, "cpu-%zu", m);
+        run(f, cpu_name, "cpu", MODELS[m], &cpu);
         for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
             const char *room[SETS_MAX];
             struct outcome cuda = {0};
@@ -223,6 +243,7 @@ static void losses_are_those_of_the_cpu(void **state)
                     fail_msg("%s %s: loss %.9g in step %d, the cpu has %.9g", MODELS[m][0],
                              cases[c].precision, cuda.losses[step], step, cpu.losses[step]);
             assert_true(fabs(cuda.val_loss - cpu.val_loss) <= cases[c].tolerance * (1 + cpu.val_loss));
+            assert_same_tensors(f, cpu_name, name);
         }
     }
 }

@@ -18,7 +18,7 @@ static const double FLOAT_LOSS = 2e-6;
 
 /* Logits [rows, classes] and a target a row, in an array with one target more an item, which nothing may use. */
 struct subject {
-    struct cuda_xent_shape shape;
+    struct xent_shape shape;
     double *logits;
     int32_t *targets;
 };
@@ -84,15 +84,17 @@ static double *restride(const double *x, uint64_t rows, uint64_t from, uint64_t 
 /* gradient_scale 0: no gradient. Padding of the gradient is 0. */
 static struct result on_cpu(const struct subject *s, double gradient_scale)
 {
-    const struct cuda_xent_shape *shape = &s->shape;
+    const struct xent_shape *shape = &s->shape;
     uint64_t rows = rows_of(s);
     double *x = restride(s->logits, rows, shape->classes, shape->classes, 0);
     struct result result = {NULL, malloc(rows * sizeof(double)), malloc(rows)};
     assert_non_null(result.losses);
     assert_non_null(result.correct);
     struct ops *ops = cuda_case_cpu_open();
-    ops->table->xent(ops, x, result.losses, result.correct, s->targets, shape->items, shape->tokens,
-                     shape->target_stride, shape->classes, gradient_scale != 0 ? &gradient_scale : NULL);
+    struct xent_shape dense = *shape;
+    dense.stride = dense.classes;
+    ops->table->xent(ops, &dense, x, result.losses, result.correct, s->targets,
+                     gradient_scale != 0 ? &gradient_scale : NULL);
     cuda_case_cpu_close(ops);
     result.logits = restride(x, rows, shape->classes, shape->stride, 0);
     free(x);
@@ -103,7 +105,7 @@ static struct result on_cpu(const struct subject *s, double gradient_scale)
 static struct result on_device(enum dtype dtype, const struct subject *s, double padding,
                                double gradient_scale)
 {
-    const struct cuda_xent_shape *shape = &s->shape;
+    const struct xent_shape *shape = &s->shape;
     uint64_t rows = rows_of(s);
     double *wide = restride(s->logits, rows, shape->classes, shape->stride, padding);
     struct cuda_xent_arrays arrays = {
@@ -304,8 +306,8 @@ static void a_logit_that_is_no_number_shows_in_the_loss(void **state)
 static void other_types_and_strides_are_refused(void **state)
 {
     (void)state;
-    static const struct cuda_xent_shape shape = {1, 1, 1, 8, 8}, too_short = {1, 1, 1, 8, 7},
-                                        too_long = {1, 1, 1, 8, (UINT64_C(1) << 30) + 8};
+    static const struct xent_shape shape = {1, 1, 1, 8, 8}, too_short = {1, 1, 1, 8, 7},
+                                   too_long = {1, 1, 1, 8, (UINT64_C(1) << 30) + 8};
     static const struct cuda_xent_arrays arrays = {NULL, NULL, NULL, NULL, NULL};
     assert_int_equal(cuda_xent(DTYPE_F64, &shape, &arrays, NULL), cudaErrorInvalidValue);
     assert_int_equal(cuda_xent(DTYPE_F32, &too_short, &arrays, NULL), cudaErrorInvalidValue);
