@@ -1,0 +1,287 @@
+/*
+ * decode — what a crop of a photo costs: decoded whole, by libjpeg-turbo's own cropping, or cut out of the compressed bytes.
+ *
+ *     bench-decode [--reencode SIDE] [--rounds N] PHOTO.jpg...
+ *
+ * The same photos and crops (torchvision's random resized crop) in every way, one after the other in each round, on one thread; printed are the
+ * medians over the rounds, in images a CPU-second, and ratios to the whole decode. With --reencode the photos are scaled to a longer side of
+ * SIDE and encoded at quality 90 with restart intervals of 2 and 4; without it they are taken as they are and as jpeg_tile makes them.
+ */
+#include "base/clock.h"
+#include "image/crop.h"
+#include "image/jpeg.h"
+#include "image/jpeg_tile.h"
+#include "image/pipeline.h"
+#include "io/whole.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <jpeglib.h>
+
+enum {
+    TARGET = 224,
+    QUALITY = 90,
+    ROUNDS_DEFAULT = 5,
+    ROUNDS_MAX = 99,
+    FILE_BYTES_MAX = 64 << 20,
+    FORMS_MAX = 3, /* of a photo: without markers, with them */
+};
+
+struct photo {
+    struct str form[FORMS_MAX];
+    uint32_t width, height;
+};
+
+struct bench {
+    struct photo *photos;
+    size_t count;
+    struct jpeg_decoder *decoder;
+    struct image_pipeline *pipeline;
+    struct crop_options crop;
+    uint64_t round;
+    uint8_t rgb[3 * TARGET * TARGET];
+    uint64_t sum; /* of samples, so that no work is left out */
+};
+
+static void fail(const char *what, const struct err *err)
+{
+    char line[ERR_LINE_BYTES_MAX];
+    fprintf(stderr, "bench-decode: %s: %s\n", what, err ? err_format(err, line, sizeof line) : "failed");
+    exit(1);
+}
+
+static struct image_rect crop_of(const struct bench *bench, size_t i)
+{
+    const struct photo *photo = &bench->photos[i];
+    return crop_choose(&bench->crop, photo->width, photo->height, 1, 0, (uint32_t)bench->round, i).rect;
+}
+
+/* ---- The ways. form: which of the photo's. ---- */
+
+static void decode_whole(struct bench *bench, size_t i, size_t form)
+{
+    struct err err;
+    struct jpeg_planes planes;
+    const struct str *file = &bench->photos[i].form[form];
+    if (jpeg_decode(bench->decoder, file->data, file->bytes, NULL, &planes, &err))
+        fail("decode", &err);
+    bench->sum += planes.plane[0].data[0];
+}
+
+static void decode_part(struct bench *bench, size_t i, size_t form)
+{
+    struct err err;
+    struct jpeg_info info;
+    struct jpeg_planes planes;
+    const struct str *file = &bench->photos[i].form[form];
+    struct image_rect part = crop_of(bench, i);
+    if (jpeg_decode_begin(bench->decoder, file->data, file->bytes, NULL, &info, &err) ||
+        jpeg_decode_part(bench->decoder, &part, &planes, &err))
+        fail("decode a part", &err);
+    bench->sum += planes.plane[0].data[0];
+}
+
+/* jpeg_crop_scanline and jpeg_skip_scanlines, to YCbCr, chroma repeated: the least that this interface asks for. */
+static void decode_turbo_crop(struct bench *bench, size_t i, size_t form)
+{
+    static JSAMPLE row[3 * JPEG_SIDE_MAX];
+    JSAMPROW rows[1] = {row};
+    struct jpeg_decompress_struct codec;
+    struct jpeg_error_mgr errors; /* files were checked: its errors end the program */
+    const struct str *file = &bench->photos[i].form[form];
+    struct image_rect part = crop_of(bench, i);
+    codec.err = jpeg_std_error(&errors);
+    jpeg_create_decompress(&codec);
+    jpeg_mem_src(&codec, (const unsigned char *)file->data, file->bytes);
+    jpeg_read_header(&codec, TRUE);
+    codec.out_color_space = codec.jpeg_color_space;
+    codec.do_fancy_upsampling = FALSE;
+    codec.dct_method = JDCT_ISLOW;
+    jpeg_start_decompress(&codec);
+    JDIMENSION x = part.x, width = part.width;
+    jpeg_crop_scanline(&codec, &x, &width);
+    jpeg_skip_scanlines(&codec, part.y);
+    for (uint32_t y = 0; y < part.height; y++)
+        jpeg_read_scanlines(&codec, rows, 1);
+    bench->sum += row[0];
+    jpeg_destroy_decompress(&codec);
+}
+
+static void run_pipeline(struct bench *bench, size_t i, size_t form)
+{
+    struct err err;
+    const struct str *file = &bench->photos[i].form[form];
+    struct image_key key = {.seed = 1, .epoch = (uint32_t)bench->round, .sample = i};
+    if (image_pipeline_run(bench->pipeline, file->data, file->bytes, NULL, key, bench->rgb, 3 * TARGET, &err))
+        fail("pipeline", &err);
+    bench->sum += bench->rgb[0];
+}
+
+struct way {
+    const char *name;
+    void (*run)(struct bench *bench, size_t i, size_t form);
+    size_t form;
+};
+
+/* ---- Photos. ---- */
+
+static struct str read_photo(struct io *io, const char *path)
+{
+    struct err err;
+    struct str file = {0};
+    char *data;
+    size_t bytes;
+    if (io_read_file(io, path, FILE_BYTES_MAX, &data, &bytes, &err))
+        fail(path, &err);
+    str_add(&file, data, bytes);
+    free(data);
+    return file;
+}
+
+static void load_as_it_is(struct photo *photo, struct str file, const char *path)
+{
+    struct err err;
+    struct jpeg_info info;
+    bool tiled = false;
+    photo->form[0] = file;
+    if (jpeg_probe(file.data, file.bytes, path, &info, &err) ||
+        jpeg_tile(file.data, file.bytes, path, &photo->form[1], &tiled, &err))
+        fail(path, &err);
+    if (!tiled)
+        str_add(&photo->form[1], file.data, file.bytes);
+    photo->width = info.width;
+    photo->height = info.height;
+}
+
+static void load_encoded_again(struct bench *bench, struct photo *photo, struct str file, uint32_t side_max,
+                               const char *path)
+{
+    static const uint32_t intervals[FORMS_MAX] = {0, 2, 4};
+    struct err err;
+    const uint8_t *rgb;
+    struct image_bounds bounds = {.side_max = side_max, .tiles = true};
+    if (image_pipeline_whole(bench->pipeline, file.data, file.bytes, path, bounds, &rgb, &photo->width,
+                             &photo->height, &err))
+        fail(path, &err);
+    for (size_t form = 0; form < FORMS_MAX; form++)
+        if (jpeg_encode(rgb, photo->width, photo->height, 3 * (size_t)photo->width, QUALITY, intervals[form],
+                        &photo->form[form], &err))
+            fail(path, &err);
+    str_deinit(&file);
+}
+
+static uint64_t bytes_of(const struct bench *bench, size_t form)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < bench->count; i++)
+        bytes += bench->photos[i].form[form].bytes;
+    return bytes;
+}
+
+/* ---- Measuring. ---- */
+
+static double cpu_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, size_t count)
+{
+    qsort(values, count, sizeof *values, compare);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+static void measure(struct bench *bench, const struct way *ways, size_t ways_count, uint32_t rounds)
+{
+    static double rates[16][ROUNDS_MAX], ratios[16][ROUNDS_MAX];
+    for (uint32_t round = 0; round < rounds; round++) {
+        for (size_t w = 0; w < ways_count; w++) {
+            bench->round = round;
+            double start = cpu_seconds();
+            for (size_t i = 0; i < bench->count; i++)
+                ways[w].run(bench, i, ways[w].form);
+            rates[w][round] = (double)bench->count / (cpu_seconds() - start);
+            ratios[w][round] = rates[w][round] / rates[0][round];
+        }
+    }
+    for (size_t w = 0; w < ways_count; w++)
+        printf("%-44s %8.0f %8.2f\n", ways[w].name, median(rates[w], rounds), median(ratios[w], rounds));
+}
+
+int main(int count, char **arguments)
+{
+    static const struct option long_options[] = {
+        {"reencode", required_argument, NULL, 'r'}, {"rounds", required_argument, NULL, 'n'}, {0}};
+    static const struct way of_originals[] = {{"whole", decode_whole, 0},
+                                              {"part: to the crop's last row", decode_part, 0},
+                                              {"part: libjpeg-turbo's crop", decode_turbo_crop, 0},
+                                              {"part: cut, as jpeg_tile divides", decode_part, 1},
+                                              {"pipeline to 224, no markers", run_pipeline, 0},
+                                              {"pipeline to 224, as jpeg_tile divides", run_pipeline, 1}};
+    static const struct way of_encoded[] = {{"whole", decode_whole, 0},
+                                            {"part: to the crop's last row", decode_part, 0},
+                                            {"part: libjpeg-turbo's crop", decode_turbo_crop, 0},
+                                            {"part: cut, every 2 MCUs", decode_part, 1},
+                                            {"part: cut, every 4 MCUs", decode_part, 2},
+                                            {"pipeline to 224, no markers", run_pipeline, 0},
+                                            {"pipeline to 224, every 2 MCUs", run_pipeline, 1},
+                                            {"pipeline to 224, every 4 MCUs", run_pipeline, 2}};
+    struct bench *bench = calloc(1, sizeof *bench);
+    struct err err;
+    struct io *io;
+    uint32_t side = 0, rounds = ROUNDS_DEFAULT;
+    for (int option; (option = getopt_long(count, arguments, "", long_options, NULL)) != -1;) {
+        if (option == 'r')
+            side = (uint32_t)strtoul(optarg, NULL, 10);
+        else if (option == 'n')
+            rounds = (uint32_t)strtoul(optarg, NULL, 10);
+        else
+            return 2;
+    }
+    if (!bench || optind == count || rounds < 1 || rounds > ROUNDS_MAX) {
+        fprintf(stderr, "usage: bench-decode [--reencode SIDE] [--rounds N] PHOTO.jpg...\n");
+        return 2;
+    }
+    bench->crop = crop_options_default(CROP_RANDOM);
+    bench->count = (size_t)(count - optind);
+    bench->photos = calloc(bench->count, sizeof *bench->photos);
+    struct image_options options = {TARGET, TARGET, bench->crop};
+    if (!bench->photos || io_open(arguments[optind], NULL, &io, &err) ||
+        jpeg_decoder_open(&bench->decoder, &err) || image_pipeline_open(&options, &bench->pipeline, &err))
+        fail("start", &err);
+    for (size_t i = 0; i < bench->count; i++) {
+        const char *path = arguments[(size_t)optind + i];
+        struct str file = read_photo(io, path);
+        if (side > 0)
+            load_encoded_again(bench, &bench->photos[i], file, side, path);
+        else
+            load_as_it_is(&bench->photos[i], file, path);
+    }
+    printf("%zu photos, %" PRIu64 " bytes each, %s, median of %" PRIu32 " rounds, 1 thread\n", bench->count,
+           bytes_of(bench, 0) / bench->count, jpeg_library(), rounds);
+    for (size_t form = 1; form < (side > 0 ? FORMS_MAX : FORMS_MAX - 1); form++)
+        printf("bytes, %s: %+.2f %%\n",
+               side == 0   ? "as jpeg_tile divides"
+               : form == 1 ? "every 2 MCUs"
+                           : "every 4 MCUs",
+               100.0 * ((double)bytes_of(bench, form) / (double)bytes_of(bench, 0) - 1));
+    printf("%-44s %8s %8s\n", "way", "images/s", "ratio");
+    if (side > 0)
+        measure(bench, of_encoded, sizeof of_encoded / sizeof of_encoded[0], rounds);
+    else
+        measure(bench, of_originals, sizeof of_originals / sizeof of_originals[0], rounds);
+    return 0;
+}

@@ -1,0 +1,78 @@
+/*
+ * jpeg_cut — fuzz target: parts cut out of a JPEG (image/jpeg_cut.h), and out of what jpeg_tile makes of it, are those of the whole wherever the
+ * whole decodes without a warning.
+ *
+ * Large images are left out, for time's sake only.
+ */
+#include "image/jpeg.h"
+#include "image/jpeg_tile.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIXELS_MAX = 1 << 14, PARTS = 6 };
+
+/* Reused, as a worker does; reachable at exit, so no leak. */
+static struct jpeg_decoder *whole_decoder, *part_decoder;
+
+static void compare(const struct jpeg_planes *whole, const struct jpeg_planes *some, struct image_rect part)
+{
+    for (uint32_t i = 0; i < whole->count; i++) {
+        const struct jpeg_plane *a = &whole->plane[i], *b = &some->plane[i];
+        uint32_t left = part.x * a->x_num / a->x_den, top = part.y * a->y_num / a->y_den;
+        uint32_t right = ((part.x + part.width) * a->x_num + a->x_den - 1) / a->x_den;
+        uint32_t bottom = ((part.y + part.height) * a->y_num + a->y_den - 1) / a->y_den;
+        if (b->left > left || b->top > top)
+            abort();
+        for (uint32_t y = top; y < bottom; y++)
+            if (memcmp(a->data + y * a->stride_bytes + left,
+                       b->data + (y - b->top) * b->stride_bytes + (left - b->left), right - left))
+                abort();
+    }
+}
+
+/* Parts of some bytes against the whole of others. whole: NULL where it does not decode without a warning. */
+static void cut(const void *data, size_t bytes, const struct jpeg_planes *whole)
+{
+    for (uint32_t i = 0; i < PARTS; i++) {
+        struct jpeg_info info;
+        struct jpeg_planes some;
+        struct err err;
+        if (jpeg_decode_begin(part_decoder, data, bytes, "input", &info, &err)) {
+            if (whole)
+                abort();
+            return;
+        }
+        struct image_rect part = {.x = info.width * i / (PARTS + 1), .y = info.height * (i * 5 % 7) / 7};
+        part.width = 1 + (info.width - part.x - 1) * (i * 3 % 5) / 4;
+        part.height = 1 + (info.height - part.y - 1) * (i * 4 % 5) / 4;
+        int status = jpeg_decode_part(part_decoder, &part, &some, &err);
+        if (whole && status)
+            abort();
+        if (whole)
+            compare(whole, &some, part);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    struct jpeg_info info;
+    struct jpeg_planes whole;
+    struct str tiled = {0};
+    struct err err;
+    bool is_tiled;
+    if (!whole_decoder && (jpeg_decoder_open(&whole_decoder, &err) || jpeg_decoder_open(&part_decoder, &err)))
+        abort();
+    if (jpeg_probe(data, bytes, "input", &info, &err) || (uint64_t)info.width * info.height > PIXELS_MAX)
+        return 0;
+    int status = jpeg_decode(whole_decoder, data, bytes, "input", &whole, &err);
+    bool clean = status == 0 && jpeg_decoder_warnings(whole_decoder) == 0;
+    cut(data, bytes, clean ? &whole : NULL);
+    if (jpeg_tile(data, bytes, "input", &tiled, &is_tiled, &err) == 0 && is_tiled)
+        cut(tiled.data, tiled.bytes, clean ? &whole : NULL);
+    else if (clean && !is_tiled && tiled.bytes > 0)
+        abort();
+    str_deinit(&tiled);
+    return 0;
+}
