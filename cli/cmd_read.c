@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "cli/error_limit.h"
 #include "cli/output.h"
+#include "cli/read_mix.h"
 #include "cli/read_sink.h"
 #include "cli/signals.h"
 #include "cli/verbs.h"
@@ -17,11 +18,12 @@
 
 struct read_args {
     struct common_args common;
+    struct option_list mix;
     uint32_t order, decode, crop, print, on_error;
     uint64_t seed, epoch, lanes, window, run;
     uint64_t batch, micro, rank, ranks, start, count;
     uint64_t workers, memory_bytes, size, block;
-    bool flip, force;
+    bool flip, force, quality;
     const char *out, *max_errors, *fault;
 };
 
@@ -39,6 +41,8 @@ static_assert(READ_PRINT_KEYS == 0 && READ_PRINT_JSON == 1 && READ_PRINT_NONE ==
 
 #define AT(member) offsetof(struct read_args, member)
 static const struct option rows[] = {
+    {"mix", 0, OPTION_REPEAT, AT(mix), "DATASET=WEIGHT", NULL,
+     "one more dataset, drawn from in this share; DATASET alone has weight 1"},
     {"order", 0, OPTION_CHOICE, AT(order), NULL, "shuffle", "of the samples", order_choices},
     {"seed", 0, OPTION_COUNT, AT(seed), "N", "0", "key of the order and of every random crop"},
     {"epoch", 0, OPTION_COUNT, AT(epoch), "N", "0", "which epoch", .most = UINT32_MAX},
@@ -73,8 +77,12 @@ static const struct option rows[] = {
      "at a sample that can not be used; skip names, counts and leaves it out", on_error_choices},
     {"max-errors", 0, OPTION_TEXT, AT(max_errors), "N|P%", NULL,
      "with --on-error skip: more than N, or P percent of an epoch, end it; no limit without it"},
+    {"quality", 0, OPTION_FLAG, AT(quality),
+     .help = "read nothing: tell how well batches are mixed, beside a full shuffle, and what would mix them "
+             "better"},
     {"out", 'o', OPTION_TEXT, AT(out), "DIR", NULL,
-     "write each sample's fields as files, pixels as .ppm, windows as .npy"},
+     "write each sample's fields as files, pixels as .ppm, windows as .npy; of a mix below DIR/N-E, of "
+     "dataset N in its epoch E"},
     {"force", 0, OPTION_FLAG, AT(force), .help = "existing files in DIR give way"},
     {"fault", 0, OPTION_TEXT, AT(fault), "RULES", NULL,
      "make reads of the dataset fail, wait or lie, to see what comes of it"},
@@ -89,7 +97,6 @@ static struct loader_options options_of(const struct invocation *invocation)
 {
     const struct read_args *args = invocation->args;
     struct loader_options options = loader_options_default();
-    options.dataset = invocation->positional[0];
     options.order = (enum order_kind)args->order;
     options.seed = args->seed;
     options.lanes = args->lanes;
@@ -120,6 +127,7 @@ static struct loader_options options_of(const struct invocation *invocation)
 
 /* What print_summary tells of. */
 struct reading {
+    struct read_mix mix;
     struct loader *loader;
     struct io *faulty; /* with --fault */
     struct read_sink sink;
@@ -146,9 +154,7 @@ static int print_summary(const struct read_args *args, const struct reading *rea
     json_write_u64(json, "epoch_samples_count", shape.samples);
     json_write_hex64(json, "dataset_fingerprint", shape.fingerprint);
     json_write_string(json, "order_kind", order_kind_name(shape.order.kind));
-    json_write_u64(json, "lanes", shape.order.lanes);
-    json_write_u64(json, "window", shape.order.window);
-    json_write_u64(json, "run", shape.order.run);
+    read_mix_write_order(json, loader);
     json_write_f64(json, "elapsed_seconds", seconds);
     json_write_f64(json, "first_batch_seconds", clock_seconds(stats.first_batch_ns));
     json_write_f64(json, "samples_per_second", (double)sink->samples_count / seconds);
@@ -193,14 +199,16 @@ static int stopped(const struct read_args *args, const struct loader *loader, st
     return -EINTR;
 }
 
-static int check_skipped(const struct invocation *invocation, const struct error_limit *limit,
-                         uint64_t skipped, uint64_t samples, struct err *err)
+static int check_skipped(const struct loader *loader, const struct error_limit *limit, uint64_t skipped,
+                         uint64_t samples, struct err *err)
 {
+    const struct loader_dataset *list;
+    loader_datasets(loader, &list);
     bool too_many = limit->most >= 0 && skipped > (uint64_t)limit->most;
     if (!too_many && !(limit->fraction > 0 && (double)skipped > limit->fraction * (double)samples))
         return 0;
     err_set(err, -EBADMSG, "too many samples can not be used");
-    err_at(err, invocation->positional[0], ERR_NO_OFFSET);
+    err_at(err, list[0].path, ERR_NO_OFFSET);
     if (too_many)
         err_expected(err, "at most %" PRId64, limit->most);
     else
@@ -227,7 +235,7 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
         loader_release(loader, batch);
         progress_update(invocation->console, sink->samples_count + sink->skipped_count, total);
         if (!status)
-            status = check_skipped(invocation, limit, sink->skipped_count, samples, err);
+            status = check_skipped(loader, limit, sink->skipped_count, samples, err);
         if (!status && ferror(stdout))
             status = output_flush(err);
         if (!status && atomic_load(stop))
@@ -236,6 +244,17 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
             break;
     }
     progress_end(invocation->console);
+    return status;
+}
+
+static int print_quality(const struct read_args *args, const struct loader *loader, struct err *err)
+{
+    struct output output;
+    output_begin(&output);
+    int status = read_mix_write_quality(&output.json, loader, args->batch, err);
+    if (!status)
+        return output_end(&output, args->common.json, stdout, err);
+    output_abort(&output);
     return status;
 }
 
@@ -259,18 +278,28 @@ static int run(const struct invocation *invocation, struct err *err)
                                        .force = args->force}};
     struct error_limit limit;
     int status = check_usage(args, &options.batching, err);
+    const char *dataset = invocation->positional_count ? invocation->positional[0] : NULL;
+    if (!status && read_mix_init(&reading.mix, dataset, &args->mix, err))
+        status = EXIT_USAGE;
     if (!status)
         status = error_limit_parse(args->max_errors, options.bad_policy == LOADER_BAD_SKIP, &limit, err);
-    if (status)
+    if (status) {
+        read_mix_deinit(&reading.mix);
         return status;
+    }
+    read_mix_apply(&reading.mix, &options);
+    reading.sink.is_mix = reading.mix.count > 1;
     if (args->out)
         status = io_open(args->out, NULL, &reading.sink.io, err);
     if (!status && args->fault)
-        status = io_open(options.dataset, &(struct io_options){.fault = args->fault}, &reading.faulty, err);
+        status = io_open(reading.mix.sources[0].path, &(struct io_options){.fault = args->fault},
+                         &reading.faulty, err);
     options.io = reading.faulty;
     if (!status)
         status = loader_open(&options, &reading.loader, err);
-    if (!status) {
+    if (!status && args->quality) {
+        status = print_quality(args, reading.loader, err);
+    } else if (!status) {
         uint64_t began = clock_now_ns();
         status = read_all(invocation, reading.loader, &options.batching, &limit, &reading.sink, err);
         uint64_t elapsed = clock_now_ns() - began;
@@ -281,6 +310,7 @@ static int run(const struct invocation *invocation, struct err *err)
     io_close(reading.faulty);
     io_close(reading.sink.io);
     read_sink_deinit(&reading.sink);
+    read_mix_deinit(&reading.mix);
     return status;
 }
 
@@ -290,23 +320,30 @@ static const char *const examples[] = {
     "millrace read shards --decode image --size 224 --crop random --flip --json",
     "millrace read shards --order sequential --count 5 -o first-five",
     "millrace read tokens/train --block 64 --count 100 --print json",
+    "millrace read --mix split/train=3 --mix split/val=1 --count 64 --print json",
+    "millrace read shards --quality",
     "millrace read shards --fault read:delay=20ms%10",
     NULL,
 };
 
 const struct verb verb_read = {
     .name = "read",
-    .arguments = "DATASET",
-    .arguments_least = 1,
+    .arguments = "[DATASET]",
     .arguments_most = 1,
     .summary = "Stream one epoch of samples in the order that a training run would see.",
-    .details = "DATASET is a dataset.json or its folder, one tar, or a pattern of tars as "
-               "`train-{000000..000099}.tar`. The order is a function of the seed, the epoch and "
-               "the dataset alone: the "
-               "ranks share it by micro-batches, and their digests add up (mod 2^64) to those of one rank. "
-               "The digest `once` "
-               "says which samples came, `order` in which order. With --print the summary goes to stderr. "
-               "`millrace help formats` says what --fault takes.",
+    .details =
+        "DATASET is a dataset.json or its folder, one tar, or a pattern of tars as "
+        "`train-{000000..000099}.tar`. The order is a function of the seed, the epoch and "
+        "the dataset alone: the "
+        "ranks share it by micro-batches, and their digests add up (mod 2^64) to those of one rank. "
+        "The digest `once` "
+        "says which samples came, `order` in which order. With --print the summary goes to stderr. "
+        "Several datasets are mixed by weight: an epoch has as many samples as all of them together, "
+        "and each "
+        "goes through its own epochs, in its own order. "
+        "--quality counts the neighbourhoods on disk that a batch touches, as many as it has samples in all, "
+        "beside those that a full shuffle would touch. "
+        "`millrace help formats` says what --fault takes.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct read_args),

@@ -82,7 +82,7 @@ static enum grammar_kind kind_of(const char *text, size_t bytes, enum grammar_ki
     } names[] = {
         {"VERB", GRAMMAR_VERBS},     {"KEY=VALUE", GRAMMAR_SETTINGS}, {"DIR", GRAMMAR_FOLDERS},
         {"FOLDER", GRAMMAR_FOLDERS}, {"PATH", GRAMMAR_FILES},         {"OUT", GRAMMAR_FILES},
-        {"FILE", GRAMMAR_FILES},     {"CHECKPOINT", GRAMMAR_FILES},
+        {"FILE", GRAMMAR_FILES},     {"CHECKPOINT", GRAMMAR_FILES},   {"DATASET=WEIGHT", GRAMMAR_FILES},
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strlen(names[i].name) == bytes && memcmp(names[i].name, text, bytes) == 0)
@@ -197,6 +197,7 @@ void grammar_setting(const struct config_field *field, struct grammar_value *ret
         read_name("auto", GRAMMAR_NOTHING, ret_value);
         break;
     case CONFIG_TEXT:
+    case CONFIG_MIX:
         ret_value->kind = GRAMMAR_FILES;
         break;
     case CONFIG_COUNT:

@@ -32,6 +32,7 @@ static int print_item(struct read_sink *sink, const struct batch_item *item, str
     str_clear(&sink->line);
     json_begin_object(&json, NULL);
     json_write_u64(&json, "position", item->position);
+    json_write_u64(&json, "dataset", item->ref.dataset);
     json_write_u64(&json, "epoch", item->ref.epoch);
     json_write_u64(&json, "sample", item->ref.sample);
     json_write_string(&json, "key", str_text(&sink->name));
@@ -56,13 +57,18 @@ static bool stays_inside(const char *name, size_t bytes)
     return true;
 }
 
-static int write_named(struct read_sink *sink, const char *extension, const void *data, size_t bytes,
-                       struct err *err)
+static int write_named(struct read_sink *sink, const struct batch_item *item, const char *extension,
+                       const void *data, size_t bytes, struct err *err)
 {
     char relative[IO_PATH_BYTES_MAX], path[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX];
-    int used = snprintf(relative, sizeof relative, "%s.%s", str_text(&sink->name), extension);
-    if (used < 0 || (size_t)used >= sizeof relative ||
-        !stays_inside(relative, sink->name.bytes + 1 + strlen(extension))) {
+    int before = 0;
+    if (sink->is_mix)
+        before = snprintf(relative, sizeof relative, "%" PRIu32 "-%" PRIu32 "/", item->ref.dataset,
+                          item->ref.epoch);
+    size_t room = sizeof relative - (size_t)before;
+    int used = snprintf(relative + before, room, "%s.%s", str_text(&sink->name), extension);
+    if (used < 0 || (size_t)used >= room ||
+        !stays_inside(relative + before, sink->name.bytes + 1 + strlen(extension))) {
         err_set(err, -EBADMSG, "a sample's key can not be a file's name");
         err_at(err, sink->folder, ERR_NO_OFFSET);
         err_found(err, "\"%.200s\"", str_text(&sink->name));
@@ -96,7 +102,7 @@ static int write_image(struct read_sink *sink, const struct batch *batch, uint32
         str_add(&sink->file, row, field->shape[2] * 3);
     if (str_status(&sink->file))
         return err_set(err, -ENOMEM, "out of memory for a picture");
-    return write_named(sink, "ppm", sink->file.data, sink->file.bytes, err);
+    return write_named(sink, &batch->items[n], "ppm", sink->file.data, sink->file.bytes, err);
 }
 
 static int write_tokens(struct read_sink *sink, const struct batch *batch, uint32_t n, struct err *err)
@@ -112,7 +118,7 @@ static int write_tokens(struct read_sink *sink, const struct batch *batch, uint3
             field->shape[1] * dtype_bytes(field->dtype));
     if (str_status(&sink->file))
         return err_set(err, -ENOMEM, "out of memory for a window");
-    return write_named(sink, "npy", sink->file.data, sink->file.bytes, err);
+    return write_named(sink, &batch->items[n], "npy", sink->file.data, sink->file.bytes, err);
 }
 
 static int write_item(struct read_sink *sink, const struct batch *batch, uint32_t n, struct err *err)
@@ -128,8 +134,8 @@ static int write_item(struct read_sink *sink, const struct batch *batch, uint32_
     }
     int status = 0;
     for (uint32_t f = 0; f < item->fields_count && !status; f++)
-        status =
-            write_named(sink, item->fields[f].extension, item->fields[f].data, item->fields[f].bytes, err);
+        status = write_named(sink, item, item->fields[f].extension, item->fields[f].data,
+                             item->fields[f].bytes, err);
     return status;
 }
 

@@ -15,12 +15,13 @@
 
 enum read_print { READ_PRINT_KEYS, READ_PRINT_JSON, READ_PRINT_NONE };
 
-/* Zero but for the first four. Owner thread. */
+/* Zero but for the first five. Owner thread. */
 struct read_sink {
     enum read_print print;
     enum loader_decode decode;
     const char *folder; /* for files; NULL: none are written */
     bool force;         /* existing files give way */
+    bool is_mix;        /* files go below a folder a dataset and epoch of its own: keys come again */
     struct io *io;      /* of folder */
 
     uint64_t samples_count, skipped_count, files_count;

@@ -220,6 +220,10 @@ struct loader_dataset {
 /* Returns how many. The list lives as long as the loader; its counts move with loader_next. */
 uint32_t loader_datasets(const struct loader *loader, const struct loader_dataset **ret_list);
 
+/* How well a global batch is mixed, beside a full shuffle: 1 is as well, near 0 a sequential order (sampler/quality.h). Computed from the
+ * order alone, in some 40 ms a dataset. -ENOMEM. */
+int loader_quality(const struct loader *loader, double *ret_ratio, struct err *err);
+
 enum loader_stage {
     LOADER_STAGE_READ,
     LOADER_STAGE_DECODE,

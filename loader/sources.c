@@ -5,6 +5,8 @@
  */
 #include "loader/state.h"
 
+#include "sampler/quality.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -196,6 +198,24 @@ uint64_t loader_sources_fingerprint(const struct loader *loader)
         weights[i] = loader->datasets[i].weight;
     }
     return sampler_mix_fingerprint(fingerprints, weights, loader->sources_count);
+}
+
+int loader_quality(const struct loader *loader, double *ret_ratio, struct err *err)
+{
+    uint64_t weights = 0;
+    struct quality sum = {0}, part;
+    for (uint32_t i = 0; i < loader->sources_count; i++)
+        weights += loader->datasets[i].weight;
+    for (uint32_t i = 0; i < loader->sources_count; i++) {
+        const struct loader_dataset *dataset = &loader->datasets[i];
+        uint64_t share = quality_share(loader->options.batching.global, dataset->weight, weights);
+        int status = quality_measure(&dataset->order, share, &part, err);
+        if (status)
+            return status;
+        quality_add(&sum, &part);
+    }
+    *ret_ratio = quality_ratio(&sum);
+    return 0;
 }
 
 uint32_t loader_datasets(const struct loader *loader, const struct loader_dataset **ret_list)

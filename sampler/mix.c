@@ -14,7 +14,7 @@
 /* Positions through all epochs: 2^32 epochs of less than 2^48 positions. */
 typedef unsigned __int128 wide;
 
-enum { WEIGHT_DIGITS_MAX = 12, FRACTION_DIGITS_MAX = 6 };
+enum { WEIGHT_DIGITS_MAX = 9, FRACTION_DIGITS_MAX = 6 };
 
 struct mix_slot {
     uint32_t dataset, draw; /* d, k */

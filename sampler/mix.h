@@ -58,7 +58,7 @@ uint64_t mix_find(const struct mix *mix, struct mix_place place, uint32_t *ret_e
 /* Divides the weights by their greatest common divisor. -EINVAL: none or too many of them, one is 0, or their sum is still beyond
  * MIX_PERIOD_MAX; the advice then names the nearest that are not. */
 int mix_weights_reduce(uint64_t *weights, uint32_t count, struct err *err);
-/* "3" or "0.25", with up to six digits behind the point, as a multiple of 1 / MIX_WEIGHT_UNIT. -EINVAL: no such number, or 0. */
+/* "3" or "0.25", with up to nine digits before the point and six behind it, as a multiple of 1 / MIX_WEIGHT_UNIT. -EINVAL: no such number, or 0. */
 int mix_weight_parse(const char *text, uint64_t *ret_weight);
 
 #ifdef __cplusplus

@@ -100,6 +100,7 @@ static void describe(const struct config_field *field, char *text, size_t bytes)
         [CONFIG_REAL] = "a number",
         [CONFIG_FRACTION] = "a part such as 0.01 or 1%",
         [CONFIG_PAIR] = "two numbers in brackets",
+        [CONFIG_MIX] = "a path, or a list of {path: text, weight: number}",
     };
     if (field->kind == CONFIG_CHOICE) {
         size_t used = (size_t)snprintf(text, bytes, "one of");
@@ -107,7 +108,7 @@ static void describe(const struct config_field *field, char *text, size_t bytes)
             used += (size_t)snprintf(text + used, bytes - used, "%s %s", i ? "," : "", field->choices[i]);
     } else if (field->kind == CONFIG_TEXT) {
         snprintf(text, bytes, "text of less than %zu bytes", field->bytes);
-    } else if (field->kind == CONFIG_BOOL) {
+    } else if (field->kind == CONFIG_BOOL || field->kind == CONFIG_MIX) {
         snprintf(text, bytes, "%s", names[field->kind]);
     } else {
         snprintf(text, bytes, "%s from %.15g to %.15g", names[field->kind], field->least, field->most);
@@ -124,12 +125,14 @@ struct reading {
 
 static int unknown_key(const struct reading *reading, const struct yaml_leaf *leaf)
 {
+    static const char *const entry_keys[] = {"path", "weight"};
     size_t count;
     const struct config_field *fields = config_fields(&count);
-    const char *keys[256];
+    const char *keys[256], *entry = strstr(leaf->path, "].");
     for (size_t i = 0; i < count && i < 256; i++)
         keys[i] = fields[i].key;
-    const char *nearest = str_nearest(leaf->path, keys, count);
+    const char *nearest =
+        entry ? str_nearest(entry + 2, entry_keys, 2) : str_nearest(leaf->path, keys, count);
     err_set(reading->err, -EINVAL, "unknown key %s at line %d", leaf->path, leaf->line);
     err_at(reading->err, reading->name, ERR_NO_OFFSET);
     if (nearest)
@@ -139,6 +142,15 @@ static int unknown_key(const struct reading *reading, const struct yaml_leaf *le
     return -EINVAL;
 }
 
+/* What of the leaf's path follows the field's key: "", "[0].path"; NULL where it is no path of the field's. */
+static const char *rest_of_path(const struct config_field *field, const char *path)
+{
+    size_t bytes = strlen(field->key);
+    bool belongs = strncmp(path, field->key, bytes) == 0 &&
+                   (path[bytes] == '\0' || (path[bytes] == '[' && field->kind == CONFIG_MIX));
+    return belongs ? path + bytes : NULL;
+}
+
 static int read_leaf(void *context, const struct yaml_leaf *leaf)
 {
     struct reading *reading = context;
@@ -146,18 +158,29 @@ static int read_leaf(void *context, const struct yaml_leaf *leaf)
     const struct config_field *fields = config_fields(&count);
     for (size_t i = 0; i < count; i++) {
         const struct config_field *field = &fields[i];
-        if (strcmp(leaf->path, field->key) != 0)
+        const char *rest = rest_of_path(field, leaf->path);
+        if (!rest)
             continue;
-        bool has_shape = leaf->is_sequence == (field->kind == CONFIG_PAIR);
         void *target = (char *)reading->config + field->offset;
-        if (has_shape && read_value(field, leaf->values, leaf->values_count, target) == 0) {
-            if (reading->lines)
+        int status = -EINVAL;
+        if (field->kind == CONFIG_MIX)
+            status = config_mix_read(target, rest, leaf);
+        else if (leaf->is_sequence == (field->kind == CONFIG_PAIR))
+            status = read_value(field, leaf->values, leaf->values_count, target);
+        if (status == -ENOENT)
+            break;
+        if (!status) {
+            if (reading->lines && (!rest[0] || reading->by_set)) /* an entry of a list stands in it */
                 reading->lines[i] = reading->by_set ? CONFIG_BY_SET : leaf->line;
             return 0;
         }
         char wanted[ERR_TEXT_BYTES_MAX];
-        describe(field, wanted, sizeof wanted);
-        err_set(reading->err, -EINVAL, "wrong value of %s at line %d", field->key, leaf->line);
+        if (rest[0])
+            snprintf(wanted, sizeof wanted,
+                     strstr(rest, "].weight") ? "a number above 0, as 3 or 0.25" : "a path");
+        else
+            describe(field, wanted, sizeof wanted);
+        err_set(reading->err, -EINVAL, "wrong value of %s at line %d", leaf->path, leaf->line);
         err_at(reading->err, reading->name, ERR_NO_OFFSET);
         err_expected(reading->err, "%s", wanted);
         err_found(reading->err, "%.200s%s", leaf->values_count ? leaf->values[0] : "nothing",
@@ -269,6 +292,9 @@ static void add_value(struct str *out, const struct config_field *field, const v
     case CONFIG_CHOICE:
         str_add_text(out, field->choices[*(const uint32_t *)source]);
         break;
+    case CONFIG_MIX:
+        config_mix_print(source, out);
+        break;
     }
 }
 
@@ -334,6 +360,8 @@ static void saved_text(const struct json_t *node, struct str *out)
         str_add_text(out, truth ? "true" : "false");
     else if (json_text(node, &text) == 0)
         str_add_text(out, text);
+    else if (json_kind(json_at(node, 0)) == JSON_KIND_OBJECT)
+        config_mix_print_saved(node, out);
     else if (json_kind(node) == JSON_KIND_ARRAY && json_count(node) == 2) {
         json_begin_array(&writer, NULL);
         for (size_t i = 0; i < 2; i++)
@@ -345,8 +373,11 @@ static void saved_text(const struct json_t *node, struct str *out)
 /* As add_value, but texts without quotes: as they come back from a saved configuration. */
 static void add_plain_value(struct str *out, const struct config_field *field, const void *source)
 {
+    const struct config_mix *mix = source;
     if (field->kind == CONFIG_TEXT)
         str_add_text(out, source);
+    else if (field->kind == CONFIG_MIX && mix->count == 1)
+        str_add_text(out, mix->sources[0].path);
     else
         add_value(out, field, source);
 }

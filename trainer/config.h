@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "trainer/config_mix.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,7 +38,8 @@ struct train_config {
     uint32_t device;  /* see config_device_name */
     uint64_t threads; /* of compute; 0: one a CPU */
     struct {
-        char train[CONFIG_TEXT_BYTES_MAX], val[CONFIG_TEXT_BYTES_MAX];
+        struct config_mix train;
+        char val[CONFIG_TEXT_BYTES_MAX];
         uint32_t order;              /* enum order_kind */
         uint64_t lanes, window, run; /* 0: auto */
         uint64_t workers;            /* 0: auto */
@@ -114,6 +116,7 @@ enum config_kind {
     CONFIG_FRACTION,   /* double: 0.01 or 1% */
     CONFIG_CHOICE,     /* uint32_t: one of choices, by its place */
     CONFIG_PAIR,       /* two adjacent doubles: [0.9, 0.95] */
+    CONFIG_MIX,        /* struct config_mix */
 };
 
 /* A row of the table. Immutable. */

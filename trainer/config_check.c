@@ -51,11 +51,25 @@ static int contradiction(const struct check *check, const char *key, const char 
     return -EINVAL;
 }
 
+static int check_train(const struct train_config *config, const struct check *check)
+{
+    struct err why = {0};
+    int status = config_mix_check(&config->data.train, &why);
+    if (!status)
+        return 0;
+    contradiction(check, "data.train", "data.train", why.what, why.advice);
+    if (why.expected[0])
+        err_expected(check->err, "%s", why.expected);
+    if (why.found[0])
+        err_found(check->err, "%s", why.found);
+    return status;
+}
+
 static int check_run(const struct train_config *config, const struct check *check)
 {
-    if (!config->data.train[0])
-        return contradiction(check, "data.train", "data.train", "data.train is not given",
-                             "name the dataset.json to train on");
+    int status = check_train(config, check);
+    if (status)
+        return status;
     if (config->run.steps == 0 && config->run.epochs == 0)
         return contradiction(check, "run.steps", "run.epochs", "the run has no end",
                              "give run.steps or run.epochs");

@@ -52,8 +52,10 @@ static const struct config_field fields[] = {
     {"threads", CONFIG_COUNT_AUTO, AT(threads), "auto", 0, 256,
      .help = "threads that compute; changes no bit"},
 
-    {"data.train", CONFIG_TEXT, AT(data.train), "\"\"",
-     .help = "dataset.json of the training data, its folder, or a pattern of tars"},
+    {"data.train", CONFIG_MIX, AT(data.train), "\"\"",
+     .help =
+         "dataset.json of the training data, its folder, or a pattern of tars; or a list of {path, weight}: "
+         "datasets that are drawn from by weight"},
     {"data.val", CONFIG_TEXT, AT(data.val), "\"\"",
      .help = "the same of the validation data; empty: no evaluation"},
     {"data.order", CONFIG_CHOICE, AT(data.order), "shuffle", .choices = order_names, ORDERS,

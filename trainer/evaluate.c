@@ -68,7 +68,7 @@ static int evaluate_all(struct run *run, struct loader *loader, struct run_words
 
 int run_evaluate(struct run *run, struct err *err)
 {
-    struct loader_options options = run_loader_options(run, run->config->data.val, false);
+    struct loader_options options = run_loader_options(run, false);
     struct loader *loader;
     struct run_words words;
     int status = loader_open(&options, &loader, err);

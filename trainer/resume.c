@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 struct comparison {
@@ -89,7 +90,44 @@ int resume_check_newest(const struct run *run, struct err *err)
     return -EAGAIN;
 }
 
-int resume_check_cursor(const struct run *run, const struct cursor *cursor, const char *path, struct err *err)
+/* The first thing in which the datasets of the run are not those saved: -EINVAL, -ESTALE, or 0 where they are the same. */
+static int compare_datasets(const struct run *run, const struct json_t *saved, struct err *err)
+{
+    const struct loader_dataset *list;
+    uint64_t now = loader_datasets(run->loader, &list), before = json_count(saved) ? json_count(saved) : 1;
+    if (now != before) {
+        err_set(err, -EINVAL, "the training data is another number of datasets than was saved");
+        err_expected(err, "%" PRIu64, before);
+        err_found(err, "%" PRIu64, now);
+        return -EINVAL;
+    }
+    for (size_t i = 0; i < json_count(saved); i++) {
+        const struct json_t *entry = json_at(saved, i);
+        const char *fingerprint = "";
+        char found[17];
+        uint64_t weight = 0;
+        snprintf(found, sizeof found, "%016" PRIx64, list[i].fingerprint);
+        if (json_text(json_get(entry, "fingerprint"), &fingerprint) || strcmp(fingerprint, found) != 0) {
+            err_set(err, -ESTALE, "data.train[%zu], %.200s, is not the dataset that was saved", i,
+                    list[i].path);
+            err_expected(err, "fingerprint %.16s", fingerprint);
+            err_found(err, "%s", found);
+            return -ESTALE;
+        }
+        if (json_u64(json_get(entry, "weight"), &weight) || weight != list[i].weight) {
+            err_set(err, -EINVAL,
+                    "the weight of data.train[%zu], %.200s, can't change in the middle of a run", i,
+                    list[i].path);
+            err_expected(err, "%" PRIu64 " (all weights divided by what they have in common)", weight);
+            err_found(err, "%" PRIu64, list[i].weight);
+            return -EINVAL;
+        }
+    }
+    return 0;
+}
+
+int resume_check_cursor(const struct run *run, const struct cursor *cursor, const struct json_t *state,
+                        const char *path, struct err *err)
 {
     const struct order_params *saved = &cursor->params, *now = &run->shape.order;
     bool same_data = cursor->fingerprint == run->shape.fingerprint && saved->samples == now->samples;
@@ -98,7 +136,13 @@ int resume_check_cursor(const struct run *run, const struct cursor *cursor, cons
                       saved->window == now->window && saved->run == now->run;
     if (same_data && same_order)
         return 0;
-    int status = same_data ? -EINVAL : -ESTALE; /* the configuration's fault, the data's */
+    int status = compare_datasets(run, json_get(json_get(state, "loader"), "mix"), err);
+    if (status) {
+        err_at(err, path, ERR_NO_OFFSET);
+        err_advise(err, "resume with the data and the weights that the run began with");
+        return status;
+    }
+    status = same_data ? -EINVAL : -ESTALE; /* the configuration's fault, the data's */
     err_set(err, status,
             same_data ? "the order of samples is not the saved one"
                       : "the training data is not the saved one");

@@ -33,11 +33,28 @@ void run_say(const struct run *run, const char *format, ...)
     run->options->report(run->options->report_context, &report);
 }
 
-struct loader_options run_loader_options(const struct run *run, const char *dataset, bool training)
+static void set_training_data(struct run *run, struct loader_options *options)
+{
+    const struct config_mix *train = &run->config->data.train;
+    if (train->count == 1) {
+        options->dataset = train->sources[0].path;
+        return;
+    }
+    for (uint64_t i = 0; i < train->count; i++)
+        run->mix[i] =
+            (struct loader_source){.path = train->sources[i].path, .weight = train->sources[i].weight};
+    options->mix = run->mix;
+    options->mix_count = (uint32_t)train->count;
+}
+
+struct loader_options run_loader_options(struct run *run, bool training)
 {
     const struct train_config *c = run->config;
     struct loader_options o = loader_options_default();
-    o.dataset = dataset;
+    if (training)
+        set_training_data(run, &o);
+    else
+        o.dataset = c->data.val;
     o.io = run->io;
     o.device = run->device;
     o.order = training ? (enum order_kind)c->data.order : ORDER_SEQUENTIAL;
@@ -69,7 +86,7 @@ struct loader_options run_loader_options(const struct run *run, const char *data
 
 static int open_data(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
 {
-    struct loader_options options = run_loader_options(run, run->config->data.train, true);
+    struct loader_options options = run_loader_options(run, true);
     struct cursor cursor = {0};
     int status = 0;
     if (reader) {
@@ -85,11 +102,11 @@ static int open_data(struct run *run, struct ckpt_reader *reader, const char *pa
     if (status)
         return status;
     run->shape = loader_shape(run->loader);
-    if (reader && (status = resume_check_cursor(run, &cursor, path, err)))
+    if (reader && (status = resume_check_cursor(run, &cursor, ckpt_reader_state(reader), path, err)))
         return status;
     if (run->shape.steps == 0) {
         err_set(err, -EINVAL, "the training data is smaller than one batch");
-        err_at(err, run->config->data.train, ERR_NO_OFFSET);
+        err_at(err, run->config->data.train.sources[0].path, ERR_NO_OFFSET);
         err_expected(err, "at least batch.global = %" PRIu64 " samples", run->config->batch.global);
         err_found(err, "%" PRIu64, run->shape.samples);
         return -EINVAL;
@@ -332,7 +349,7 @@ static int look_at_validation(struct run *run, struct err *err)
         err_advise(err, "give data.val");
         return -EINVAL;
     }
-    struct loader_options options = run_loader_options(run, c->data.val, false);
+    struct loader_options options = run_loader_options(run, false);
     struct loader *loader;
     int status = loader_open(&options, &loader, err);
     if (status)

@@ -93,7 +93,8 @@ struct run {
     struct schedule schedule;
     struct scaler scaler;
 
-    struct loader *loader; /* training data */
+    struct loader *loader;                      /* training data */
+    struct loader_source mix[MIX_DATASETS_MAX]; /* what it is opened with; texts are the configuration's */
     struct loader_shape shape;
     struct ckpt_saver *saver;
     struct ckpt_tensor *tensors; /* what the saver saves */
@@ -149,8 +150,8 @@ int run_reduce_words(struct run *run, struct run_words *words, const char *what,
  * run->stop_requested tells. */
 int run_evaluate(struct run *run, struct err *err);
 
-/* The options of a loader over one of the configuration's datasets. */
-struct loader_options run_loader_options(const struct run *run, const char *dataset, bool training);
+/* The options of a loader over the configuration's training or validation data; they borrow from the run. */
+struct loader_options run_loader_options(struct run *run, bool training);
 
 /* Names the run and its numerics, and opens the saver of all parameters and moments: the model, the optimizer and the loader are open. */
 int run_open_saver(struct run *run, struct err *err);

@@ -9,7 +9,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void encode_cursor(struct json_writer *w, const struct cursor *cursor)
+/* Of a mix: what tells its datasets, so that a resume can name the one that is another. */
+static void encode_mix(struct json_writer *w, const struct loader *loader)
+{
+    const struct loader_dataset *list;
+    uint32_t count = loader_datasets(loader, &list);
+    if (count == 1)
+        return;
+    json_begin_array(w, "mix");
+    for (uint32_t i = 0; i < count; i++) {
+        json_begin_object(w, NULL);
+        json_write_hex64(w, "fingerprint", list[i].fingerprint);
+        json_write_u64(w, "weight", list[i].weight);
+        json_end_object(w);
+    }
+    json_end_array(w);
+}
+
+static void encode_cursor(struct json_writer *w, const struct cursor *cursor, const struct loader *loader)
 {
     json_begin_object(w, "loader");
     json_write_hex64(w, "fingerprint", cursor->fingerprint);
@@ -24,6 +41,7 @@ static void encode_cursor(struct json_writer *w, const struct cursor *cursor)
     json_write_u64(w, "window", cursor->params.window);
     json_write_u64(w, "run", cursor->params.run);
     json_write_u64(w, "order_version", cursor->order_version);
+    encode_mix(w, loader);
     json_end_object(w);
 }
 
@@ -46,7 +64,7 @@ int run_encode_state(struct run *run, struct err *err)
     struct cursor cursor = loader_cursor(run->loader);
     struct json_writer w = {.out = out};
     json_begin_object(&w, NULL);
-    encode_cursor(&w, &cursor);
+    encode_cursor(&w, &cursor, run->loader);
     json_begin_object(&w, "optimizer");
     json_write_string(&w, "type", "adamw");
     json_write_u64(&w, "updates_count", run->optimizer.updates);

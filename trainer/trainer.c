@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define QUALITY_POOR 0.9 /* of a full shuffle: below it the run says what to do */
+
 /* What is measured between two lines of progress; what the lines say of the loss is in run->window, which a checkpoint
  * keeps. Owner thread. */
 struct window {
@@ -204,17 +206,49 @@ static int advance(struct loop *loop, struct err *err)
     return status;
 }
 
+static void say_what_is_read(const struct run *run)
+{
+    const struct loader_dataset *list;
+    uint32_t count = loader_datasets(run->loader, &list);
+    const char *kind = order_kind_name(run->shape.order.kind);
+    if (count > 1)
+        run_say(run,
+                "data: a mix of %" PRIu32 " datasets, %" PRIu64 " samples and %" PRIu64
+                " steps an epoch, order %s, read by %s",
+                count, run->shape.samples, run->shape.steps, kind, run->shape.engine);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct order_params *o = &list[i].order;
+        const char *path = run->config->data.train.sources[i].path;
+        if (count > 1)
+            run_say(run,
+                    "data: weight %" PRIu64 ", %s, %" PRIu64 " samples (lanes %" PRIu64 ", window %" PRIu64
+                    ", run %" PRIu64 ")",
+                    list[i].weight, path, o->samples, o->lanes, o->window, o->run);
+        else
+            run_say(run,
+                    "data: %s, %" PRIu64 " samples, %" PRIu64 " steps an epoch, order %s (lanes %" PRIu64
+                    ", window %" PRIu64 ", run %" PRIu64 "), read by %s",
+                    path, o->samples, run->shape.steps, kind, o->lanes, o->window, o->run, run->shape.engine);
+    }
+}
+
+static void say_quality(const struct run *run)
+{
+    double ratio;
+    if (run->shape.order.kind != ORDER_SHUFFLE || loader_quality(run->loader, &ratio, NULL))
+        return;
+    run_say(
+        run, "data: batches are mixed %.0f %% as well as by a full shuffle%s", ratio > 1 ? 100 : ratio * 100,
+        ratio < QUALITY_POOR ? "; `millrace read DATASET --quality` tells what would mix them better" : "");
+}
+
 static void say_what_runs(const struct run *run)
 {
-    const struct order_params *o = &run->shape.order;
     uint64_t parameters = 0;
     for (uint64_t i = 0; i < run->params->count; i++)
         parameters += run->params->list[i].count;
-    run_say(run,
-            "data: %s, %" PRIu64 " samples, %" PRIu64 " steps an epoch, order %s (lanes %" PRIu64
-            ", window %" PRIu64 ", run %" PRIu64 "), read by %s",
-            run->config->data.train, run->shape.samples, run->shape.steps, order_kind_name(o->kind), o->lanes,
-            o->window, o->run, run->shape.engine);
+    say_what_is_read(run);
+    say_quality(run);
     run_say(run,
             "model: %s, %.2f M parameters in %" PRIu64 " groups, %" PRIu64 " micro-batches of %" PRIu64
             " a step",

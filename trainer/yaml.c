@@ -47,6 +47,35 @@ static int scalar_text(const struct walk *walk, struct fy_node *node, char text[
     return 0;
 }
 
+static int visit(const struct walk *walk, struct fy_node *mapping, const char *prefix, int depth);
+
+static bool is_list_of_mappings(struct fy_node *value)
+{
+    return value && fy_node_is_sequence(value) && fy_node_is_mapping(fy_node_sequence_get_by_index(value, 0));
+}
+
+static int visit_mappings(const struct walk *walk, struct fy_node *list, const char *path, int line,
+                          int depth)
+{
+    int count = fy_node_sequence_item_count(list);
+    if (count < 0 || count > YAML_MAPPINGS_MAX)
+        return refuse(walk, line, "a list has too many entries");
+    struct yaml_leaf leaf = {
+        .path = path, .line = line, .is_sequence = true, .mappings_count = (size_t)count};
+    int status = walk->leaf(walk->context, &leaf);
+    for (int i = 0; i < count && !status; i++) {
+        struct fy_node *item = fy_node_sequence_get_by_index(list, i);
+        char entry[YAML_PATH_BYTES_MAX];
+        if (!fy_node_is_mapping(item))
+            return refuse(walk, line, "mappings and other values stand in one list");
+        int length = snprintf(entry, sizeof entry, "%s[%d]", path, i);
+        if (length < 0 || (size_t)length >= sizeof entry)
+            return refuse(walk, line, "keys are nested too deeply");
+        status = visit(walk, item, entry, depth + 1);
+    }
+    return status;
+}
+
 static int visit_leaf(const struct walk *walk, struct fy_node *value, const char *path, int line)
 {
     char texts[YAML_VALUES_MAX][YAML_VALUE_BYTES_MAX];
@@ -90,8 +119,12 @@ static int visit(const struct walk *walk, struct fy_node *mapping, const char *p
         int length = snprintf(path, sizeof path, "%s%s%s", prefix, prefix[0] ? "." : "", name);
         if (length < 0 || (size_t)length >= sizeof path || depth == YAML_DEPTH_MAX)
             return refuse(walk, line, "keys are nested too deeply");
-        status = value && fy_node_is_mapping(value) ? visit(walk, value, path, depth + 1)
-                                                    : visit_leaf(walk, value, path, line);
+        if (value && fy_node_is_mapping(value))
+            status = visit(walk, value, path, depth + 1);
+        else if (is_list_of_mappings(value))
+            status = visit_mappings(walk, value, path, line, depth);
+        else
+            status = visit_leaf(walk, value, path, line);
         if (status)
             return status;
     }

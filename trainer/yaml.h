@@ -2,7 +2,8 @@
  * yaml — YAML read as a flat list of leaves, by libfyaml; yaml.c is the only file that knows it.
  *
  * A leaf is a scalar or a sequence of scalars, under the path of its keys joined by dots: `data: {image: {size: 64}}` is
- * "data.image.size" with one value. Duplicate keys, aliases, tags on keys, deeper sequences, directives, a second
+ * "data.image.size" with one value. A sequence of mappings is a leaf without values, and then
+ * leaves for each entry: `train: [{path: a}]` is "train" and "train[0].path". Duplicate keys, aliases, tags on keys, deeper sequences, directives, a second
  * document and bytes that are no UTF-8 are errors.
  */
 #ifndef MILLRACE_TRAINER_YAML_H
@@ -14,13 +15,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { YAML_DEPTH_MAX = 16, YAML_VALUES_MAX = 16, YAML_PATH_BYTES_MAX = 256, YAML_VALUE_BYTES_MAX = 1024 };
+enum {
+    YAML_DEPTH_MAX = 16,
+    YAML_VALUES_MAX = 16,
+    YAML_MAPPINGS_MAX = 1024,
+    YAML_PATH_BYTES_MAX = 256,
+    YAML_VALUE_BYTES_MAX = 1024
+};
 
 /* One leaf; lives during the callback. */
 struct yaml_leaf {
     const char *path;
     int line; /* from 1 */
     bool is_sequence;
+    size_t mappings_count;     /* of a sequence of mappings, whose leaves follow; else 0 */
     size_t values_count;       /* 1 of a scalar */
     const char *const *values; /* as text; "" for an empty scalar */
 };

@@ -117,6 +117,112 @@ a_window_of_text_is_named_by_member_and_number() {
   same "$(sed -n '1s/.*#//p;64s/.*#//p;65s/.*#//p' keys | tr '\n' ' ')" "0 63 0 "
 }
 
+# What the oracle says of the positions, as `position dataset epoch sample`: refs LINE-OF-DATASETS...
+refs() { echo "refs $*" | "$python" "$TEST_SOURCE_DIR/tests/oracle/order.py"; }
+printed_refs() { "$python" -c 'import json, sys
+for line in sys.stdin:
+    d = json.loads(line)
+    print(d["position"], d["dataset"], d["epoch"], d["sample"])' | sort -n; }
+# The parameters that each dataset's order was resolved to, as the oracle takes them.
+oracle_words() {
+  "$python" -c 'import json, sys
+d = json.load(open(sys.argv[1]))
+for x in d.get("datasets", [dict(d, samples_count=d["epoch_samples_count"], weight=1)]):
+    print("{samples_count}:{lanes}:{window}:{run}".format(**x), d["order_kind"], x["weight"], sep=":")' "$1"
+}
+
+the_order_is_the_oracles() {
+  need_python
+  local epoch options
+  for options in "--seed 3" "--seed 4 --order full" "--order sequential" "--lanes 5 --window 7 --run 2"; do
+    for epoch in 0 5; do
+      # shellcheck disable=SC2086
+      millrace read shards $options --epoch $epoch --print json --json 2>summary | printed_refs >found
+      local seed=${options#*--seed }
+      [[ $options == *--seed* ]] && seed=${seed%% *} || seed=0
+      # shellcheck disable=SC2046
+      refs $epoch "$seed" 0 $samples $(oracle_words summary) | cmp - found
+    done
+  done
+}
+
+make_others() {
+  [[ -d drawings ]] || { "$RENDER_SHAPES" --count 9 --side 40 photos2 >/dev/null; millrace convert dataset photos2 drawings --quiet >/dev/null; }
+}
+
+a_mix_is_the_oracles() {
+  need_python
+  make_others
+  local mix epoch
+  for mix in "--mix shards=3 --mix drawings=1" "shards --mix drawings=0.5" "--mix drawings=7 --mix shards=2 --mix drawings=1"; do
+    for epoch in 0 3; do
+      # shellcheck disable=SC2086
+      millrace read $mix --seed 9 --epoch $epoch --print json --json 2>summary | printed_refs >found
+      # shellcheck disable=SC2046
+      refs $epoch 9 0 "$(json 'd["epoch_samples_count"]' summary)" $(oracle_words summary) | cmp - found
+      same "$(json 'sum(x["delivered_count"] for x in d["datasets"])' summary)" "$(wc -l <found)"
+    done
+  done
+  same "$(json 'd["epoch_samples_count"]' summary)" $((samples + 2 * 63))
+}
+
+ranks_share_a_mix_without_gap_or_repeat() {
+  make_others
+  local mix="--mix shards=2 --mix drawings=3 --batch 48 --micro 6 --epoch 1" ranks rank
+  # shellcheck disable=SC2086
+  millrace read $mix --print json --json >whole 2>whole.sum
+  same "$(wc -l <whole)" $((samples + 63))
+  for ranks in 2 3 8; do
+    local order=0
+    : >parts
+    for ((rank = 0; rank < ranks; rank++)); do
+      # shellcheck disable=SC2086
+      millrace read $mix --rank $rank --ranks $ranks --print json --json >>parts 2>part.sum
+      order=$(add "$order" "$(digest order part.sum)")
+    done
+    cmp <(sort parts) <(sort whole)
+    same "$order" "$(digest order whole.sum)" "order of $ranks ranks"
+  done
+}
+
+files_of_a_mix_lie_apart() {
+  make_others
+  millrace read --mix shards=1 --mix drawings=2 --out mixed --quiet >/dev/null
+  same "$(find mixed -name '*.jpg' | wc -l)" $((samples + 63))
+  same "$(find mixed -mindepth 1 -maxdepth 1 | sort | tr '\n' ' ')" "mixed/0-0 mixed/1-0 mixed/1-1 mixed/1-2 "
+  find mixed/1-0 -name '*.jpg' | while read -r file; do cmp "$file" "photos2/${file#mixed/1-0/}"; done
+}
+
+wrong_mixes_are_refused() {
+  make_others
+  for words in "" "--mix shards" "--mix shards=" "--mix shards=0" "--mix =1" "shards --mix drawings=1e3" "--mix shards=0.333333 --mix drawings=0.666667"; do
+    # shellcheck disable=SC2086
+    same "$(status_of millrace read $words)" 2 "status of read $words"
+    one_line errors
+  done
+  contains "$(cat errors)" "the nearest are"
+  cp -r drawings renamed
+  chmod -R u+w renamed
+  sed -i 's/"circle"/"circus"/' renamed/dataset.json
+  same "$(status_of millrace read --mix shards=1 --mix renamed=1 --decode image)" 2
+  contains "$(cat errors)" "shards/dataset.json in its classes: renamed/dataset.json: expected class"
+}
+
+quality_tells_how_well_batches_are_mixed() {
+  need_python
+  make_others
+  millrace read shards --order full --batch 32 --micro 32 --quality --json >summary
+  same "$(json '0.9 < d["quality"] < 1.1' summary)" True
+  millrace read shards --order sequential --batch 32 --micro 32 --quality --json >summary
+  same "$(json 'd["quality"] < 0.3' summary)" True
+  millrace read --mix shards=1 --mix drawings=1 --lanes 1 --window 8 --run 32 --batch 32 --micro 32 --quality --json >summary
+  same "$(json 'd["quality"] < 0.6 and d["better_quality"] > 0.95' summary)" True
+  same "$(json '[x["batch_count"] for x in d["datasets"]]' summary)" "[16, 16]"
+  local -a better=($(json '" ".join(str(d["datasets"][0][k]) for k in ("better_lanes", "better_window", "better_run"))' summary))
+  millrace read shards --lanes "${better[0]}" --window "${better[1]}" --run "${better[2]}" --batch 16 --micro 16 --quality --json >summary
+  same "$(json 'd["quality"] > 0.95' summary)" True
+}
+
 a_reader_that_has_enough_is_no_error_to_talk_about() {
   (set +o pipefail; millrace read shards --print keys --quiet 2>errors | head -n 1 >first)
   same "$(cat errors)" ""
@@ -179,7 +285,8 @@ wrong_rules_are_wrong_usage() {
 run_cases each_sample_comes_once keys_come_alone_on_stdout ranks_share_the_order_without_gap_or_repeat \
   a_rank_reads_the_micro_batches_it_owns the_order_depends_on_seed_and_epoch_alone start_and_count_cut_the_same_line \
   out_writes_the_members_as_they_are decoded_images_are_portable_pixmaps json_names_what_was_done \
-  quiet_prints_only_what_was_asked_for a_window_of_text_is_named_by_member_and_number \
+  quiet_prints_only_what_was_asked_for the_order_is_the_oracles a_mix_is_the_oracles \
+  ranks_share_a_mix_without_gap_or_repeat files_of_a_mix_lie_apart wrong_mixes_are_refused quality_tells_how_well_batches_are_mixed a_window_of_text_is_named_by_member_and_number \
   a_reader_that_has_enough_is_no_error_to_talk_about a_full_disk_behind_stdout_is_an_error \
   an_error_of_the_disk_is_one_line_that_names_file_and_offset flipped_bits_are_bad_samples_and_the_same_ones_every_time \
   a_slow_disk_changes_nothing_but_what_limits a_file_that_shrinks_under_the_reader_costs_its_samples wrong_rules_are_wrong_usage

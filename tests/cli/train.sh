@@ -68,6 +68,30 @@ data_that_changed_under_a_run_is_refused() {
   same "$(status_of "${command[@]}" --set run.steps=4)" 0
 }
 
+a_mix_goes_on_where_it_was_and_names_what_changed() {
+  "$RENDER_SHAPES" --count 3 --side 48 photos2 >/dev/null
+  millrace convert dataset photos2 drawings --quiet >/dev/null
+  local -a common=(millrace train train.yaml --set schedule.type=constant --set checkpoint.every=0)
+  local mix='data.train=[{path: shards, weight: 3}, {path: drawings, weight: 0.5}]'
+  same "$(status_of "${common[@]}" --set run.dir=runs/mix --set "$mix")" 0
+  grep -q '^data: a mix of 2 datasets, 77 samples and 4 steps an epoch, order shuffle, read by ' errors
+  grep -q '^data: weight 6, shards, 56 samples (lanes ' errors
+  grep -q '^data: weight 1, drawings, 21 samples (lanes ' errors
+  grep -q '^data: batches are mixed [0-9]* % as well as by a full shuffle' errors
+  same "$(status_of "${common[@]}" --set run.dir=runs/mixed --set run.steps=5 --set "$mix")" 0
+  # in the second epoch, and in the second of the smaller dataset: nothing goes on but with the same datasets in the same shares
+  millrace convert dataset photos2 redrawn --seed 1 --quiet >/dev/null
+  same "$(status_of "${common[@]}" --set run.dir=runs/mixed --set "$mix" --set 'data.train[0].weight=2')" 2
+  contains "$(cat errors)" "the weight of data.train[0], shards/dataset.json, can't change in the middle of a run"
+  same "$(status_of "${common[@]}" --set run.dir=runs/mixed --set "$mix" --set 'data.train[1].path=redrawn')" 1
+  contains "$(cat errors)" "data.train[1], redrawn/dataset.json, is not the dataset that was saved"
+  same "$(status_of "${common[@]}" --set run.dir=runs/mixed)" 2
+  contains "$(cat errors)" "another number of datasets than was saved: runs/mixed/ckpt/step-00000005: expected 2, found 1"
+  same "$(status_of "${common[@]}" --set run.dir=runs/mixed --set "$mix" --set 'data.train[0].weight=6' --set 'data.train[1].weight=1')" 0
+  same "$(millrace ckpt hash runs/mixed/ckpt)" "$(millrace ckpt hash runs/mix/ckpt)"
+  millrace train train.yaml --set "$mix" --print-config | grep -q '^  train: \[{"path":"shards","weight":3},{"path":"drawings","weight":0.5}\]$'
+}
+
 a_second_interrupt_ends_at_once_with_130() {
   need_python
   # it hands signals on at the next intercepted call, two of a kind as one; a step that computes makes no such call
@@ -223,7 +247,7 @@ a_checkpoint_is_inspected_by_its_manifest() {
 
 run_cases a_run_tells_its_steps_on_stderr_and_its_result_on_stdout a_finished_run_is_done_again_at_once \
   json_is_a_line_an_event a_stop_on_request_saves_and_says_75_and_the_same_command_goes_on \
-  data_that_changed_under_a_run_is_refused \
+  data_that_changed_under_a_run_is_refused a_mix_goes_on_where_it_was_and_names_what_changed \
   a_second_interrupt_ends_at_once_with_130 checkpoints_are_listed_oldest_first_and_only_as_many_as_kept \
   damaged_steps_of_a_folder_are_all_named \
   a_hash_names_bits_not_places a_full_file_has_the_models_hash \

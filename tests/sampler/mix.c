@@ -138,9 +138,9 @@ static void weights_are_decimal_numbers(void **state)
                 {"3.5", 3500000},
                 {"0.000001", 1},
                 {"007.250", 7250000},
-                {"999999999999", UINT64_C(999999999999000000)}};
-    static const char *const bad[] = {"",   "0",   "0.0", "-1",        "1e3",           "1.",   ".5", "1 ",
-                                      " 1", "nan", "1,5", "0.0000001", "1000000000000", "1.2.3"};
+                {"999999999", UINT64_C(999999999000000)}};
+    static const char *const bad[] = {"",   "0",  "0.0", "-1",  "1e3",       "1.",         ".5",
+                                      "1 ", " 1", "nan", "1,5", "0.0000001", "1000000000", "1.2.3"};
     uint64_t weight;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         assert_int_equal(mix_weight_parse(good[i].text, &weight), 0);

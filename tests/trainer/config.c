@@ -65,6 +65,86 @@ static void expect_refusal(const char *text, const char *set, const char *what, 
         fail_msg("%s: lacks %s or %s", line, what, advice ? advice : "");
 }
 
+struct differences {
+    int count;
+    char last[64];
+};
+
+static void note(void *context, const struct config_field *field, const char *saved, const char *now)
+{
+    struct differences *differences = context;
+    assert_string_not_equal(saved, now);
+    differences->count++;
+    snprintf(differences->last, sizeof differences->last, "%s", field->key);
+}
+
+static void training_data_may_be_a_mix(void **state)
+{
+    (void)state;
+    struct train_config config, again;
+    struct err err;
+    assert_ok(parse("run: {steps: 5}\ndata:\n  train:\n    - {path: a, weight: 3}\n    - path: b c\n    - "
+                    "{weight: 0.250, path: \"d\"}\n",
+                    NULL, &config, &err),
+              &err);
+    const struct config_mix *train = &config.data.train;
+    assert_int_equal(train->count, 3);
+    assert_string_equal(train->sources[1].path, "b c");
+    assert_int_equal(train->sources[0].weight, 3000000);
+    assert_int_equal(train->sources[1].weight, 1000000);
+    assert_int_equal(train->sources[2].weight, 250000);
+    struct str text = {0}, json = {0};
+    config_print(&config, &text);
+    assert_non_null(strstr(str_text(&text),
+                           "train: [{\"path\":\"a\",\"weight\":3},{\"path\":\"b c\",\"weight\":1},"
+                           "{\"path\":\"d\",\"weight\":0.25}]\n"));
+    assert_ok(parse(str_text(&text), NULL, &again, &err), &err);
+    assert_memory_equal(&config, &again, sizeof config);
+    config_print_json(&config, &json);
+    struct json_t *saved;
+    struct differences differences = {0};
+    assert_ok(json_parse(json.data, json.bytes, "saved", 0, &saved, &err), &err);
+    assert_ok(config_compare(&config, saved, note, &differences, &err), &err);
+    assert_int_equal(differences.count, 0);
+    assert_ok(parse(str_text(&text), "data.train[1].weight=2", &again, &err), &err);
+    assert_int_equal(again.data.train.sources[1].weight, 2000000);
+    assert_ok(config_compare(&again, saved, note, &differences, &err), &err);
+    assert_int_equal(differences.count, 1);
+    assert_string_equal(differences.last, "data.train");
+    json_free(saved);
+    assert_ok(parse(str_text(&text), "data.train=[{path: x}, {path: y, weight: 7}]", &again, &err), &err);
+    assert_int_equal(again.data.train.count, 2);
+    assert_string_equal(again.data.train.sources[1].path, "y");
+    assert_ok(parse(str_text(&text), "data.train[3].path=z", &again, &err), &err);
+    assert_int_equal(again.data.train.count, 4);
+    assert_ok(parse(str_text(&text), "data.train=x", &again, &err), &err);
+    assert_int_equal(again.data.train.count, 1);
+    str_deinit(&text);
+    str_deinit(&json);
+}
+
+#define MIX "run: {steps: 5}\ndata:\n  train:\n  - {path: a}\n  - path: b\n    "
+
+static void wrong_mixes_are_named_with_their_line(void **state)
+{
+    (void)state;
+    expect_refusal(MIX "weight: much\n", NULL, "data.train[1].weight at line 6", "a number above 0");
+    expect_refusal(MIX "weight: 0\n", NULL, "data.train[1].weight at line 6", NULL);
+    expect_refusal(MIX "weigth: 2\n", NULL, "data.train[1].weigth at line 6", "did you mean weight");
+    expect_refusal(MIX "weight: [2]\n", NULL, "data.train[1].weight at line 6", NULL);
+    expect_refusal(MIX "weight: 0.333333\n", NULL, "too fine at line 3", "the nearest are");
+    expect_refusal("run: {steps: 5}\ndata: {train: [{path: a}, {weight: 2}]}\n", NULL,
+                   "data.train[1].path is not given at line 2", NULL);
+    expect_refusal("run: {steps: 5}\ndata: {train: [{path: a}, b]}\n", NULL, "stand in one list", NULL);
+    expect_refusal("run: {steps: 5}\ndata: {train: []}\n", NULL, "wrong value of data.train at line 2",
+                   "{path: text");
+    expect_refusal("run: {steps: 5}\ndata: {train: {path: a}}\n", NULL, "unknown key data.train.path", NULL);
+    expect_refusal("run: {steps: 5}\n", NULL, "data.train is not given", NULL);
+    expect_refusal(NEEDED "batch: [{global: 3}]\n", NULL, "batch at line 3", NULL);
+    expect_refusal(NEEDED, "data.train[7].path=a", "unknown key data.train[7].path", NULL);
+    expect_refusal(NEEDED, "data.train[0]=a", "unknown key data.train[0]", NULL);
+}
+
 static void wrong_keys_and_values_are_named_with_their_line(void **state)
 {
     (void)state;
@@ -133,19 +213,6 @@ static void printed_configuration_reads_back_the_same(void **state)
     str_deinit(&yaml);
 }
 
-struct differences {
-    int count;
-    char last[64];
-};
-
-static void note(void *context, const struct config_field *field, const char *saved, const char *now)
-{
-    struct differences *differences = context;
-    assert_string_not_equal(saved, now);
-    differences->count++;
-    snprintf(differences->last, sizeof differences->last, "%s", field->key);
-}
-
 static void a_saved_configuration_differs_only_where_it_was_changed(void **state)
 {
     (void)state;
@@ -205,6 +272,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_hold_where_nothing_is_said),
         cmocka_unit_test(values_of_all_kinds_are_read),
+        cmocka_unit_test(training_data_may_be_a_mix),
+        cmocka_unit_test(wrong_mixes_are_named_with_their_line),
         cmocka_unit_test(wrong_keys_and_values_are_named_with_their_line),
         cmocka_unit_test(nothing_of_a_file_is_forgotten),
         cmocka_unit_test(bytes_that_are_no_utf8_are_refused_at_their_offset),

@@ -1,0 +1,126 @@
+/*
+ * quality — see quality.h.
+ */
+#include "sampler/quality.h"
+
+#include "base/bytes.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { IMPROVE_ROUNDS_MAX = 16, IMPROVE_LANES_MAX = 1024 };
+#define IMPROVE_GAIN_LEAST 0.002 /* of the ratio: what is below it is the measure's own noise */
+
+/* The chance that a batch drawn without putting back touches a neighbourhood of s samples: it misses it with C(N - s, B) / C(N, B). */
+static double chance_touched(uint64_t samples, uint64_t batch, uint64_t size)
+{
+    uint64_t factors = bytes_min(size, batch), other = size > batch ? size : batch;
+    double missed =
+        0; /* the logarithm: of the product of 1 - other / (N - i); few factors, as size * batch is about N */
+    for (uint64_t i = 0; i < factors; i++) {
+        if (other >= samples - i)
+            return 1;
+        missed += log1p(-(double)other / (double)(samples - i));
+    }
+    return -expm1(missed);
+}
+
+/* As many neighbourhoods as samples of the batch; the remainder makes some of them larger by one. */
+static double expect_full(uint64_t samples, uint64_t batch)
+{
+    uint64_t size = samples / batch, larger = samples % batch;
+    return (double)larger * chance_touched(samples, batch, size + 1) +
+           (double)(batch - larger) * chance_touched(samples, batch, size);
+}
+
+/* Neighbourhoods that the positions from first on touch. */
+static uint64_t count_touched(const struct order *order, struct order_cache *cache, uint64_t first,
+                              uint64_t batch, uint8_t *seen)
+{
+    uint64_t samples = order->params.samples, touched = 0;
+    memset(seen, 0, batch);
+    for (uint64_t p = first; p < first + batch; p++) {
+        uint64_t sample = order_sample(order, cache, p);
+        uint8_t *mark = &seen[(uint64_t)((unsigned __int128)sample * batch / samples)];
+        touched += !*mark;
+        *mark = 1;
+    }
+    return touched;
+}
+
+int quality_measure(const struct order_params *params, uint64_t batch, struct quality *ret_quality,
+                    struct err *err)
+{
+    assert(batch >= 1);
+    batch = bytes_min(bytes_min(batch, QUALITY_BATCH_MAX), params->samples);
+    uint64_t steps = params->samples / batch, touched = 0;
+    uint64_t count = bytes_min(bytes_min(QUALITY_BATCHES_MAX, QUALITY_POSITIONS / batch + 1), steps);
+    struct order_cache *cache = order_cache_open(params);
+    uint8_t *seen = malloc(batch);
+    int status = cache && seen ? 0 : err_set(err, -ENOMEM, "out of memory for measuring an order");
+    if (!status) {
+        struct order order;
+        order_init(&order, params, 0);
+        for (uint64_t i = 0; i < count; i++)
+            touched += count_touched(&order, cache, i * (steps / count) * batch, batch, seen);
+        *ret_quality = (struct quality){.batch = batch,
+                                        .touched = (double)touched / (double)count,
+                                        .full = expect_full(params->samples, batch)};
+    }
+    free(seen);
+    order_cache_close(cache);
+    return status;
+}
+
+/* The n-th thing to change, where it can be. */
+static bool change(struct order_params *params, int n)
+{
+    switch (n) {
+    case 0:
+        params->run /= 2;
+        return params->run >= 1;
+    case 1:
+        params->lanes *= 2;
+        return params->lanes <= bytes_min(params->samples, IMPROVE_LANES_MAX);
+    default:
+        params->window *= 2;
+        return params->window <= params->samples / params->lanes;
+    }
+}
+
+int quality_improve(const struct order_params *params, uint64_t batch, double enough,
+                    struct order_params *ret_params, struct quality *ret_quality, struct err *err)
+{
+    struct order_params best = *params;
+    struct quality quality;
+    int status = quality_measure(&best, batch, &quality, err);
+    for (int round = 0; !status && round < IMPROVE_ROUNDS_MAX && quality_ratio(&quality) < enough; round++) {
+        struct order_params from = best;
+        double least = quality_ratio(&quality) + IMPROVE_GAIN_LEAST;
+        bool gained = false;
+        for (int n = 0; !status && n < 3; n++) {
+            struct order_params other = from;
+            struct quality found;
+            if (from.kind != ORDER_SHUFFLE || !change(&other, n))
+                continue;
+            status = quality_measure(&other, batch, &found, err);
+            if (status || quality_ratio(&found) < least)
+                continue;
+            least = quality_ratio(&found);
+            best = other;
+            quality = found;
+            gained = true;
+        }
+        if (!gained)
+            break;
+    }
+    if (status)
+        return status;
+    *ret_params = best;
+    *ret_quality = quality;
+    return 0;
+}

@@ -1,0 +1,55 @@
+/*
+ * quality — how well an order mixes what lies together on disk, beside a full shuffle.
+ *
+ * The line of N samples is cut into as many equal neighbourhoods as a batch has samples, and those that a batch touches are counted. A
+ * full shuffle touches 63 % of them, since some are drawn twice; the ratio to it is the quality: 1 is as good as a full shuffle, and a
+ * sequential order is near 0. Class folders that were stored one after another are such neighbourhoods: it is then how many classes a batch
+ * sees. Computed from the order alone, over some batches of an epoch; nothing is read.
+ */
+#ifndef MILLRACE_SAMPLER_QUALITY_H
+#define MILLRACE_SAMPLER_QUALITY_H
+
+#include "base/err.h"
+#include "sampler/order.h"
+
+enum {
+    QUALITY_POSITIONS = 1 << 17, /* looked up for one measure, about; some 40 ms */
+    QUALITY_BATCHES_MAX = 1024,
+    QUALITY_BATCH_MAX = 1 << 20, /* a larger batch is measured as one of so many samples */
+};
+
+struct quality {
+    uint64_t batch; /* samples, of those measured */
+    double touched; /* neighbourhoods that a batch touches, mean */
+    double full;    /* what a full shuffle touches, expected */
+};
+
+static inline double quality_ratio(const struct quality *quality)
+{
+    return quality->touched / quality->full;
+}
+
+/* What of a mix's batch is one dataset's: measured for each, the counts of touched neighbourhoods add up. */
+static inline uint64_t quality_share(uint64_t batch, uint64_t weight, uint64_t weights_sum)
+{
+    uint64_t share = batch * weight / weights_sum; /* 2^30 and 2^16 at most */
+    return share ? share : 1;
+}
+
+static inline void quality_add(struct quality *sum, const struct quality *part)
+{
+    sum->batch += part->batch;
+    sum->touched += part->touched;
+    sum->full += part->full;
+}
+
+/* batch: positions that follow each other and are one batch, at least 1. params are resolved. -ENOMEM. */
+int quality_measure(const struct order_params *params, uint64_t batch, struct quality *ret_quality,
+                    struct err *err);
+
+/* Shorter runs, more lanes or wider windows, step by step whichever gains most, until the ratio is at least `enough` or nothing gains any
+ * more. Gives the parameters and their quality; those asked about where they are good enough. -ENOMEM. */
+int quality_improve(const struct order_params *params, uint64_t batch, double enough,
+                    struct order_params *ret_params, struct quality *ret_quality, struct err *err);
+
+#endif
