@@ -147,7 +147,7 @@ the_order_is_the_oracles() {
 }
 
 make_others() {
-  [[ -d drawings ]] || { "$RENDER_SHAPES" --count 9 --side 40 photos2 >/dev/null; millrace convert dataset photos2 drawings --quiet >/dev/null; }
+  [[ -d drawings ]] || { "$RENDER_SHAPES" --count 9 --side 40 photos2 >/dev/null; millrace convert dataset photos2 drawings --jpeg keep --quiet >/dev/null; }
 }
 
 a_mix_is_the_oracles() {
