@@ -15,7 +15,7 @@
 struct convert_dataset_args {
     struct common_args common;
     uint64_t shard_bytes, shard_samples;
-    uint32_t jpeg, on_error;
+    uint32_t jpeg, store, on_error;
     uint64_t max_side, quality, seed, workers;
     bool keep_order, resume, force;
     struct option_list split;
@@ -23,10 +23,12 @@ struct convert_dataset_args {
 };
 
 static const char *const jpeg_choices[] = {"tile", "keep", "reencode", NULL}; /* as enum convert_jpeg */
+static const char *const store_choices[] = {"encoded", "raw", NULL};          /* as enum convert_store */
 static const char *const on_error_choices[] = {"stop", "skip", NULL};
 enum { ON_ERROR_STOP, ON_ERROR_SKIP };
 static_assert(CONVERT_JPEG_TILE == 0 && CONVERT_JPEG_KEEP == 1 && CONVERT_JPEG_REENCODE == 2,
               "jpeg_choices stand in this order");
+static_assert(CONVERT_STORE_ENCODED == 0 && CONVERT_STORE_RAW == 1, "store_choices stand in this order");
 
 #define AT(member) offsetof(struct convert_dataset_args, member)
 static const struct option rows[] = {
@@ -37,8 +39,11 @@ static const struct option rows[] = {
      "photos with restart markers, without loss, so that crops decode faster; as they are; or decoded, "
      "scaled down and encoded again",
      jpeg_choices},
+    {"store", 0, OPTION_CHOICE, AT(store), NULL, "encoded",
+     "images as files; or decoded for good, as PPM: reading them takes little CPU and much disk",
+     store_choices},
     {"max-side", 0, OPTION_COUNT, AT(max_side), "PIXELS", "512",
-     "with reencode: the longer side is at most this", .least = 1, .most = 65500},
+     "with reencode or raw: the longer side is at most this", .least = 1, .most = 65500},
     {"quality", 0, OPTION_COUNT, AT(quality), "Q", "90", "with reencode: JPEG quality", .least = 1,
      .most = 100},
     {"seed", 0, OPTION_COUNT, AT(seed), "N", "0", "key of the shuffle and of the split"},
@@ -147,6 +152,7 @@ static int run(const struct invocation *invocation, struct err *err)
         .shard_bytes = args->shard_bytes,
         .shard_samples = args->shard_samples,
         .jpeg = (enum convert_jpeg)args->jpeg,
+        .store = (enum convert_store)args->store,
         .max_side = (uint32_t)args->max_side,
         .quality = (uint32_t)args->quality,
         .seed = args->seed,
@@ -200,6 +206,7 @@ static const char *const examples[] = {
     "millrace convert dataset photos split --split train=0.9,val=0.1 --shard-bytes 64MiB",
     "millrace convert dataset photos small --jpeg reencode --max-side 256 -j 2 --on-error skip --max-errors "
     "1%",
+    "millrace convert dataset photos raw --store raw --max-side 256",
     "millrace convert dataset book.txt tokens --split train=0.9,val=0.1",
     NULL,
 };

@@ -22,6 +22,11 @@ enum convert_jpeg {
     CONVERT_JPEG_REENCODE, /* decoded, scaled down, encoded again */
 };
 
+enum convert_store {
+    CONVERT_STORE_ENCODED, /* JPEGs as jpeg says, other images as they are */
+    CONVERT_STORE_RAW,     /* all images decoded, as PPM */
+};
+
 enum { CONVERT_SPLITS_MAX = 16, CONVERT_SPLIT_NAME_BYTES_MAX = 64 };
 
 struct convert_split {
@@ -35,7 +40,9 @@ struct convert_options {
     uint64_t shard_bytes;        /* 0: 256 MiB */
     uint64_t shard_samples;      /* 0: no limit */
     enum convert_jpeg jpeg;
-    uint32_t max_side, quality; /* reencode; 0: as it is, 90. Smaller pictures are encoded too */
+    enum convert_store store;
+    uint32_t max_side; /* reencode, raw; 0: as it is */
+    uint32_t quality;  /* reencode; 0: 90. Smaller pictures are encoded too */
     uint64_t seed;
     bool keep_order; /* else items are shuffled, keyed by seed */
     /* Which split an item falls into is keyed by (seed, key). */

@@ -5,7 +5,7 @@
 
 #include "base/json_writer.h"
 #include "convert/dataset_output.h"
-#include "convert/encode_item.h"
+#include "convert/encode_image.h"
 
 #include <errno.h>
 #include <math.h>
@@ -49,6 +49,9 @@ int options_check(const struct convert_options *options, struct err *err)
         return refuse(err, "--resume and --force exclude each other", "one of them");
     if (options->jpeg == CONVERT_JPEG_REENCODE && options->quality > 100)
         return refuse(err, "bad quality", "1 to 100");
+    if (options->store == CONVERT_STORE_RAW && options->jpeg != CONVERT_JPEG_TILE)
+        return refuse(err, "--store raw leaves no JPEG to keep or to encode",
+                      "one of --store raw and --jpeg");
     return check_splits(options, err);
 }
 
@@ -88,9 +91,13 @@ void options_write_json(const struct source *source, int split, const uint64_t *
         static const char *const ways[] = {
             [CONVERT_JPEG_TILE] = "tile", [CONVERT_JPEG_KEEP] = "keep", [CONVERT_JPEG_REENCODE] = "reencode"};
         json_write_bool(&json, "keep_order", options->keep_order);
-        json_write_string(&json, "jpeg", ways[options->jpeg]);
-        if (options->jpeg == CONVERT_JPEG_REENCODE) {
+        bool raw = options->store == CONVERT_STORE_RAW;
+        json_write_string(&json, "store", raw ? "raw" : "encoded");
+        if (!raw)
+            json_write_string(&json, "jpeg", ways[options->jpeg]);
+        if (raw || options->jpeg == CONVERT_JPEG_REENCODE)
             json_write_u64(&json, "max_side", options->max_side);
+        if (options->jpeg == CONVERT_JPEG_REENCODE) {
             json_write_u64(&json, "quality", options->quality ? options->quality : ENCODE_QUALITY_DEFAULT);
         }
     }

@@ -4,9 +4,8 @@
 #include "convert/encode_item.h"
 
 #include "base/bytes.h"
-#include "image/jpeg.h"
-#include "image/jpeg_tile.h"
-#include "image/pipeline.h"
+#include "convert/encode_image.h"
+#include "image/check.h"
 #include "io/whole.h"
 #include "shards/npy.h"
 
@@ -20,11 +19,10 @@ struct item_encoder {
     struct io *io;
     const struct source *source;
     struct io_queue *queue;
-    struct jpeg_decoder *decoder;
-    struct image_pipeline *pipeline; /* where JPEGs are encoded again */
-    struct str file;                 /* of a JPEG that is written again; of text, its bytes */
-    struct bpe_encoder *bpe;         /* where the source has one */
-    struct str tokens;               /* of a piece of text */
+    struct image_encoder *images;
+    struct str file;         /* of an image; of text, its bytes */
+    struct bpe_encoder *bpe; /* where the source has one */
+    struct str tokens;       /* of a piece of text */
 };
 
 int item_encoder_open(struct io *io, const struct source *source, struct item_encoder **ret_encoder,
@@ -37,11 +35,7 @@ int item_encoder_open(struct io *io, const struct source *source, struct item_en
     encoder->source = source;
     int status = io->ops->queue_open(io, 1, &encoder->queue, err);
     if (!status)
-        status = jpeg_decoder_open(&encoder->decoder, err);
-    if (!status && source->options->jpeg == CONVERT_JPEG_REENCODE) {
-        struct image_options options = {.width = 1, .height = 1}; /* only whole images are asked for */
-        status = image_pipeline_open(&options, &encoder->pipeline, err);
-    }
+        status = image_encoder_open(source->options, &encoder->images, err);
     if (!status && source->bpe)
         status = bpe_encoder_open(source->bpe, &encoder->bpe, err);
     if (status)
@@ -55,8 +49,7 @@ void item_encoder_close(struct item_encoder *encoder)
 {
     if (!encoder)
         return;
-    image_pipeline_close(encoder->pipeline);
-    jpeg_decoder_close(encoder->decoder);
+    image_encoder_close(encoder->images);
     if (encoder->queue)
         encoder->io->ops->queue_close(encoder->queue);
     bpe_encoder_close(encoder->bpe);
@@ -87,64 +80,35 @@ static void end_field(struct encoded_item *out, const char *extension, size_t st
     field->bytes = out->data.bytes - start;
 }
 
-/* Decodes, turns upright, scales down where it is larger, encodes. Smaller ones too, so that all have one quality. */
-static int reencode(struct item_encoder *encoder, struct encoded_item *out, const char *path, struct err *err)
+static int encode_image(struct item_encoder *encoder, uint64_t file, struct encoded_item *out,
+                        const char *path, char extension[SHARD_EXTENSION_BYTES_MAX], struct err *err)
 {
-    const struct convert_options *options = encoder->source->options;
-    const uint8_t *rgb;
-    uint32_t width, height;
-    int status =
-        image_pipeline_whole(encoder->pipeline, encoder->file.data, encoder->file.bytes, path,
-                             (struct image_bounds){options->max_side, true}, &rgb, &width, &height, err);
-    if (!status)
-        status = jpeg_encode(rgb, width, height, 3 * (size_t)width,
-                             (int)(options->quality ? options->quality : ENCODE_QUALITY_DEFAULT),
-                             jpeg_tile_interval(width, JPEG_TILE_MCU_PIXELS), &out->data, err);
-    return status;
-}
-
-/* Finds a broken one. */
-static int check(struct item_encoder *encoder, const char *data, size_t bytes, const char *path,
-                 struct err *err)
-{
-    struct jpeg_planes planes;
-    return jpeg_decode(encoder->decoder, data, bytes, path, &planes, err);
-}
-
-static int tile(struct item_encoder *encoder, struct encoded_item *out, const char *path, struct err *err)
-{
-    const struct str *file = &encoder->file;
-    size_t start = out->data.bytes;
-    bool tiled;
-    int status = jpeg_tile(file->data, file->bytes, path, &out->data, &tiled, err);
-    if (!status && !tiled) {
-        status = check(encoder, file->data, file->bytes, path, err);
-        str_add(&out->data, file->data, file->bytes);
-    }
-    if (status)
-        return status;
-    out->jpegs.tiled_count += tiled;
-    out->jpegs.kept_count += !tiled;
-    out->jpegs.source_bytes += file->bytes;
-    out->jpegs.written_bytes += out->data.bytes - start;
-    return 0;
-}
-
-static int encode_jpeg(struct item_encoder *encoder, uint64_t file, struct encoded_item *out,
-                       const char *path, struct err *err)
-{
-    uint64_t bytes = encoder->source->files[file].bytes;
-    enum convert_jpeg way = encoder->source->options->jpeg;
-    if (way == CONVERT_JPEG_KEEP) {
-        size_t start = out->data.bytes;
-        int status = read_part(encoder, file, 0, bytes, &out->data, path, err);
-        return status ? status : check(encoder, out->data.data + start, bytes, path, err);
-    }
     str_clear(&encoder->file);
-    int status = read_part(encoder, file, 0, bytes, &encoder->file, path, err);
-    if (status)
-        return status;
-    return way == CONVERT_JPEG_TILE ? tile(encoder, out, path, err) : reencode(encoder, out, path, err);
+    int status = read_part(encoder, file, 0, encoder->source->files[file].bytes, &encoder->file, path, err);
+    return status
+               ? status
+               : image_encode(encoder->images, &encoder->file, path, extension, &out->data, &out->jpegs, err);
+}
+
+/* Puts the fields into byte order of extensions, which may have changed. Where two have got the same one, their files can not be
+ * of one sample. */
+static int order_fields(struct encoded_item *out, const char *path, struct err *err)
+{
+    for (uint32_t i = 1; i < out->fields_count; i++) {
+        struct encoded_field field = out->fields[i];
+        uint32_t at = i;
+        for (; at > 0 && strcmp(out->fields[at - 1].extension, field.extension) > 0; at--)
+            out->fields[at] = out->fields[at - 1];
+        out->fields[at] = field;
+        if (at > 0 && strcmp(out->fields[at - 1].extension, field.extension) == 0) {
+            err_set(err, -EBADMSG, "two images of one sample would be stored under one name");
+            err_at(err, path, ERR_NO_OFFSET);
+            err_found(err, "two of extension %s", field.extension);
+            err_advise(err, "leave one of them out, or give them different names");
+            return -EBADMSG;
+        }
+    }
+    return 0;
 }
 
 static void add_class(const struct source *source, uint64_t file, struct encoded_item *out)
@@ -169,8 +133,8 @@ static int encode_files(struct item_encoder *encoder, const struct source_item *
         }
         size_t start = out->data.bytes;
         int status = source_file_path(source, file, path, err);
-        if (!status && strcmp(extension, "jpg") == 0)
-            status = encode_jpeg(encoder, file, out, path, err);
+        if (!status && image_is_expected(extension))
+            status = encode_image(encoder, file, out, path, extension, err);
         else if (!status)
             status = read_part(encoder, file, 0, source->files[file].bytes, &out->data, path, err);
         if (status)
@@ -179,7 +143,7 @@ static int encode_files(struct item_encoder *encoder, const struct source_item *
     }
     if (class_is_due)
         add_class(source, first, out);
-    return 0;
+    return order_fields(out, path, err);
 }
 
 /* The piece that holds a token of the stream: the first whose end is beyond it. */

@@ -1,15 +1,12 @@
 /*
  * encode_item — one item of a source into the fields of one sample: read, checked, encoded.
  *
- * Every JPEG is decoded whole (tiling reads all of its coefficients), so that a broken one is found now and not in the middle of a
- * training run.
+ * What images become: encode_image.h.
  */
 #ifndef MILLRACE_CONVERT_ENCODE_ITEM_H
 #define MILLRACE_CONVERT_ENCODE_ITEM_H
 
 #include "convert/source.h"
-
-enum { ENCODE_QUALITY_DEFAULT = 90 };
 
 struct encoded_field {
     char extension[SHARD_EXTENSION_BYTES_MAX];

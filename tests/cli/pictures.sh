@@ -84,5 +84,67 @@ for i in range(6):
   same "$(json 'd["samples_count"]' report)" 6
 }
 
+convert_names_a_broken_picture() {
+  make_pictures
+  local png
+  png=$(find pictures -name '*.png' | sort | head -1)
+  mkdir -p torn/a
+  cp "$png" torn/a/1.png
+  head -c 300 "$png" >torn/a/2.png
+  same "$(status_of millrace convert dataset torn none)" 1
+  one_line errors
+  contains "$(cat errors)" "PNG can't be decoded: torn/a/2.png"
+  [[ ! -e none/dataset.json ]] || fail "a dataset with a broken picture"
+}
+
+raw_images_give_the_pixels_that_their_files_give() {
+  make_pictures
+  mkdir -p lossless
+  local file
+  for file in pictures/*/*.png pictures/*/*.webp; do
+    mkdir -p "lossless/$(basename "$(dirname "$file")")"
+    cp "$file" "lossless/$(basename "$(dirname "$file")")/"
+  done
+  millrace convert dataset lossless files --quiet >/dev/null
+  millrace convert dataset lossless raw --store raw --quiet >/dev/null
+  same "$(tar tf raw/shard-000000.tar | sed 's/.*\.//' | sort -u | paste -sd' ')" "cls ppm"
+  for of in files raw; do
+    millrace read $of --decode image --size 24 --crop random --flip --epoch 3 --quiet --out "pixels-$of" >/dev/null
+  done
+  [[ $(find pixels-raw -name '*.ppm' | wc -l) -gt 5 ]]
+  diff -r pixels-files pixels-raw
+  millrace verify raw >/dev/null
+}
+
+raw_images_are_upright_and_at_most_max_side() {
+  make_pictures
+  "$python" - <<'PY'
+import pathlib
+from PIL import Image
+pathlib.Path("tall/a").mkdir(parents=True, exist_ok=True)
+turn = Image.Exif()
+turn[0x112] = 6
+Image.new("RGB", (120, 60), (200, 100, 50)).save("tall/a/1.png", exif=turn)
+Image.new("RGB", (20, 30), (1, 2, 3)).save("tall/a/2.png")
+PY
+  millrace convert dataset tall tall-raw --store raw --max-side 40 --quiet >/dev/null
+  tar xf tall-raw/shard-000000.tar
+  same "$(head -2 a/1.ppm | tail -1) $(head -2 a/2.ppm | tail -1)" "20 40 20 30"
+  same "$(tail -c 3 a/1.ppm | od -An -tu1 | xargs)" "200 100 50"
+}
+
+raw_images_have_one_name_each() {
+  make_pictures
+  mkdir -p twice
+  cp "$(find pictures -name '*.png' | head -1)" twice/1.png
+  cp "$(find pictures -name '*.webp' | head -1)" twice/1.webp
+  millrace convert dataset twice two --quiet >/dev/null
+  same "$(status_of millrace convert dataset twice one --store raw)" 1
+  contains "$(cat errors)" "two images of one sample"
+  same "$(status_of millrace convert dataset pictures one --store raw --jpeg keep)" 2
+}
+
 run_cases a_dataset_of_jpeg_png_and_webp_is_read_as_one what_a_picture_is_tells_its_content_not_its_name \
-  verify_names_pictures_that_can_not_be_decoded inspect_tells_what_they_are a_ppm_is_a_picture_too
+  verify_names_pictures_that_can_not_be_decoded inspect_tells_what_they_are a_ppm_is_a_picture_too \
+  convert_names_a_broken_picture raw_images_give_the_pixels_that_their_files_give raw_images_are_upright_and_at_most_max_side \
+  raw_images_have_one_name_each

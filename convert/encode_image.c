@@ -1,0 +1,142 @@
+/*
+ * encode_image — see encode_image.h.
+ */
+#include "convert/encode_image.h"
+
+#include "image/check.h"
+#include "image/jpeg.h"
+#include "image/jpeg_tile.h"
+#include "image/pipeline.h"
+#include "image/pixels.h"
+#include "image/ppm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct image_encoder {
+    const struct convert_options *options;
+    struct image_checker *checker;
+    struct image_pipeline *pipeline;
+};
+
+/* Decodes, turns upright, scales down where it is larger. */
+static int decode(struct image_encoder *encoder, const struct str *file, const char *path, bool tiles,
+                  const uint8_t **ret_rgb, uint32_t *ret_width, uint32_t *ret_height, struct err *err)
+{
+    struct image_bounds bounds = {encoder->options->max_side, tiles};
+    return image_pipeline_whole(encoder->pipeline, file->data, file->bytes, path, bounds, ret_rgb, ret_width,
+                                ret_height, err);
+}
+
+/* Smaller ones are encoded too, so that all have one quality. */
+static int reencode(struct image_encoder *encoder, const struct str *file, const char *path, struct str *out,
+                    struct err *err)
+{
+    uint32_t quality = encoder->options->quality ? encoder->options->quality : ENCODE_QUALITY_DEFAULT;
+    const uint8_t *rgb;
+    uint32_t width, height;
+    int status = decode(encoder, file, path, true, &rgb, &width, &height, err);
+    return status ? status
+                  : jpeg_encode(rgb, width, height, 3 * (size_t)width, (int)quality,
+                                jpeg_tile_interval(width, JPEG_TILE_MCU_PIXELS), out, err);
+}
+
+static int keep(struct image_encoder *encoder, const struct str *file, const char *path, struct str *out,
+                struct err *err)
+{
+    int status = image_check(encoder->checker, file->data, file->bytes, path, err);
+    if (!status)
+        str_add(out, file->data, file->bytes);
+    return status;
+}
+
+static int tile(struct image_encoder *encoder, const struct str *file, const char *path, struct str *out,
+                struct convert_jpegs *jpegs, struct err *err)
+{
+    size_t start = out->bytes;
+    bool tiled;
+    int status = jpeg_tile(file->data, file->bytes, path, out, &tiled, err);
+    if (!status && !tiled)
+        status = keep(encoder, file, path, out, err);
+    if (status)
+        return status;
+    jpegs->tiled_count += tiled;
+    jpegs->kept_count += !tiled;
+    jpegs->source_bytes += file->bytes;
+    jpegs->written_bytes += out->bytes - start;
+    return 0;
+}
+
+static int store_raw(struct image_encoder *encoder, const struct str *file, const char *path, struct str *out,
+                     struct err *err)
+{
+    const uint8_t *rgb;
+    uint32_t width, height;
+    char header[PPM_HEADER_BYTES_MAX];
+    int status = decode(encoder, file, path, false, &rgb, &width, &height, err);
+    if (status)
+        return status;
+    str_add(out, header, ppm_write_header(header, width, height));
+    str_add(out, rgb, 3 * (size_t)width * height);
+    return 0;
+}
+
+/* Replaces what stands behind the last dot, or all. */
+static int set_last_extension(char extension[SHARD_EXTENSION_BYTES_MAX], const char *path, struct err *err)
+{
+    static const char ppm[] = "ppm";
+    char *dot = strrchr(extension, '.');
+    char *last = dot ? dot + 1 : extension;
+    if ((size_t)(last - extension) + sizeof ppm > SHARD_EXTENSION_BYTES_MAX) {
+        err_set(err, -ENAMETOOLONG, "extension is too long");
+        err_at(err, path, ERR_NO_OFFSET);
+        return -ENAMETOOLONG;
+    }
+    memcpy(last, ppm, sizeof ppm);
+    return 0;
+}
+
+int image_encode(struct image_encoder *encoder, const struct str *file, const char *path,
+                 char extension[SHARD_EXTENSION_BYTES_MAX], struct str *out, struct convert_jpegs *jpegs,
+                 struct err *err)
+{
+    const struct convert_options *options = encoder->options;
+    if (options->store == CONVERT_STORE_RAW) {
+        int status = set_last_extension(extension, path, err);
+        return status ? status : store_raw(encoder, file, path, out, err);
+    }
+    enum image_kind kind = image_kind_of(file->data, file->bytes);
+    bool is_other = kind == IMAGE_PNG || kind == IMAGE_WEBP || kind == IMAGE_PPM;
+    if (strcmp(extension, "jpg") != 0 || is_other || options->jpeg == CONVERT_JPEG_KEEP)
+        return keep(encoder, file, path, out, err);
+    return options->jpeg == CONVERT_JPEG_TILE ? tile(encoder, file, path, out, jpegs, err)
+                                              : reencode(encoder, file, path, out, err);
+}
+
+int image_encoder_open(const struct convert_options *options, struct image_encoder **ret_encoder,
+                       struct err *err)
+{
+    struct image_options whole = {.width = 1, .height = 1}; /* only whole images are asked for */
+    struct image_encoder *encoder = calloc(1, sizeof *encoder);
+    if (!encoder)
+        return err_set(err, -ENOMEM, "out of memory for an encoder of images");
+    encoder->options = options;
+    int status = image_checker_open(&encoder->checker, err);
+    if (!status)
+        status = image_pipeline_open(&whole, &encoder->pipeline, err);
+    if (status)
+        image_encoder_close(encoder);
+    else
+        *ret_encoder = encoder;
+    return status;
+}
+
+void image_encoder_close(struct image_encoder *encoder)
+{
+    if (!encoder)
+        return;
+    image_checker_close(encoder->checker);
+    image_pipeline_close(encoder->pipeline);
+    free(encoder);
+}
