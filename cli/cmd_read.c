@@ -2,6 +2,7 @@
  * cmd_read — `millrace read DATASET`: the samples in the order a training run would see.
  */
 #include "base/clock.h"
+#include "cli/cold.h"
 #include "cli/error_limit.h"
 #include "cli/output.h"
 #include "cli/read_mix.h"
@@ -23,7 +24,8 @@ struct read_args {
     uint64_t seed, epoch, lanes, window, run;
     uint64_t batch, micro, rank, ranks, start, count;
     uint64_t workers, memory_bytes, size, block;
-    bool flip, force, quality;
+    uint32_t engine, page_cache;
+    bool flip, force, quality, cold;
     const char *out, *max_errors, *fault;
 };
 
@@ -32,12 +34,17 @@ static const char *const decode_choices[] = {"none", "image", NULL};
 static const char *const crop_choices[] = {"random", "center", "none", NULL};
 static const char *const print_choices[] = {"keys", "json", "none", NULL};
 static const char *const on_error_choices[] = {"stop", "skip", NULL};
+static const char *const engine_choices[] = {"auto", "io_uring", "threads", NULL};
+static const char *const page_cache_choices[] = {"auto", "always", "never", NULL};
 static const enum loader_bad_policy bad_policies[] = {LOADER_BAD_STOP, LOADER_BAD_SKIP};
 static const enum crop_kind crop_kinds[] = {CROP_RANDOM, CROP_CENTER, CROP_NONE};
 enum { DECODE_NONE, DECODE_IMAGE };
 static_assert(ORDER_SHUFFLE == 0 && ORDER_FULL == 1 && ORDER_SEQUENTIAL == 2,
               "order_choices stand in this order");
 static_assert(READ_PRINT_KEYS == 0 && READ_PRINT_JSON == 1 && READ_PRINT_NONE == 2, "so do print_choices");
+
+static_assert(IO_ENGINE_AUTO == 0 && IO_ENGINE_URING == 1 && IO_ENGINE_THREADS == 2, "and engine_choices");
+static_assert(IO_CACHE_AUTO == 0 && IO_CACHE_ALL == 1 && IO_CACHE_NONE == 2, "and page_cache_choices");
 
 #define AT(member) offsetof(struct read_args, member)
 static const struct option rows[] = {
@@ -84,6 +91,11 @@ static const struct option rows[] = {
      "write each sample's fields as files, pixels as .ppm, windows as .npy; of a mix below DIR/N-E, of "
      "dataset N in its epoch E"},
     {"force", 0, OPTION_FLAG, AT(force), .help = "existing files in DIR give way"},
+    {"cold", 0, OPTION_FLAG, AT(cold), .help = "first drop the dataset's files from the page cache"},
+    {"page-cache", 0, OPTION_CHOICE, AT(page_cache), NULL, "auto",
+     "read through it; auto: where it has most of a shard already", page_cache_choices},
+    {"engine", 0, OPTION_CHOICE, AT(engine), NULL, "auto",
+     "that reads local files; auto: io_uring where the kernel has one for us", engine_choices},
     {"fault", 0, OPTION_TEXT, AT(fault), "RULES", NULL,
      "make reads of the dataset fail, wait or lie, to see what comes of it"},
 };
@@ -122,6 +134,7 @@ static struct loader_options options_of(const struct invocation *invocation)
     options.workers = (unsigned)args->workers;
     options.memory_bytes = args->memory_bytes;
     options.log = invocation->log;
+    options.single_pass = true;
     return options;
 }
 
@@ -129,7 +142,7 @@ static struct loader_options options_of(const struct invocation *invocation)
 struct reading {
     struct read_mix mix;
     struct loader *loader;
-    struct io *faulty; /* with --fault */
+    struct io *io;
     struct read_sink sink;
 };
 
@@ -167,8 +180,8 @@ static int print_summary(const struct read_args *args, const struct reading *rea
     json_write_string(json, "limited_by", loader_stage_name(stats.limit));
     if (stats.jpeg_warnings_count)
         json_write_u64(json, "jpeg_warnings_count", stats.jpeg_warnings_count);
-    if (reading->faulty)
-        json_write_u64(json, "faults_count", io_fault_counts(reading->faulty).hits);
+    if (args->fault)
+        json_write_u64(json, "faults_count", io_fault_counts(reading->io).hits);
     if (args->out)
         json_write_u64(json, "files_count", sink->files_count);
     bool to_stdout = args->print == READ_PRINT_NONE;
@@ -268,6 +281,18 @@ static int check_usage(const struct read_args *args, const struct batching *batc
     return batching_check(batching, err) ? EXIT_USAGE : 0;
 }
 
+/* Of the datasets, whose files it drops from the page cache with --cold. */
+static int open_io(const struct read_args *args, struct reading *reading, struct err *err)
+{
+    struct io_options options = {.fault = args->fault,
+                                 .engine = (enum io_engine)args->engine,
+                                 .cache = (enum io_cache)args->page_cache};
+    int status = io_open(reading->mix.sources[0].path, &options, &reading->io, err);
+    for (uint32_t i = 0; !status && args->cold && i < reading->mix.count; i++)
+        status = cold_make(reading->io, reading->mix.sources[i].path, err);
+    return status;
+}
+
 static int run(const struct invocation *invocation, struct err *err)
 {
     const struct read_args *args = invocation->args;
@@ -291,10 +316,9 @@ static int run(const struct invocation *invocation, struct err *err)
     reading.sink.is_mix = reading.mix.count > 1;
     if (args->out)
         status = io_open(args->out, NULL, &reading.sink.io, err);
-    if (!status && args->fault)
-        status = io_open(reading.mix.sources[0].path, &(struct io_options){.fault = args->fault},
-                         &reading.faulty, err);
-    options.io = reading.faulty;
+    if (!status)
+        status = open_io(args, &reading, err);
+    options.io = reading.io;
     if (!status)
         status = loader_open(&options, &reading.loader, err);
     if (!status && args->quality) {
@@ -307,7 +331,7 @@ static int run(const struct invocation *invocation, struct err *err)
             status = print_summary(args, &reading, elapsed, err);
     }
     loader_close(reading.loader);
-    io_close(reading.faulty);
+    io_close(reading.io);
     io_close(reading.sink.io);
     read_sink_deinit(&reading.sink);
     read_mix_deinit(&reading.mix);
@@ -322,6 +346,7 @@ static const char *const examples[] = {
     "millrace read tokens/train --block 64 --count 100 --print json",
     "millrace read --mix split/train=3 --mix split/val=1 --count 64 --print json",
     "millrace read shards --quality",
+    "millrace read shards --cold --json",
     "millrace read shards --fault read:delay=20ms%10",
     NULL,
 };

@@ -162,7 +162,7 @@ static void check_locked_memory(const struct doctor_folder *folder, struct docto
     if (limit.rlim_cur == RLIM_INFINITY)
         doctor_found(finding, "unlimited");
     else
-        doctor_found(finding, "at most %s; reading and training on the CPU lock none",
+        doctor_found(finding, "at most %s, for the rings of io_uring and the read-ahead that it registers",
                      str_format_size(limit.rlim_cur, size));
     add_limit(finding, "soft_bytes", limit.rlim_cur);
     add_limit(finding, "hard_bytes", limit.rlim_max);
@@ -187,7 +187,7 @@ static void check_open_files(const struct doctor_folder *folder, struct doctor_f
         doctor_advise(
             finding, DOCTOR_NOTE,
             "a dataset of more shards is read slowly, since they are opened again and again: ulimit -n %d",
-            2 * SHARDS_OPEN_MAX);
+            4 * SHARDS_OPEN_MAX);
 }
 
 static void check_shared_memory(const struct doctor_folder *folder, struct doctor_finding *finding)

@@ -3,38 +3,26 @@
  */
 #include "io/file_transfer.h"
 
+#include "io/cached.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* ---- A file's descriptor for going around the page cache. ---- */
 
 enum { DIRECT_UNKNOWN = 0, DIRECT_NONE = -1 }; /* of io_file.direct; else the descriptor + 1 */
 
-/* As <linux/mman.h> has them since Linux 6.5. */
-#ifndef __NR_cachestat
-#define __NR_cachestat 451
-#endif
-struct cache_range {
-    uint64_t offset, bytes;
-};
-struct cache_pages {
-    uint64_t cached, dirty, writeback, evicted, recently_evicted;
-};
-
-/* Half of the file or more is in the page cache; false where the kernel does not tell. */
+/* Half of the file's first half or more is in the page cache: who opened it may have looked at its end. False where the kernel
+ * does not tell. */
 static bool is_cached(const struct io_file *file)
 {
-    struct cache_range whole = {0};
-    struct cache_pages pages = {0};
-    if (syscall(__NR_cachestat, file->fd, &whole, &pages, 0))
-        return false;
-    return pages.cached * (uint64_t)sysconf(_SC_PAGESIZE) >= file->size_bytes / 2;
+    uint64_t half = file->size_bytes / 2 + 1, cached;
+    return cached_bytes(file->fd, 0, half, &cached) == 0 && cached >= half / 2;
 }
 
 /* The file system says that blocks of IO_ALIGN_BYTES suit it, or (before Linux 6.1) does not say that they don't. */

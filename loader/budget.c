@@ -48,7 +48,7 @@ static struct costs count_costs(const struct loader *loader)
     uint64_t items = loader->options.batching.micro, pieces = items * loader->pieces_max;
     uint64_t read_bytes = 0; /* of the dataset with the largest samples */
     for (uint32_t i = 0; i < loader->sources_count; i++) {
-        uint64_t bytes = view_read_bytes(loader->sources[i].view) + RING_ALIGN_BYTES;
+        uint64_t bytes = view_read_bytes(loader->sources[i].view) + 2 * RING_ALIGN_BYTES;
         read_bytes = bytes > read_bytes ? bytes : read_bytes;
     }
     struct costs costs = {

@@ -109,6 +109,9 @@ struct loader_options {
     double bad_fraction_max;
     bool verify; /* CRCs of what was read; on by default */
 
+    /* Nobody wants the bytes again soon: they need not stay in the page cache. They need not in any case where the datasets are larger than
+     * half of the memory that programs can still take: none would be there any more when its turn comes again. */
+    bool single_pass;
     unsigned workers; /* decoding threads; 0: one a CPU */
     /* For batch buffers, read-ahead, lists and scratch together; 0: 1 GiB. Beside it: the indexes of open shards, and
      * the bytes of a substitute until its batch is released. */

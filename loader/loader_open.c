@@ -186,7 +186,13 @@ static int open_stages(struct loader *loader, struct err *err)
         status = loader_budget_init(loader, err);
     if (!status)
         status = loader->io->ops->queue_open(loader->io, LOADER_QUEUE_DEPTH, &loader->queue, err);
-    return status ? status : start_threads(loader, err);
+    if (status)
+        return status;
+    if (loader->io->ops->queue_register)
+        loader->io->ops->queue_register(loader->queue, loader->ring_memory, loader->ring.capacity_bytes);
+    bool is_once = loader->options.single_pass || loader_sources_outgrow_memory(loader);
+    loader->read_flags = IO_SLACK | (is_once ? IO_ONCE : 0);
+    return start_threads(loader, err);
 }
 
 static void copy_options(struct loader *loader, const struct loader_options *options)

@@ -42,7 +42,7 @@ static void sort_order(struct load_order *list, uint32_t count)
 }
 
 /* Groups the sorted pieces into reads. */
-static void make_chunks(struct load_slot *slot)
+static void make_chunks(struct load_slot *slot, unsigned flags)
 {
     struct load_chunk *chunk = NULL;
     uint64_t chunk_shard = 0, chunk_end = 0;
@@ -55,7 +55,8 @@ static void make_chunks(struct load_slot *slot)
         if (!joins) {
             chunk = &slot->chunks[slot->chunks_count++];
             *chunk = (struct load_chunk){.slot = slot, .first_piece = i};
-            chunk->request = (struct io_request){.kind = IO_READ, .offset = begin, .user = chunk};
+            chunk->request =
+                (struct io_request){.kind = IO_READ, .offset = begin, .flags = flags, .user = chunk};
             chunk->request.file = slot->loads[piece->item].shard->file;
             chunk_shard = order->shard;
             chunk_end = begin;
@@ -132,6 +133,6 @@ int read_plan_slot(struct loader *loader, struct load_slot *slot, uint64_t first
     if (status)
         return status;
     sort_order(slot->sorted, slot->sorted_count);
-    make_chunks(slot);
+    make_chunks(slot, loader->read_flags);
     return 0;
 }

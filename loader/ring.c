@@ -3,6 +3,8 @@
  */
 #include "loader/ring.h"
 
+#include "base/bytes.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -32,20 +34,18 @@ uint8_t *ring_take(struct ring *ring, uint64_t bytes, uint64_t offset, uint64_t 
         return NULL;
     if (ring_is_empty(ring)) /* from the start again, so that the largest range fits */
         ring->head = ring->tail = 0;
-    uint64_t residue = offset % RING_ALIGN_BYTES;
-    uint64_t begin =
-        ring->tail + (residue + RING_ALIGN_BYTES - ring->tail % RING_ALIGN_BYTES) % RING_ALIGN_BYTES;
-    uint64_t place = begin % ring->capacity_bytes;
-    if (place + bytes > ring->capacity_bytes) { /* it would be cut in two: begin again at the front */
-        begin += ring->capacity_bytes - place + residue;
-        place = residue;
+    uint64_t residue = offset % RING_ALIGN_BYTES, span = bytes_round_up(residue + bytes, RING_ALIGN_BYTES);
+    uint64_t begin = ring->tail, place = begin % ring->capacity_bytes;
+    if (place + span > ring->capacity_bytes) { /* it would be cut in two: begin again at the front */
+        begin += ring->capacity_bytes - place;
+        place = 0;
     }
-    if (begin + bytes - ring->head > ring->capacity_bytes)
+    if (begin + span - ring->head > ring->capacity_bytes)
         return NULL;
-    ring->tail = begin + bytes;
+    ring->tail = begin + span;
     *ret_entry = ring->next_entry++;
     ring->entries[*ret_entry % ring->entries_capacity] = (struct ring_entry){.end = ring->tail};
-    return ring->memory + place;
+    return ring->memory + place + residue;
 }
 
 void ring_free(struct ring *ring, uint64_t entry)

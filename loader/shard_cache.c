@@ -31,9 +31,9 @@ struct shard_cache {
 uint32_t shard_cache_open_max(void)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur / 2 > SHARDS_OPEN_MAX)
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur / 4 > SHARDS_OPEN_MAX)
         return SHARDS_OPEN_MAX;
-    return limit.rlim_cur / 2 < SHARDS_OPEN_LEAST ? SHARDS_OPEN_LEAST : (uint32_t)(limit.rlim_cur / 2);
+    return limit.rlim_cur / 4 < SHARDS_OPEN_LEAST ? SHARDS_OPEN_LEAST : (uint32_t)(limit.rlim_cur / 4);
 }
 
 int shard_cache_open(struct io *io, const struct dataset *const *datasets, uint32_t count,

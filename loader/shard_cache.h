@@ -3,9 +3,9 @@
  *
  * Shards are numbered through all datasets: those of the first, then those of the second.
  *
- * Indexes and file handles are what it bounds: as many as the process may have files open, halved, at most
- * SHARDS_OPEN_MAX. A shard in use is never closed, so while more are in use at once the bound gives way. A failure
- * is not remembered: whoever asks next tries again.
+ * Indexes and file handles are what it bounds: as many as a quarter of the files that the process may have open, since a shard
+ * takes two descriptors where it is read around the page cache, at most SHARDS_OPEN_MAX. A shard in use is never closed, so
+ * while more are in use at once the bound gives way. A failure is not remembered: whoever asks next tries again.
  *
  * Threads: any; one mutex. Opening happens under it, and blocks.
  */

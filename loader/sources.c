@@ -5,6 +5,9 @@
  */
 #include "loader/state.h"
 
+#include "base/bytes.h"
+#include "base/cgroup.h"
+#include "base/machine.h"
 #include "sampler/quality.h"
 
 #include <errno.h>
@@ -189,6 +192,23 @@ void loader_sources_close(struct loader *loader)
 }
 
 /* ---- Questions. ---- */
+
+bool loader_sources_outgrow_memory(const struct loader *loader)
+{
+    struct machine_memory memory;
+    struct cgroup_limits limits;
+    uint64_t bytes = 0;
+    if (machine_read_memory(&memory))
+        return false;
+    cgroup_read_limits("", &limits);
+    uint64_t available = memory.available_bytes;
+    if (limits.memory_bytes > 0)
+        available = bytes_min(available, limits.memory_bytes);
+    for (uint32_t i = 0; i < loader->sources_count; i++)
+        for (uint64_t k = 0; k < loader->sources[i].dataset->shards_count; k++)
+            bytes += loader->sources[i].dataset->shards[k].file_bytes;
+    return bytes > available / 2;
+}
 
 uint64_t loader_sources_fingerprint(const struct loader *loader)
 {

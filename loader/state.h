@@ -144,6 +144,7 @@ struct loader {
     void *ring_memory;
     uint64_t memory_bytes; /* all that was taken */
     uint32_t group_items;
+    unsigned read_flags; /* of io_request_flags */
 
     /* The reader's. */
     struct sampler *sampler;
@@ -244,6 +245,9 @@ int item_substitute(struct load_worker *worker, struct load_slot *slot, uint32_t
 /* False where the sample's bytes are at fault: -EBADMSG, -ENODATA (a file that is cut), -ENOTSUP. All else (memory, I/O, a shard that is gone)
  * ends the run: a substitute would make what is delivered depend on the disk's day. */
 bool item_failure_is_ours(int status);
+
+/* sources.c: their files are larger than half of the memory that programs can still take. */
+bool loader_sources_outgrow_memory(const struct loader *loader);
 
 /* stats.c, with mutex: has it begun, or ceased, that all waits for the consumer? */
 void stats_update_full(struct loader *loader);

@@ -68,7 +68,7 @@ SH
 limits_are_those_of_the_shell() {
   (ulimit -Sn 64; ulimit -Sl 64; millrace doctor --json >out)
   same "$(told machine 'open files' soft_count)" 64
-  same "$(told machine 'open files' shards_open_max_count)" 32
+  same "$(told machine 'open files' shards_open_max_count)" 16
   same "$(told machine 'open files' state)" note
   contains "$(told machine 'open files' advice)" "ulimit -n"
   same "$(told machine 'locked memory' soft_bytes)" 65536
@@ -125,6 +125,8 @@ io_uring_is_what_a_system_call_says() {
 import ctypes, os
 fd = ctypes.CDLL(None).syscall(425, 1, ctypes.create_string_buffer(120))
 print(fd >= 0)')"
+  [[ $(told software io_uring is_permitted) == False ]] ||
+    contains "io_uring threads" "$(told software reading engine)" # threads: built without liburing
 }
 
 mpirun_on_the_path_tells_its_version() {

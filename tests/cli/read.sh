@@ -101,6 +101,22 @@ json_names_what_was_done() {
   same "$(json 'sorted(x["position"] for x in d)' lines)" "[0, 1, 2, 3, 4, 5, 6, 7, 8]"
 }
 
+reading_cold_and_by_either_engine_gives_the_same() {
+  need_python
+  local engine cache
+  millrace read shards --json >summary
+  millrace read shards --cold --json >cold
+  same "$(json 'd["order"]' cold)" "$(json 'd["order"]' summary)"
+  for engine in io_uring threads; do
+    [[ $engine == threads ]] || "$MILLRACE" read shards --engine $engine --quiet >/dev/null 2>&1 || continue
+    for cache in auto always never; do
+      millrace read shards --engine $engine --page-cache $cache --json >other
+      same "$(json 'd["engine"]' other)" $engine
+      same "$(json 'd["order"]' other)" "$(json 'd["order"]' summary)"
+    done
+  done
+}
+
 quiet_prints_only_what_was_asked_for() {
   same "$(status_of millrace read shards --print keys --quiet)" 0
   same "$(wc -l <out)" $samples
@@ -285,7 +301,7 @@ wrong_rules_are_wrong_usage() {
 run_cases each_sample_comes_once keys_come_alone_on_stdout ranks_share_the_order_without_gap_or_repeat \
   a_rank_reads_the_micro_batches_it_owns the_order_depends_on_seed_and_epoch_alone start_and_count_cut_the_same_line \
   out_writes_the_members_as_they_are decoded_images_are_portable_pixmaps json_names_what_was_done \
-  quiet_prints_only_what_was_asked_for the_order_is_the_oracles a_mix_is_the_oracles \
+  reading_cold_and_by_either_engine_gives_the_same quiet_prints_only_what_was_asked_for the_order_is_the_oracles a_mix_is_the_oracles \
   ranks_share_a_mix_without_gap_or_repeat files_of_a_mix_lie_apart wrong_mixes_are_refused quality_tells_how_well_batches_are_mixed a_window_of_text_is_named_by_member_and_number \
   a_reader_that_has_enough_is_no_error_to_talk_about a_full_disk_behind_stdout_is_an_error \
   an_error_of_the_disk_is_one_line_that_names_file_and_offset flipped_bits_are_bad_samples_and_the_same_ones_every_time \

@@ -2,6 +2,7 @@
  * stream — tests: what a loader delivers is a pure function of its configuration.
  */
 #include "tests/loader/fixture.h"
+#include "tests/support/engines.h"
 #include "tests/support/gate.h"
 
 #include "image/pipeline.h"
@@ -172,6 +173,31 @@ static void any_number_of_workers_gives_the_same_bytes(void **state)
 }
 
 /* Stops after each number of batches, opens another loader at the cursor, on other ranks' terms, and gets the rest. */
+static void any_engine_and_any_way_to_the_disk_gives_the_same_bytes(void **state)
+{
+    static const enum io_engine engines[] = {IO_ENGINE_THREADS, IO_ENGINE_URING};
+    static const enum io_cache caches[] = {IO_CACHE_AUTO, IO_CACHE_ALL, IO_CACHE_NONE};
+    struct loader_options options = fixture_loader_options(*state, LOADER_BYTES);
+    struct delivered reference;
+    deliver_all(&options, &reference, NULL, NULL);
+    for (size_t i = 0; i < 12; i++) {
+        struct io_options io = {.engine = engines[i % 2], .cache = caches[i / 2 % 3]};
+        struct delivered delivered;
+        struct err err;
+        const char *lack = engines_lack(io.engine);
+        if (lack)
+            test_skip("%s", lack);
+        options.single_pass = i >= 6;
+        assert_ok(io_open("file:", &io, &options.io, &err), &err);
+        deliver_all(&options, &delivered, NULL, NULL);
+        assert_string_equal(delivered.text, reference.text);
+        assert_int_equal(delivered.hash, reference.hash);
+        delivered_free(&delivered);
+        io_close(options.io);
+    }
+    delivered_free(&reference);
+}
+
 static void resuming_at_any_cursor_gives_the_rest(void **state)
 {
     const struct fixture *fixture = *state;
@@ -442,6 +468,7 @@ int main(void)
         cmocka_unit_test(keys_come_in_the_samplers_order_for_any_ranks),
         cmocka_unit_test(images_and_labels_are_those_of_the_pipeline),
         cmocka_unit_test(any_number_of_workers_gives_the_same_bytes),
+        cmocka_unit_test(any_engine_and_any_way_to_the_disk_gives_the_same_bytes),
         cmocka_unit_test(resuming_at_any_cursor_gives_the_rest),
         cmocka_unit_test(cursor_counts_whole_steps_only),
         cmocka_unit_test(positions_max_and_start_cut_where_they_say),

@@ -1,0 +1,32 @@
+/*
+ * cold — see cold.h.
+ */
+#include "cli/cold.h"
+
+#include "io/cached.h"
+#include "shards/dataset.h"
+
+#include <errno.h>
+#include <string.h>
+
+int cold_make(struct io *io, const char *path, struct err *err)
+{
+    struct dataset *dataset;
+    if (strcmp(io->ops->scheme, "file") != 0) {
+        err_set(err, -EINVAL, "only local files are in the page cache");
+        err_at(err, path, ERR_NO_OFFSET);
+        err_advise(err, "leave out --cold");
+        return -EINVAL;
+    }
+    int status = dataset_open(io, path, &dataset, err);
+    if (status)
+        return status;
+    for (uint64_t i = 0; !status && i < dataset->shards_count; i++) {
+        char shard[IO_PATH_BYTES_MAX];
+        status = dataset_shard_path(dataset, i, shard, err);
+        if (!status)
+            status = cached_drop(shard, err);
+    }
+    dataset_close(dataset);
+    return status;
+}

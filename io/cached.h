@@ -1,0 +1,19 @@
+/*
+ * cached — what of local files is in the page cache.
+ *
+ * Threads: any.
+ */
+#ifndef MILLRACE_IO_CACHED_H
+#define MILLRACE_IO_CACHED_H
+
+#include "base/err.h"
+
+#include <stdint.h>
+
+/* How much of these bytes of an open file is cached. -ENOSYS before Linux 6.5, -EOPNOTSUPP, ... */
+int cached_bytes(int fd, uint64_t offset, uint64_t bytes, uint64_t *ret_cached_bytes);
+
+/* What is cached of the file at the path goes, once it is on disk; what others have mapped stays. -ENOENT, -EACCES, ... */
+int cached_drop(const char *path, struct err *err);
+
+#endif
