@@ -64,3 +64,13 @@ int machine_read_memory(struct machine_memory *ret_memory)
     *ret_memory = (struct machine_memory){total_kib * KIB, available_kib * KIB};
     return 0;
 }
+
+uint64_t machine_process_bytes(void)
+{
+    char text[MACHINE_TEXT_BYTES];
+    uint64_t size_pages, resident_pages;
+    if (machine_read_line("/proc/self/statm", text, sizeof text) ||
+        sscanf(text, "%" SCNu64 " %" SCNu64, &size_pages, &resident_pages) != 2)
+        return 0;
+    return resident_pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}

@@ -21,6 +21,8 @@ const char *machine_cpu_model(char *text, size_t bytes);
 struct machine_memory {
     uint64_t total_bytes, available_bytes;
 };
+/* What of this process lies in memory now; 0 where the kernel does not tell. */
+uint64_t machine_process_bytes(void);
 /* -errno, -EBADMSG. */
 int machine_read_memory(struct machine_memory *ret_memory);
 

@@ -5,6 +5,7 @@
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "cli/verbs.h"
+#include "trainer/metrics.h"
 #include "trainer/trainer.h"
 
 #include <errno.h>
@@ -44,18 +45,33 @@ static void format_remaining(double seconds, char text[32])
         snprintf(text, 32, "%.1f h", seconds / 3600);
 }
 
+/* "  peak 41%  gpu 97%  memory 12.5 GiB": what is known of a device. On the CPU nothing. */
+static void format_gauges(const struct trainer_gauges *gauges, char text[96])
+{
+    char peak[24] = "", busy[24] = "", size[STR_SIZE_BYTES];
+    text[0] = '\0';
+    if (gauges->device_used_bytes == 0)
+        return;
+    if (gauges->peak_share > 0)
+        snprintf(peak, sizeof peak, "  peak %.1f%%", gauges->peak_share * 100);
+    if (gauges->utilization_share >= 0)
+        snprintf(busy, sizeof busy, "  gpu %.0f%%", gauges->utilization_share * 100);
+    snprintf(text, 96, "%s%s  memory %s", peak, busy, str_format_size(gauges->device_used_bytes, size));
+}
+
 static void print_step(struct console *console, const struct trainer_report *report)
 {
-    char left[32], rate[48];
+    char left[32], rate[48], gauges[96];
     format_remaining(report->remaining_seconds, left);
     if (report->tokens_per_second > 0)
         snprintf(rate, sizeof rate, "%.0f tokens/s", report->tokens_per_second);
     else
         snprintf(rate, sizeof rate, "%.1f samples/s", report->samples_per_second);
+    format_gauges(&report->gauges, gauges);
     console_line(console,
                  "step %" PRIu64 "/%" PRIu64
-                 "  loss %.4f  lr %.3g  grad %.3f  %s  waits: data %.1f%% ckpt %.1f%%  left %s",
-                 report->step, report->steps, report->loss, report->lr, report->gradient_norm, rate,
+                 "  loss %.4f  lr %.3g  grad %.3f  %s%s  waits: data %.1f%% ckpt %.1f%%  left %s",
+                 report->step, report->steps, report->loss, report->lr, report->gradient_norm, rate, gauges,
                  report->data_wait_share * 100, report->checkpoint_wait_share * 100, left);
 }
 
@@ -131,6 +147,7 @@ static void print_json_event(const struct trainer_report *report)
         json_write_f64(json, "data_wait_share", report->data_wait_share);
         json_write_f64(json, "checkpoint_wait_share", report->checkpoint_wait_share);
         json_write_f64(json, "remaining_seconds", report->remaining_seconds);
+        metrics_write_gauges(json, &report->gauges);
     }
     output_end(&output, true, stdout, NULL); /* a lost line shows when stdout is flushed at the end */
     fflush(stdout);

@@ -136,6 +136,7 @@ static const struct curve curves[] = {
      true,
      {{RUN_DATA_WAIT, "for data"}, {RUN_CHECKPOINT_WAIT, "for checkpoints"}},
      2},
+    {"Device", "%", 100, true, false, {{RUN_UTILIZATION, "busy"}, {RUN_PEAK, "of its peak"}}, 2},
 };
 
 static void show_curve(struct str *out, const struct curve *curve, struct run_metrics *metrics,

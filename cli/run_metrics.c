@@ -27,6 +27,8 @@ const char *run_series_key(enum run_series_kind kind)
         "tokens_per_second",
         "data_wait_share",
         "checkpoint_wait_share",
+        "peak_share",
+        "device_utilization_share",
     };
     return keys[kind];
 }

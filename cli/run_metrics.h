@@ -22,6 +22,8 @@ enum run_series_kind {
     RUN_TOKENS_PER_SECOND,
     RUN_DATA_WAIT,
     RUN_CHECKPOINT_WAIT,
+    RUN_PEAK,
+    RUN_UTILIZATION,
     RUN_SERIES_COUNT
 };
 

@@ -369,7 +369,12 @@ int device_cuda_describe(int ordinal, struct device_cuda_info *ret_info, struct 
     }
     struct cudaDeviceProp properties;
     struct device_cuda_info info = {.ordinal = ordinal};
+    int clock_khz = 0;
     cudaError_t cuda_status = cudaGetDeviceProperties(&properties, ordinal);
+    if (cuda_status == cudaSuccess)
+        cuda_status = cudaDeviceGetPCIBusId(info.bus, sizeof info.bus, ordinal);
+    if (cuda_status == cudaSuccess)
+        cuda_status = cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, ordinal);
     if (cuda_status == cudaSuccess)
         cuda_status = cudaDriverGetVersion(&info.driver_version);
     if (cuda_status == cudaSuccess)
@@ -380,6 +385,7 @@ int device_cuda_describe(int ordinal, struct device_cuda_info *ret_info, struct 
     info.capability_major = properties.major;
     info.capability_minor = properties.minor;
     info.multiprocessors = properties.multiProcessorCount;
+    info.clock_hz = (uint64_t)clock_khz * 1000;
     info.total_bytes = properties.totalGlobalMem;
     info.shared_bytes_max = properties.sharedMemPerBlockOptin;
     info.l2_bytes = (uint64_t)properties.l2CacheSize;

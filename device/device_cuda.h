@@ -13,14 +13,16 @@
 extern "C" {
 #endif
 
-enum { DEVICE_CUDA_NAME_BYTES_MAX = 256 };
+enum { DEVICE_CUDA_NAME_BYTES_MAX = 256, DEVICE_CUDA_BUS_BYTES_MAX = 32 };
 
 /* Versions are as CUDA writes them: 1000 * major + 10 * minor. */
 struct device_cuda_info {
     char name[DEVICE_CUDA_NAME_BYTES_MAX]; /* of the model: "NVIDIA H200" */
+    char bus[DEVICE_CUDA_BUS_BYTES_MAX];   /* its place on the PCI bus: "0000:65:00.0" */
     int ordinal;                           /* among those that CUDA_VISIBLE_DEVICES leaves */
     int capability_major, capability_minor;
     int multiprocessors;
+    uint64_t clock_hz; /* the highest of its multiprocessors */
     int driver_version, runtime_version;
     uint64_t total_bytes;      /* of its memory */
     uint64_t shared_bytes_max; /* that a block may ask for */

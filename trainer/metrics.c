@@ -127,6 +127,21 @@ void metrics_close(struct metrics *metrics)
     free(metrics);
 }
 
+void metrics_write_gauges(struct json_writer *w, const struct trainer_gauges *gauges)
+{
+    json_write_f64(w, "model_flops_per_second", gauges->flops_per_second);
+    if (gauges->peak_share > 0)
+        json_write_f64(w, "peak_share", gauges->peak_share);
+    if (gauges->utilization_share >= 0)
+        json_write_f64(w, "device_utilization_share", gauges->utilization_share);
+    if (gauges->device_used_bytes > 0)
+        json_write_u64(w, "device_used_bytes", gauges->device_used_bytes);
+    if (gauges->device_reserved_bytes > 0)
+        json_write_u64(w, "device_reserved_bytes", gauges->device_reserved_bytes);
+    if (gauges->process_bytes > 0)
+        json_write_u64(w, "process_bytes", gauges->process_bytes);
+}
+
 int metrics_write(struct metrics *metrics, const struct trainer_report *report, struct err *err)
 {
     struct json_writer w = {.out = &metrics->line};
@@ -143,6 +158,7 @@ int metrics_write(struct metrics *metrics, const struct trainer_report *report, 
             json_write_f64(&w, "tokens_per_second", report->tokens_per_second);
         json_write_f64(&w, "data_wait_share", report->data_wait_share);
         json_write_f64(&w, "checkpoint_wait_share", report->checkpoint_wait_share);
+        metrics_write_gauges(&w, &report->gauges);
     } else if (report->event == TRAINER_EVALUATED) {
         json_write_f64(&w, "val_loss", report->loss);
         json_write_f64(&w, "val_accuracy", report->accuracy);

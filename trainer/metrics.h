@@ -8,6 +8,7 @@
 #define MILLRACE_TRAINER_METRICS_H
 
 #include "base/err.h"
+#include "base/json_writer.h"
 #include "io/io.h"
 #include "trainer/trainer.h"
 
@@ -25,5 +26,7 @@ int metrics_open(struct io *io, const char *path, struct metrics_resume resume, 
 void metrics_close(struct metrics *metrics); /* NULL is fine */
 /* A line for TRAINER_STEP and TRAINER_EVALUATED; nothing for other events. */
 int metrics_write(struct metrics *metrics, const struct trainer_report *report, struct err *err);
+/* Those that are known, as fields of an object that is open. */
+void metrics_write_gauges(struct json_writer *json, const struct trainer_gauges *gauges);
 
 #endif

@@ -4,6 +4,7 @@
 #include "trainer/trainer.h"
 
 #include "base/clock.h"
+#include "trainer/gauges.h"
 #include "trainer/run.h"
 
 #include <errno.h>
@@ -30,6 +31,7 @@ struct saving {
 struct loop {
     struct run *run;
     struct window window;
+    struct gauges gauges;
     struct saving saving;
     uint64_t began_ns, began_step; /* for the time that remains */
 };
@@ -76,6 +78,8 @@ static void report_steps(struct loop *loop)
     double save_ns = (double)(ckpt_saver_stats(run->saver).blocked_ns - clock->checkpoint_wait_ns);
     double pace = clock_seconds(now_ns - loop->began_ns) / (double)(run->step - loop->began_step);
     double tokens_count = (double)(totals->valid_count - clock->valid_count);
+    double samples_per_second = (double)(totals->samples_count - clock->samples_count) / seconds;
+    double micros_per_second = samples_per_second / (double)(run->batching.micro * run->batching.ranks);
     struct trainer_report line = {
         .event = TRAINER_STEP,
         .step = run->step,
@@ -84,11 +88,12 @@ static void report_steps(struct loop *loop)
         .loss = exact_sum_value(&totals->losses) / (double)totals->valid_count,
         .lr = totals->lr,
         .gradient_norm = totals->gradient_norm,
-        .samples_per_second = (double)(totals->samples_count - clock->samples_count) / seconds,
+        .samples_per_second = samples_per_second,
         .tokens_per_second = run->config->model.type == MODEL_VIT ? 0 : tokens_count / seconds,
         .data_wait_share = wait_ns / 1e9 / seconds,
         .checkpoint_wait_share = save_ns / 1e9 / seconds,
         .remaining_seconds = pace * (double)(run->steps - run->step),
+        .gauges = gauges_read(&loop->gauges, model_flops(run->model) * micros_per_second),
     };
     report(run, &line);
     write_metrics(run, &line);
@@ -289,6 +294,7 @@ int trainer_run(const struct trainer_options *options, struct trainer_result *re
         return status;
     say_what_runs(&run);
     struct loop loop = {.run = &run, .began_ns = clock_now_ns(), .began_step = run.step};
+    gauges_open(&loop.gauges, run.ops);
     start_clock(&loop);
     if (evaluation_is_due(&run)) /* the run stopped before it */
         status = evaluate(&loop, err);
@@ -297,6 +303,7 @@ int trainer_run(const struct trainer_options *options, struct trainer_result *re
     if (!status)
         fill_result(&run, run.step < run.steps || evaluation_is_due(&run) ? TRAINER_STOPPED : TRAINER_DONE,
                     ret_result);
+    gauges_close(&loop.gauges);
     run_close(&run);
     return status;
 }

@@ -30,6 +30,17 @@ enum trainer_event {
     TRAINER_EVALUATING,  /* done of all, after each micro-batch of an evaluation */
 };
 
+/* Of TRAINER_STEP: the machine of this rank when the line was made. What is not known there, or is not there, is 0. */
+struct trainer_gauges {
+    double flops_per_second;    /* of the model's products on this device, since the last report */
+    double peak_share;          /* the same as a part of the device's peak (device/peak.h) */
+    double utilization_share;   /* of the device, by its driver: 0..1; below 0 where it is not known */
+    uint64_t device_used_bytes; /* of its memory by this run */
+    uint64_t
+        device_reserved_bytes; /* by all that use it: this run, what the driver keeps for it, other programs */
+    uint64_t process_bytes;    /* of the host's memory */
+};
+
 /* Fields not of the event are 0. Sums are over the whole global batch. */
 struct trainer_report {
     enum trainer_event event;
@@ -43,6 +54,7 @@ struct trainer_report {
     double samples_per_second, tokens_per_second;
     double data_wait_share, checkpoint_wait_share; /* of the time since the last report, 0..1 */
     double remaining_seconds;
+    struct trainer_gauges gauges;
 };
 
 struct trainer_options {

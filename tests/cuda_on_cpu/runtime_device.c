@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { VERSION = CUDART_VERSION };
+enum { VERSION = CUDART_VERSION, CLOCK_KHZ = 1000000 };
 
 static _Thread_local cudaError_t last;
 static _Atomic int driver_version = VERSION, device_count = 1;
@@ -157,6 +157,9 @@ cudaError_t CUDARTAPI cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr att
     case cudaDevAttrMultiProcessorCount:
         *value = properties.multiProcessorCount;
         return cudaSuccess;
+    case cudaDevAttrClockRate:
+        *value = CLOCK_KHZ;
+        return cudaSuccess;
     case cudaDevAttrComputeCapabilityMajor:
         *value = properties.major;
         return cudaSuccess;
@@ -169,6 +172,14 @@ cudaError_t CUDARTAPI cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr att
     default:
         return status_set(cudaErrorInvalidValue);
     }
+}
+
+cudaError_t CUDARTAPI cudaDeviceGetPCIBusId(char *bus, int bytes, int device)
+{
+    cudaError_t status = device_check(device);
+    if (status == cudaSuccess)
+        snprintf(bus, (size_t)bytes, "0000:%02x:00.0", device + 1);
+    return status_set(status);
 }
 
 cudaError_t CUDARTAPI cudaDriverGetVersion(int *version)

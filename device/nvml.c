@@ -1,0 +1,117 @@
+/*
+ * nvml — see nvml.h.
+ */
+#include "device/nvml.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* As the library's nvml.h has them. */
+enum { NVML_SUCCESS = 0, NVML_ERROR_NOT_SUPPORTED = 3 };
+
+struct nvml_utilization_rates {
+    unsigned gpu, memory; /* percent */
+};
+
+struct nvml {
+    void *library;
+    int (*init)(void);
+    int (*shutdown)(void);
+    const char *(*error_string)(int status);
+    int (*system_get_driver_version)(char *text, unsigned bytes);
+    int (*device_get_handle_by_pci_bus_id)(const char *bus, struct nvmlDevice_st **gpu);
+    int (*device_get_utilization_rates)(struct nvmlDevice_st *gpu, struct nvml_utilization_rates *rates);
+};
+
+static int failed(const struct nvml *nvml, int status, int code, const char *what, struct err *err)
+{
+    return err_set(err, code, "NVML could not %s: %s", what, nvml->error_string(status));
+}
+
+static int load(struct nvml *nvml, struct err *err)
+{
+    const struct {
+        const char *name;
+        void *function;
+    } wanted[] = {
+        {"nvmlInit_v2", &nvml->init},
+        {"nvmlShutdown", &nvml->shutdown},
+        {"nvmlErrorString", &nvml->error_string},
+        {"nvmlSystemGetDriverVersion", &nvml->system_get_driver_version},
+        {"nvmlDeviceGetHandleByPciBusId_v2", &nvml->device_get_handle_by_pci_bus_id},
+        {"nvmlDeviceGetUtilizationRates", &nvml->device_get_utilization_rates},
+    };
+    nvml->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!nvml->library) {
+        err_set(err, -ENODEV, "no NVML: %s", dlerror());
+        return err_advise(err,
+                          "install the NVIDIA driver; in a container, let the driver's utility libraries in "
+                          "(NVIDIA_DRIVER_CAPABILITIES=compute,utility)");
+    }
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        void *address = dlsym(nvml->library, wanted[i].name);
+        if (!address) {
+            err_set(err, -ENODEV, "this NVML lacks %s", wanted[i].name);
+            return err_advise(err, "update the NVIDIA driver");
+        }
+        memcpy(wanted[i].function, &address, sizeof address); /* a function's address, as POSIX has it */
+    }
+    return 0;
+}
+
+int nvml_open(struct nvml **ret_nvml, struct err *err)
+{
+    struct nvml *nvml = calloc(1, sizeof *nvml);
+    if (!nvml)
+        return err_set(err, -ENOMEM, "out of memory for NVML");
+    int status = load(nvml, err);
+    if (!status) {
+        int code = nvml->init();
+        if (code != NVML_SUCCESS) {
+            status = failed(nvml, code, -ENODEV, "start", err);
+            err_advise(err, "load the NVIDIA driver; nvidia-smi asks the same library");
+        }
+    }
+    if (status) {
+        if (nvml->library)
+            dlclose(nvml->library);
+        free(nvml);
+        return status;
+    }
+    *ret_nvml = nvml;
+    return 0;
+}
+
+void nvml_close(struct nvml *nvml)
+{
+    if (!nvml)
+        return;
+    nvml->shutdown();
+    dlclose(nvml->library);
+    free(nvml);
+}
+
+int nvml_driver_version(struct nvml *nvml, char text[NVML_TEXT_BYTES], struct err *err)
+{
+    int code = nvml->system_get_driver_version(text, NVML_TEXT_BYTES);
+    return code == NVML_SUCCESS ? 0 : failed(nvml, code, -EIO, "tell the driver's version", err);
+}
+
+int nvml_find(struct nvml *nvml, const char *bus, struct nvmlDevice_st **ret_gpu, struct err *err)
+{
+    int code = nvml->device_get_handle_by_pci_bus_id(bus, ret_gpu);
+    return code == NVML_SUCCESS ? 0 : failed(nvml, code, -ENODEV, "find the GPU", err);
+}
+
+int nvml_utilization(struct nvml *nvml, struct nvmlDevice_st *gpu, double *ret_share, struct err *err)
+{
+    struct nvml_utilization_rates rates = {0};
+    int code = nvml->device_get_utilization_rates(gpu, &rates);
+    if (code != NVML_SUCCESS)
+        return failed(nvml, code, code == NVML_ERROR_NOT_SUPPORTED ? -ENOTSUP : -EIO, "tell the utilisation",
+                      err);
+    *ret_share = rates.gpu / 100.0;
+    return 0;
+}

@@ -1,0 +1,73 @@
+/*
+ * nvml — what the adapter makes of the management library's answers. The library is nvml_twin.c, found by LD_LIBRARY_PATH.
+ */
+#include "device/nvml.h"
+
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char BUS[] = "0000:01:00.0";
+
+static struct nvml *open_twin(const char *what)
+{
+    struct nvml *nvml;
+    struct err err = {0};
+    setenv("NVML_TWIN", what, 1);
+    assert_ok(nvml_open(&nvml, &err), &err);
+    return nvml;
+}
+
+static void the_utilisation_is_a_share_of_the_gpu_at_that_place(void **state)
+{
+    (void)state;
+    struct nvml *nvml = open_twin("37");
+    struct nvmlDevice_st *gpu;
+    struct err err = {0};
+    char version[NVML_TEXT_BYTES];
+    double share = -1;
+    assert_ok(nvml_driver_version(nvml, version, &err), &err);
+    assert_string_equal(version, "999.12.34");
+    assert_int_equal(nvml_find(nvml, "0000:02:00.0", &gpu, &err), -ENODEV);
+    assert_non_null(strstr(err.what, "Not Found"));
+    assert_ok(nvml_find(nvml, BUS, &gpu, &err), &err);
+    assert_ok(nvml_utilization(nvml, gpu, &share, &err), &err);
+    assert_true(share == 0.37);
+    nvml_close(nvml);
+}
+
+static void a_gpu_that_does_not_tell_is_said_to_be_one(void **state)
+{
+    (void)state;
+    struct nvml *nvml = open_twin("silent");
+    struct nvmlDevice_st *gpu;
+    struct err err = {0};
+    double share = -1;
+    assert_ok(nvml_find(nvml, BUS, &gpu, &err), &err);
+    assert_int_equal(nvml_utilization(nvml, gpu, &share, &err), -ENOTSUP);
+    assert_true(share == -1);
+    nvml_close(nvml);
+}
+
+static void a_library_without_a_driver_is_told(void **state)
+{
+    (void)state;
+    struct nvml *nvml;
+    struct err err = {0};
+    setenv("NVML_TWIN", "no-driver", 1);
+    assert_int_equal(nvml_open(&nvml, &err), -ENODEV);
+    assert_non_null(strstr(err.what, "Driver Not Loaded"));
+    assert_non_null(strstr(err.advice, "nvidia-smi"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_utilisation_is_a_share_of_the_gpu_at_that_place),
+        cmocka_unit_test(a_gpu_that_does_not_tell_is_said_to_be_one),
+        cmocka_unit_test(a_library_without_a_driver_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

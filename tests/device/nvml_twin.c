@@ -1,0 +1,71 @@
+/*
+ * nvml_twin — a shared object with the functions of NVIDIA's management library that device/nvml.c asks for, over a machine of one GPU
+ * that it makes up. For machines without a driver: what it tells says nothing of the real library.
+ *
+ * NVML_TWIN in the environment: "37" is the utilisation in percent, "no-driver" lets it not start, "silent" lets the GPU not tell.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#define TWIN_BUS "0000:01:00.0" /* of the first device of tests/cuda_on_cpu */
+
+/* As NVIDIA's nvml.h has them. */
+enum { SUCCESS = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, DRIVER_NOT_LOADED = 9 };
+
+static char gpu; /* its address is the handle */
+
+int nvmlInit_v2(void);
+int nvmlShutdown(void);
+const char *nvmlErrorString(int status);
+int nvmlSystemGetDriverVersion(char *text, unsigned bytes);
+int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **device);
+int nvmlDeviceGetUtilizationRates(void *device, unsigned rates[2]);
+
+static const char *told(void)
+{
+    const char *value = getenv("NVML_TWIN");
+    return value ? value : "0";
+}
+
+int nvmlInit_v2(void)
+{
+    return strcmp(told(), "no-driver") == 0 ? DRIVER_NOT_LOADED : SUCCESS;
+}
+
+int nvmlShutdown(void)
+{
+    return SUCCESS;
+}
+
+const char *nvmlErrorString(int status)
+{
+    return status == DRIVER_NOT_LOADED ? "Driver Not Loaded"
+           : status == NOT_FOUND       ? "Not Found"
+                                       : "Not Supported";
+}
+
+int nvmlSystemGetDriverVersion(char *text, unsigned bytes)
+{
+    static const char version[] = "999.12.34";
+    if (bytes < sizeof version)
+        return NOT_SUPPORTED;
+    memcpy(text, version, sizeof version);
+    return SUCCESS;
+}
+
+int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **device)
+{
+    if (strcmp(bus, TWIN_BUS) != 0)
+        return NOT_FOUND;
+    *device = &gpu;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetUtilizationRates(void *device, unsigned rates[2])
+{
+    if (device != &gpu || strcmp(told(), "silent") == 0)
+        return NOT_SUPPORTED;
+    rates[0] = (unsigned)atoi(told());
+    rates[1] = rates[0] + 1;
+    return SUCCESS;
+}

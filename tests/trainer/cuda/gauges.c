@@ -1,0 +1,90 @@
+/*
+ * gauges — what a line of progress tells of a device, here the one of tests/cuda_on_cpu with the management library's twin
+ * (tests/device/nvml_twin.c).
+ */
+#include "tests/cuda_on_cpu/order.h"
+#include "tests/support/test.h"
+
+#include "trainer/gauges.h"
+
+#include <stdlib.h>
+
+static void a_device_is_read_when_it_is_asked(void **state)
+{
+    (void)state;
+    struct device *device;
+    struct ops *ops;
+    struct gauges gauges;
+    struct err err = {0};
+    order_set(0);
+    assert_ok(device_open("cuda", &device, &err), &err);
+    assert_ok(ops_open(device, DTYPE_BF16, 0, &ops, &err), &err);
+    setenv("NVML_TWIN", "64", 1);
+    gauges_open(&gauges, ops);
+    struct device_mem_info info;
+    device->ops->mem_info(device, &info);
+    /* 4 multiprocessors of compute capability 9.0 at 1 GHz */
+    struct trainer_gauges values = gauges_read(&gauges, 4096e9);
+    assert_true(values.flops_per_second == 4096e9);
+    assert_true(values.peak_share == 0.25);
+    assert_true(values.utilization_share == 0.64);
+    assert_int_equal(values.device_used_bytes, info.used_bytes[MEM_DEVICE]);
+    assert_true(values.device_reserved_bytes >= values.device_used_bytes);
+    assert_true(values.device_reserved_bytes < info.total_bytes);
+    assert_true(values.process_bytes > 0);
+    setenv("NVML_TWIN", "silent", 1);
+    assert_true(gauges_read(&gauges, 1).utilization_share < 0);
+    gauges_close(&gauges);
+    ops_close(ops);
+    device_close(device);
+}
+
+static void of_a_device_that_nobody_watches_the_rest_is_told(void **state)
+{
+    (void)state;
+    struct device *device;
+    struct ops *ops;
+    struct gauges gauges;
+    struct err err = {0};
+    order_set(0);
+    assert_ok(device_open("cuda", &device, &err), &err);
+    assert_ok(ops_open(device, DTYPE_F32, 0, &ops, &err), &err);
+    setenv("NVML_TWIN", "no-driver", 1);
+    gauges_open(&gauges, ops);
+    struct trainer_gauges values = gauges_read(&gauges, 256e9);
+    assert_true(values.utilization_share < 0);
+    assert_true(values.peak_share == 0.25);
+    assert_true(values.device_used_bytes > 0);
+    gauges_close(&gauges);
+    ops_close(ops);
+    device_close(device);
+}
+
+static void the_cpu_has_a_process_and_nothing_else(void **state)
+{
+    (void)state;
+    struct device *device;
+    struct ops *ops;
+    struct gauges gauges;
+    struct err err = {0};
+    assert_ok(device_open("cpu", &device, &err), &err);
+    assert_ok(ops_open(device, DTYPE_F32, 1, &ops, &err), &err);
+    gauges_open(&gauges, ops);
+    struct trainer_gauges values = gauges_read(&gauges, 1e9);
+    assert_true(values.process_bytes > 0);
+    assert_true(values.peak_share == 0 && values.utilization_share < 0);
+    assert_int_equal(values.device_used_bytes + values.device_reserved_bytes, 0);
+    gauges_close(&gauges);
+    ops_close(ops);
+    device_close(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_device_is_read_when_it_is_asked),
+        cmocka_unit_test(of_a_device_that_nobody_watches_the_rest_is_told),
+        cmocka_unit_test(the_cpu_has_a_process_and_nothing_else),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
