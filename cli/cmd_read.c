@@ -23,7 +23,7 @@ struct read_args {
     uint32_t order, decode, crop, print, on_error;
     uint64_t seed, epoch, lanes, window, run;
     uint64_t batch, micro, rank, ranks, start, count;
-    uint64_t workers, memory_bytes, size, block;
+    uint64_t workers, memory_bytes, size, block, timeout_ns;
     uint32_t engine, page_cache;
     bool flip, force, quality, cold;
     const char *out, *max_errors, *fault;
@@ -96,6 +96,8 @@ static const struct option rows[] = {
      "read through it; auto: where it has most of a shard already", page_cache_choices},
     {"engine", 0, OPTION_CHOICE, AT(engine), NULL, "auto",
      "that reads local files; auto: io_uring where the kernel has one for us", engine_choices},
+    {"timeout", 0, OPTION_DURATION, AT(timeout_ns), "DURATION", NULL,
+     "data that does not come for so long ends it; 0: never"},
     {"fault", 0, OPTION_TEXT, AT(fault), "RULES", NULL,
      "make reads of the dataset fail, wait or lie, to see what comes of it"},
 };
@@ -135,6 +137,7 @@ static struct loader_options options_of(const struct invocation *invocation)
     options.memory_bytes = args->memory_bytes;
     options.log = invocation->log;
     options.single_pass = true;
+    options.timeout_ns = args->timeout_ns;
     return options;
 }
 
@@ -180,7 +183,7 @@ static int print_summary(const struct read_args *args, const struct reading *rea
     json_write_string(json, "limited_by", loader_stage_name(stats.limit));
     if (stats.jpeg_warnings_count)
         json_write_u64(json, "jpeg_warnings_count", stats.jpeg_warnings_count);
-    if (args->fault)
+    if (args->fault && *args->fault)
         json_write_u64(json, "faults_count", io_fault_counts(reading->io).hits);
     if (args->out)
         json_write_u64(json, "files_count", sink->files_count);

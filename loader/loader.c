@@ -14,28 +14,6 @@
 
 /* ---- Batches. ---- */
 
-/* With mutex. */
-static bool has_next(struct loader *loader)
-{
-    return loader->taken < loader->planned ? loader_slot(loader, loader->taken)->is_ready
-                                           : loader->plan_ended;
-}
-
-/* With mutex. */
-static void wait_for_next(struct loader *loader)
-{
-    uint64_t begin_ns = clock_now_ns();
-    loader->consumer_waits = true;
-    stats_update_full(loader);
-    read_stage_wake(loader); /* it may be what can't go on unless a batch is released */
-    while (!has_next(loader))
-        pthread_cond_wait(&loader->consumer_wake, &loader->mutex);
-    loader->consumer_waits = false;
-    stats_update_full(loader); /* all else may have been ready before this batch was */
-    bool is_end = loader->taken == loader->planned;
-    stats_add_wait(loader, is_end ? NULL : loader_slot(loader, loader->taken), begin_ns, clock_now_ns());
-}
-
 static int fail(struct loader *loader, struct err *err)
 {
     loader->failure = loader->failure_err.code;
@@ -124,8 +102,10 @@ int loader_next(struct loader *loader, const struct batch **ret_batch, struct er
     if (loader->taken - loader->released == loader->slots_count)
         return all_held(loader, err);
     pthread_mutex_lock(&loader->mutex);
-    if (!has_next(loader))
-        wait_for_next(loader);
+    if (!loader_has_next(loader) && loader_wait(loader, &loader->failure_err)) {
+        pthread_mutex_unlock(&loader->mutex);
+        return fail(loader, err);
+    }
     if (loader->taken == loader->planned) {
         pthread_mutex_unlock(&loader->mutex);
         return LOADER_END;
@@ -154,7 +134,7 @@ int loader_next(struct loader *loader, const struct batch **ret_batch, struct er
 bool loader_ready(struct loader *loader)
 {
     pthread_mutex_lock(&loader->mutex);
-    bool is_ready = loader->failure || has_next(loader);
+    bool is_ready = loader->failure || loader_has_next(loader);
     pthread_mutex_unlock(&loader->mutex);
     return is_ready;
 }

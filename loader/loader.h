@@ -117,7 +117,10 @@ struct loader_options {
      * the bytes of a substitute until its batch is released. */
     uint64_t memory_bytes;
     unsigned batches_ahead; /* micro-batches in the making, 2 to 64; 0: as memory allows */
-    const struct log *log;  /* one line a bad sample, from the consumer's thread */
+    /* From the consumer's thread: a line a bad sample, and a line each time that loader_next waited so long as below. */
+    const struct log *log;
+    uint64_t stall_report_ns; /* how long a wait is worth a line that names what it waits for; 0: 30 s */
+    uint64_t timeout_ns;      /* how long a wait ends the run with -ETIMEDOUT; 0: none does */
 };
 
 /* Shuffled bytes, in micro-batches of 32 of 256; bad samples substituted, up to 1 %; 1 GiB; images 224 x 224, centre
@@ -127,7 +130,7 @@ struct loader_options loader_options_default(void);
 /* -EINVAL with advice: options that contradict each other or the dataset, datasets of a mix that do not agree, too little memory.
  * Otherwise what opening the datasets gives. Text is counted here, which opens every shard once; other shards are opened when first needed. */
 int loader_open(const struct loader_options *options, struct loader **ret_loader, struct err *err);
-/* Cancels what is under way, joins all threads. Batches not released become invalid. NULL is fine. */
+/* Cancels what is under way, joins all threads; a read that the kernel does not give back is waited for. Batches not released become invalid. NULL is fine. */
 void loader_close(struct loader *loader);
 
 enum { BATCH_FIELDS_MAX = 8 };
@@ -182,7 +185,7 @@ const struct batch_field *batch_field_named(const struct batch *batch, const cha
 
 /* LOADER_BATCH: *ret_batch is the next micro-batch; blocks until it is ready. LOADER_END: nothing is left. Else
  * -errno: a bad sample under LOADER_BAD_STOP, too many of them, an I/O error or a shard that is gone (never substituted:
- * only bytes at fault make a sample bad), a sample that does not fit the memory; the loader then only closes. Batches before the bad one are delivered first. -ENOBUFS while the caller holds all the
+ * only bytes at fault make a sample bad), a sample that does not fit the memory, -ETIMEDOUT; the loader then only closes. Batches before the bad one are delivered first. -ENOBUFS while the caller holds all the
  * memory there is: release a batch and try again, if the loader's slots were what lacked. */
 enum { LOADER_END = 0, LOADER_BATCH = 1 };
 int loader_next(struct loader *loader, const struct batch **ret_batch, struct err *err);

@@ -217,7 +217,11 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
     copy_options(loader, options);
     pthread_mutex_init(&loader->mutex, NULL);
     pthread_cond_init(&loader->reader_wake, NULL);
-    pthread_cond_init(&loader->consumer_wake, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&loader->consumer_wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     status = open_foundation(loader, err);
     if (!status)
         status = open_order(loader, err);

@@ -117,6 +117,7 @@ static void complete_chunk(struct loader *loader, struct load_chunk *chunk, uint
         if (--slot->loads[piece->item].pending == 0)
             decode_stage_add(loader, slot, piece->item);
     }
+    chunk->is_read = true;
     if (--slot->chunks_left == 0)
         slot->read_done_ns = now_ns;
 }

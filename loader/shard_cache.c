@@ -7,13 +7,15 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
 struct cache_entry {
     struct shard *shard;
     uint64_t last_used;
-    uint32_t users;
+    atomic_uint_least32_t
+        users; /* rises under the mutex only, so that what nobody uses can be closed under it */
 };
 
 struct shard_cache {
@@ -21,7 +23,8 @@ struct shard_cache {
     const struct dataset *datasets[MIX_DATASETS_MAX];
     uint64_t first[MIX_DATASETS_MAX + 1]; /* of each dataset's shards, and one behind the last */
     uint32_t datasets_count;
-    pthread_mutex_t mutex; /* guards all that follows; taken after no other */
+    atomic_uint_least64_t opening; /* 1 + the shard that is being opened; 0: none is */
+    pthread_mutex_t mutex;         /* guards all that follows; taken after no other */
     uint64_t clock;
     uint32_t open_count, open_max;
     uint32_t *list;               /* which are open, open_count of them, in no order */
@@ -140,8 +143,11 @@ static int open_entry(struct shard_cache *cache, uint64_t shard, struct err *err
         close_oldest(cache);
     uint32_t dataset = find_dataset(cache, shard);
     int status = shard_cache_path(cache, shard, path, err);
-    if (!status)
+    if (!status) {
+        atomic_store(&cache->opening, shard + 1);
         status = shard_open(cache->io, path, &opened, err);
+        atomic_store(&cache->opening, 0);
+    }
     if (!status)
         status =
             check_against_list(opened, &cache->datasets[dataset]->shards[shard - cache->first[dataset]], err);
@@ -152,6 +158,14 @@ static int open_entry(struct shard_cache *cache, uint64_t shard, struct err *err
     entry->shard = opened;
     cache->list[cache->open_count++] = (uint32_t)shard;
     return 0;
+}
+
+bool shard_cache_is_opening(const struct shard_cache *cache, uint64_t *ret_shard)
+{
+    uint64_t opening = atomic_load(&cache->opening);
+    if (opening)
+        *ret_shard = opening - 1;
+    return opening != 0;
 }
 
 int shard_cache_get(struct shard_cache *cache, uint64_t shard, struct shard **ret_shard, struct err *err)
@@ -172,8 +186,7 @@ int shard_cache_get(struct shard_cache *cache, uint64_t shard, struct shard **re
 
 void shard_cache_put(struct shard_cache *cache, uint64_t shard)
 {
-    pthread_mutex_lock(&cache->mutex);
-    assert(cache->entries[shard].users > 0);
-    cache->entries[shard].users--;
-    pthread_mutex_unlock(&cache->mutex);
+    uint32_t before = atomic_fetch_sub(&cache->entries[shard].users, 1);
+    assert(before > 0);
+    (void)before;
 }

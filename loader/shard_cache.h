@@ -7,7 +7,7 @@
  * takes two descriptors where it is read around the page cache, at most SHARDS_OPEN_MAX. A shard in use is never closed, so
  * while more are in use at once the bound gives way. A failure is not remembered: whoever asks next tries again.
  *
- * Threads: any; one mutex. Opening happens under it, and blocks.
+ * Threads: any; one mutex. Opening happens under it, and blocks whoever wants a shard; putting one back never waits.
  */
 #ifndef MILLRACE_LOADER_SHARD_CACHE_H
 #define MILLRACE_LOADER_SHARD_CACHE_H
@@ -30,6 +30,8 @@ void shard_cache_close(struct shard_cache *cache); /* nothing may be in use; NUL
 uint64_t shard_cache_first(const struct shard_cache *cache, uint32_t dataset);
 /* The path of a shard, into path of IO_PATH_BYTES_MAX. */
 int shard_cache_path(const struct shard_cache *cache, uint64_t shard, char *path, struct err *err);
+/* True while a shard is being opened; which one. Does not wait for it. */
+bool shard_cache_is_opening(const struct shard_cache *cache, uint64_t *ret_shard);
 /* The shard, to be put back. It is checked against its dataset's list. Errors are those of shard_open. */
 int shard_cache_get(struct shard_cache *cache, uint64_t shard, struct shard **ret_shard, struct err *err);
 void shard_cache_put(struct shard_cache *cache, uint64_t shard);

@@ -49,6 +49,7 @@ struct load_chunk {
     uint64_t ring_entry;
     uint32_t first_piece, pieces_count; /* in the slot's sorted list */
     uint32_t users;                     /* G: pieces whose items are not finished */
+    bool is_read;                       /* G */
 };
 
 struct load_piece {
@@ -248,6 +249,11 @@ bool item_failure_is_ours(int status);
 
 /* sources.c: their files are larger than half of the memory that programs can still take. */
 bool loader_sources_outgrow_memory(const struct loader *loader);
+
+/* wait.c, with mutex: is there a micro-batch to take, or the end to tell? */
+bool loader_has_next(struct loader *loader);
+/* With mutex: waits until there is. -ETIMEDOUT with detail by the options' timeout. */
+int loader_wait(struct loader *loader, struct err *err);
 
 /* stats.c, with mutex: has it begun, or ceased, that all waits for the consumer? */
 void stats_update_full(struct loader *loader);

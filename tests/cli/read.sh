@@ -290,6 +290,12 @@ a_file_that_shrinks_under_the_reader_costs_its_samples() {
   ! grep -q '"skipped_count":0,' summary || fail "nothing was skipped"
 }
 
+a_read_that_never_comes_is_named_and_ends_the_run_in_time() {
+  same "$(status_of millrace read shards --order sequential --timeout 200ms --fault read:hold@2+:shard-000000)" 1
+  grep -q '^warning: no micro-batch for .*: it waits for a read of [0-9]* bytes: shards/shard-000000.tar at [0-9]*$' errors
+  grep -q '^millrace: no micro-batch came in 0.2 s: it waits for a read' errors
+}
+
 wrong_rules_are_wrong_usage() {
   same "$(status_of millrace read shards --fault raed:eio)" 2
   one_line errors
@@ -305,4 +311,5 @@ run_cases each_sample_comes_once keys_come_alone_on_stdout ranks_share_the_order
   ranks_share_a_mix_without_gap_or_repeat files_of_a_mix_lie_apart wrong_mixes_are_refused quality_tells_how_well_batches_are_mixed a_window_of_text_is_named_by_member_and_number \
   a_reader_that_has_enough_is_no_error_to_talk_about a_full_disk_behind_stdout_is_an_error \
   an_error_of_the_disk_is_one_line_that_names_file_and_offset flipped_bits_are_bad_samples_and_the_same_ones_every_time \
-  a_slow_disk_changes_nothing_but_what_limits a_file_that_shrinks_under_the_reader_costs_its_samples wrong_rules_are_wrong_usage
+  a_slow_disk_changes_nothing_but_what_limits a_file_that_shrinks_under_the_reader_costs_its_samples \
+  a_read_that_never_comes_is_named_and_ends_the_run_in_time wrong_rules_are_wrong_usage

@@ -1,0 +1,115 @@
+/*
+ * wait — the consumer waits for its next micro-batch, and says what for where that takes long.
+ *
+ * What holds it up is the oldest thing that is missing: the index of a shard that is being opened, the first read that has not
+ * come, or samples that workers still decode.
+ */
+#include "loader/state.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <time.h>
+
+enum { REPORT_DEFAULT_S = 30 };
+
+bool loader_has_next(struct loader *loader)
+{
+    return loader->taken < loader->planned ? loader_slot(loader, loader->taken)->is_ready
+                                           : loader->plan_ended;
+}
+
+/* With mutex: the first of the slot's reads that has not come. */
+static void describe_read(const struct load_slot *slot, struct err *err)
+{
+    uint32_t i = 0;
+    while (i + 1 < slot->chunks_count && slot->chunks[i].is_read)
+        i++;
+    const struct load_chunk *chunk = &slot->chunks[i];
+    const struct load_piece *piece = &slot->pieces[slot->sorted[chunk->first_piece].piece];
+    err_set(err, -ETIMEDOUT, "it waits for %s of %zu bytes",
+            i < slot->chunks_issued ? "a read" : "room for a read", chunk->request.bytes);
+    err_at(err, slot->loads[piece->item].shard->path, (int64_t)chunk->request.offset);
+}
+
+/* With mutex. While an index is read its thread does nothing else, so that comes first. */
+static void describe(struct loader *loader, struct err *err)
+{
+    const struct load_slot *slot = loader_slot(loader, loader->taken);
+    char path[IO_PATH_BYTES_MAX];
+    uint64_t opening;
+    if (shard_cache_is_opening(loader->cache, &opening) &&
+        shard_cache_path(loader->cache, opening, path, NULL) == 0) {
+        err_set(err, -ETIMEDOUT, "it waits for the index of a shard");
+        err_at(err, path, ERR_NO_OFFSET);
+    } else if (loader->taken == loader->planned) {
+        err_set(err, -ETIMEDOUT, "it waits to be planned");
+    } else if (slot->chunks_left > 0) {
+        describe_read(slot, err);
+    } else {
+        err_set(err, -ETIMEDOUT, "it waits for %" PRIu32 " of its samples to be decoded", slot->items_left);
+    }
+}
+
+/* With mutex, which it lets go: the sink is the caller's, and may ask the loader. */
+static void report(struct loader *loader, uint64_t waited_ns, const struct err *why)
+{
+    char line[ERR_LINE_BYTES_MAX];
+    pthread_mutex_unlock(&loader->mutex);
+    log_line(loader->options.log, LOG_WARN, "no micro-batch for %.3g s: %s", clock_seconds(waited_ns),
+             err_format(why, line, sizeof line));
+    pthread_mutex_lock(&loader->mutex);
+}
+
+static void sleep_until(struct loader *loader, uint64_t at_ns)
+{
+    struct timespec at = {.tv_sec = (time_t)(at_ns / CLOCK_NS_PER_S),
+                          .tv_nsec = (long)(at_ns % CLOCK_NS_PER_S)};
+    pthread_cond_timedwait(&loader->consumer_wake, &loader->mutex, &at);
+}
+
+/* With mutex: until there is one, with a word each time that it took long. -ETIMEDOUT. */
+static int wait_patiently(struct loader *loader, uint64_t begin_ns, struct err *err)
+{
+    const struct loader_options *options = &loader->options;
+    uint64_t every_ns =
+        options->stall_report_ns ? options->stall_report_ns : REPORT_DEFAULT_S * CLOCK_NS_PER_S;
+    uint64_t report_ns = begin_ns + every_ns;
+    uint64_t end_ns = options->timeout_ns ? begin_ns + options->timeout_ns : UINT64_MAX;
+    while (!loader_has_next(loader)) {
+        uint64_t now_ns = clock_now_ns();
+        if (now_ns < report_ns && now_ns < end_ns) {
+            sleep_until(loader, report_ns < end_ns ? report_ns : end_ns);
+            continue;
+        }
+        struct err why = {0};
+        describe(loader, &why);
+        report(loader, now_ns - begin_ns,
+               &why); /* also at the end: closing may have to wait for the same read */
+        report_ns = now_ns + every_ns;
+        if (now_ns < end_ns || loader_has_next(loader))
+            continue;
+        *err = why;
+        err_set(err, -ETIMEDOUT, "no micro-batch came in %.3g s: %s", clock_seconds(options->timeout_ns),
+                why.what);
+        err_at(err, why.path, why.offset);
+        err_advise(err, "see to the disk or the network, then resume; or give the loader more time");
+        return -ETIMEDOUT;
+    }
+    return 0;
+}
+
+int loader_wait(struct loader *loader, struct err *err)
+{
+    uint64_t begin_ns = clock_now_ns();
+    loader->consumer_waits = true;
+    stats_update_full(loader);
+    read_stage_wake(loader); /* it may be what can't go on unless a batch is released */
+    int status = wait_patiently(loader, begin_ns, err);
+    loader->consumer_waits = false;
+    stats_update_full(loader); /* all else may have been ready before this batch was */
+    bool is_planned = loader->taken < loader->planned;
+    stats_add_wait(loader, is_planned ? loader_slot(loader, loader->taken) : NULL, begin_ns, clock_now_ns());
+    return status;
+}

@@ -1,0 +1,147 @@
+/*
+ * stalled — tests: a read that does not come is named while it is waited for, and ends the run where it is told to.
+ *
+ * Reads are held by the fault-injecting backend, and let go when the loader has said what it waits for.
+ */
+#include "io/io_fault.h"
+#include "tests/loader/fixture.h"
+#include "tests/support/gate.h"
+
+#include "base/philox.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { SAMPLES = 200, A_SHARD = 37 };
+
+struct watch {
+    struct io *io;
+    const char *expected, *path; /* what the line says that lets the reads go */
+    char line[LOG_LINE_BYTES_MAX];
+    int others; /* lines about waiting that say something else, as may come before */
+};
+
+static void let_go_when_named(void *context, enum log_level level, const char *line)
+{
+    struct watch *watch = context;
+    assert_int_equal(level, LOG_WARN);
+    if (!strstr(line, "no micro-batch for "))
+        return;
+    if (!strstr(line, watch->expected) || !strstr(line, watch->path)) {
+        watch->others++;
+        return;
+    }
+    snprintf(watch->line, sizeof watch->line, "%s", line);
+    io_fault_release(watch->io);
+}
+
+/* Delivers all of the fixture, whose reads go as the rules say, until the loader says what it waits for. */
+static void expect_named(const struct fixture *fixture, const char *rules, const char *expected,
+                         const char *path)
+{
+    struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
+    struct delivered quick, stalled;
+    struct err err = {0};
+    options.order = ORDER_SEQUENTIAL;
+    options.batches_ahead = 2;
+    deliver_all(&options, &quick, NULL, NULL);
+    struct watch watch = {.expected = expected, .path = path};
+    assert_ok(io_open(fixture->folder, &(struct io_options){.fault = rules}, &watch.io, &err), &err);
+    struct log log = {.write = let_go_when_named, .context = &watch};
+    options.io = watch.io;
+    options.log = &log;
+    options.stall_report_ns = 1000000;
+    deliver_all(&options, &stalled, NULL, NULL);
+    assert_true(watch.line[0]);
+    assert_true(stalled.hash == quick.hash);
+    delivered_free(&stalled);
+    delivered_free(&quick);
+    io_close(watch.io);
+}
+
+static void a_stuck_read_is_named_and_the_run_goes_on_when_it_comes(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_make_plain(&fixture, SAMPLES);
+    expect_named(&fixture, "read:hold@2+:shard-000000", "it waits for a read of ", "shard-000000.tar at ");
+    fixture_remove(&fixture);
+}
+
+static void a_stuck_index_is_named(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_make_plain(&fixture, SAMPLES);
+    expect_named(&fixture, "read:hold@1:shard-000002", "it waits for the index of a shard",
+                 "shard-000002.tar");
+    fixture_remove(&fixture);
+}
+
+/* A bad sample of the first shard whose substitute lies in another one, that is stuck once its index is there. */
+static void a_stuck_worker_is_told_apart(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    char path[TEST_PATH_BYTES_MAX], rules[64];
+    struct shard_field field;
+    uint64_t bad = 0, other = 0;
+    fixture_make_plain(&fixture, SAMPLES);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    for (; other < 2 * A_SHARD; bad++) {
+        struct philox_block block = philox_sample(options.seed, 0, options.epoch, bad, PHILOX_SUBSTITUTE, 0);
+        other = ((uint64_t)block.word[0] << 32 | block.word[1]) % SAMPLES;
+    }
+    bad--;
+    assert_true(bad < 24); /* of the first step, so that nothing is read of that other shard */
+    fixture_find_field(&fixture, bad, "jpg", path, &field);
+    fixture_flip_bit(path, field.data_offset + 100);
+    snprintf(rules, sizeof rules, "read:hold@2+:shard-%06d", (int)(other / A_SHARD));
+    expect_named(&fixture, rules, "of its samples to be decoded", "");
+    fixture_remove(&fixture);
+}
+
+static void a_read_that_never_comes_ends_the_run_in_time(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_make_plain(&fixture, SAMPLES);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    struct loader *loader;
+    const struct batch *batch;
+    struct err err = {0}, again;
+    struct watch watch = {.expected = "never said", .path = ""};
+    struct log log = {.write = let_go_when_named, .context = &watch};
+    assert_ok(io_open(fixture.folder, &(struct io_options){.fault = "read:hold@2+:shard-000000"}, &options.io,
+                      &err),
+              &err);
+    options.order = ORDER_SEQUENTIAL;
+    options.log = &log;
+    options.timeout_ns = 1000000;
+    options.batches_ahead = 2; /* both of that shard: once a read is held no index is being read */
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    while (io_fault_counts(options.io).held == 0)
+        gate_pause();
+    assert_int_equal(loader_next(loader, &batch, &err), -ETIMEDOUT);
+    assert_non_null(strstr(err.what, "it waits for a read of "));
+    assert_non_null(strstr(err.path, "shard-000000.tar"));
+    assert_true(err.offset >= 0);
+    assert_true(err.advice[0]);
+    assert_true(watch.others >= 1); /* said also, since closing may take as long */
+    assert_int_equal(loader_next(loader, &batch, &again), -ETIMEDOUT);
+    loader_close(loader);
+    assert_int_equal(io_fault_counts(options.io).under_way, 0);
+    io_close(options.io);
+    fixture_remove(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stuck_read_is_named_and_the_run_goes_on_when_it_comes),
+        cmocka_unit_test(a_stuck_index_is_named),
+        cmocka_unit_test(a_stuck_worker_is_told_apart),
+        cmocka_unit_test(a_read_that_never_comes_ends_the_run_in_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
