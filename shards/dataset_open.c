@@ -5,6 +5,7 @@
 #include "shards/dataset.h"
 
 #include "base/json_format.h"
+#include "base/json_scan.h"
 #include "io/whole.h"
 #include "shards/dataset_list.h"
 #include "shards/url_list.h"
@@ -107,22 +108,56 @@ static int load_shard(struct dataset *dataset, const struct json_t *entry, bool 
     return 0;
 }
 
-static int load_shards(struct dataset *dataset, const struct json_t *root, bool ours, struct err *err)
+/* How many elements the list has; false where it is no list, or a broken one. */
+static bool count_shards(const char *text, struct json_span list, uint64_t *ret_count)
 {
-    const struct json_t *list = json_get(root, "shardlist");
-    if (!list || json_kind(list) != JSON_KIND_ARRAY || json_count(list) > DATASET_SHARDS_MAX)
-        return bad(dataset, err, "dataset.json has no \"shardlist\", or one that is too long");
-    uint64_t count = json_count(list);
+    struct json_span element;
+    enum json_scan found;
+    uint64_t count = 0;
+    while ((found = json_scan_element(text, &list, &element)) == JSON_SCAN_ELEMENT)
+        count++;
+    *ret_count = count;
+    return found == JSON_SCAN_END;
+}
+
+/* The list's elements, each parsed alone: a tree of all of them would take ten times the memory of what is kept. */
+static int load_shards(struct dataset *dataset, const char *text, struct json_span list, bool ours,
+                       struct err *err)
+{
+    uint64_t count;
+    if (!count_shards(text, list, &count) || count > DATASET_SHARDS_MAX)
+        return bad(dataset, err, "\"shardlist\" of dataset.json is no list, or one that is too long");
     dataset->shards = calloc(count + 1, sizeof *dataset->shards);
     if (!dataset->shards)
         return err_set(err, -ENOMEM, "out of memory for a list of shards");
     dataset->shards_count = count;
-    for (uint64_t i = 0; i < count; i++) {
-        int status = load_shard(dataset, json_at(list, i), ours, &dataset->shards[i], err);
-        if (status)
-            return status;
+    int status = 0;
+    for (uint64_t i = 0; i < count && !status; i++) {
+        struct json_span element;
+        struct json_t *entry = NULL;
+        json_scan_element(text, &list, &element);
+        status = json_parse(text + element.begin, element.end - element.begin, dataset->path,
+                            (int64_t)element.begin, &entry, err);
+        if (!status)
+            status = load_shard(dataset, entry, ours, &dataset->shards[i], err);
+        json_free(entry);
     }
-    return 0;
+    return status;
+}
+
+/* The document without the elements of its list, which are cut out of the text. */
+static int parse_rest(struct dataset *dataset, char *text, size_t bytes, struct json_span list,
+                      struct json_t **ret_root, struct err *err)
+{
+    struct err why;
+    size_t cut = list.end - list.begin - 2; /* between its brackets */
+    memmove(text + list.begin + 1, text + list.end - 1, bytes - (list.end - 1));
+    int status = json_parse(text, bytes - cut, dataset->path, 0, ret_root, &why);
+    if (status && why.offset > (int64_t)list.begin)
+        why.offset += (int64_t)cut;
+    if (status && err)
+        *err = why;
+    return status;
 }
 
 static int load_fields(struct dataset *dataset, const struct json_t *ours, struct err *err)
@@ -240,10 +275,18 @@ static int load_list(struct io *io, struct dataset *dataset, struct err *err)
     char *text = NULL;
     size_t bytes;
     struct json_t *root = NULL;
+    struct json_span list, extras;
     const char *kind = "";
+    bool ours = false;
     int status = io_read_file(io, dataset->path, DATASET_JSON_BYTES_MAX, &text, &bytes, err);
-    if (!status)
+    if (!status && json_scan_member(text, bytes, "shardlist", &list) && text[list.begin] == '[') {
+        ours = json_scan_member(text, bytes, "millrace", &extras);
+        status = load_shards(dataset, text, list, ours, err);
+        if (!status)
+            status = parse_rest(dataset, text, bytes, list, &root, err);
+    } else if (!status) {
         status = json_parse(text, bytes, dataset->path, 0, &root, err);
+    }
     if (!status)
         status = json_get_string(root, "__kind__", &kind, dataset->path, err);
     if (!status && strcmp(kind, "wids-shard-index-v1") != 0) {
@@ -251,9 +294,8 @@ static int load_list(struct io *io, struct dataset *dataset, struct err *err)
         err_expected(err, "\"__kind__\": \"wids-shard-index-v1\"");
         err_found(err, "\"%s\"", kind);
     }
-    bool ours = json_get(root, "millrace") != NULL;
-    if (!status)
-        status = load_shards(dataset, root, ours, err);
+    if (!status && (!dataset->shards || ours != (json_get(root, "millrace") != NULL)))
+        status = bad(dataset, err, "dataset.json has no \"shardlist\"");
     if (!status)
         status = ours ? load_ours(dataset, root, err) : dataset_list_learn(io, dataset, true, err);
     json_free(root);
