@@ -1,16 +1,21 @@
 /*
- * doctor_gpu — whether there is a GPU, and whether this build computes on it. See doctor.h.
+ * doctor_gpu — which GPUs there are, what stands between them and this build, and whether it computes on them. See doctor.h.
  */
 #include "cli/doctor.h"
 
 #include "base/machine.h"
-#include "device/device.h"
+#include "device/cuda_libraries.h"
+#include "device/device_cuda.h"
+#include "device/nvml.h"
+#include "device/peak.h"
+#include "loader/loader.h"
 #include "trainer/ops.h"
 
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { GPUS_MAX = 64, GPU_NAME_BYTES = 128 };
@@ -91,31 +96,156 @@ static int open_as_training_does(struct device **ret_device, struct err *err)
     return 0;
 }
 
+/* What the driver's own library tells, which metrics of a training ask too. */
+static void check_driver(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    struct nvml *nvml;
+    struct err err = {0};
+    char version[NVML_TEXT_BYTES] = "";
+    int status = nvml_open(&nvml, &err);
+    if (!status) {
+        status = nvml_driver_version(nvml, version, &err);
+        nvml_close(nvml);
+    }
+    json_write_bool(&finding->json, "nvml_answers", status == 0);
+    if (!status) {
+        doctor_found(finding, "%s; NVML answers", version);
+        json_write_string(&finding->json, "version", version);
+        return;
+    }
+    doctor_found(finding, "%s; metrics of a training lack the utilisation", err.what);
+    json_write_null(&finding->json, "version");
+    if (count_device_files() > 0)
+        doctor_advise(finding, DOCTOR_NOTE, "%s", err.advice);
+}
+
+static void write_gpu(struct json_writer *json, const struct device_cuda_info *info)
+{
+    json_begin_object(json, NULL);
+    json_write_string(json, "name", info->name);
+    json_write_string(json, "bus", info->bus);
+    json_write_u64(json, "capability_major", (uint64_t)info->capability_major);
+    json_write_u64(json, "capability_minor", (uint64_t)info->capability_minor);
+    json_write_u64(json, "memory_bytes", info->total_bytes);
+    json_write_u64(json, "multiprocessors_count", (uint64_t)info->multiprocessors);
+    json_write_u64(json, "clock_hz", info->clock_hz);
+    json_write_f64(json, "peak_bf16_flops_per_second", peak_flops(info, DTYPE_BF16));
+    json_end_object(json);
+}
+
+/* The GPUs that this build's CUDA reaches, with the versions that it and the driver speak. */
+static int list_cuda(struct doctor_finding *finding, struct err *err)
+{
+    struct device_cuda_info info = {0};
+    int count = 0, status = device_cuda_count(&count, err);
+    json_begin_array(&finding->json, "gpus");
+    for (int i = 0; i < count && i < GPUS_MAX && !status; i++) {
+        char size[STR_SIZE_BYTES];
+        status = device_cuda_describe(i, &info, err);
+        if (status)
+            break;
+        doctor_found(finding, "%s%d: %s, compute capability %d.%d, %s", i ? "; " : "", i, info.name,
+                     info.capability_major, info.capability_minor, str_format_size(info.total_bytes, size));
+        write_gpu(&finding->json, &info);
+    }
+    json_end_array(&finding->json);
+    if (status)
+        return status;
+    doctor_found(finding, "; CUDA runtime %d.%d, driver for %d.%d", info.runtime_version / 1000,
+                 info.runtime_version % 1000 / 10, info.driver_version / 1000,
+                 info.driver_version % 1000 / 10);
+    json_write_u64(&finding->json, "runtime_version", (uint64_t)info.runtime_version);
+    json_write_u64(&finding->json, "driver_version", (uint64_t)info.driver_version);
+    return 0;
+}
+
 /* The build's own answer. A GPU that lies idle is worth a note. */
 static void check_backend(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     (void)folder;
     struct device *device = NULL;
     struct err err = {0};
-    int status = open_as_training_does(&device, &err);
+    int status = list_cuda(finding, &err);
+    bool listed = status == 0;
+    if (!status)
+        status = open_as_training_does(&device, &err);
     if (!status) {
-        struct device_mem_info info;
-        char size[STR_SIZE_BYTES];
-        device->ops->mem_info(device, &info);
-        doctor_found(finding, "%s, %s of memory", device->ops->name, str_format_size(info.total_bytes, size));
-        json_write_u64(&finding->json, "memory_bytes", info.total_bytes);
+        doctor_found(finding, "; `device: auto` trains on 0");
         device_close(device);
     } else {
-        doctor_found(finding, "%s; training runs on the CPU", err.what);
+        doctor_found(finding, "%s%s; training runs on the CPU", listed ? "; " : "", err.what);
         if (count_device_files() > 0)
             doctor_advise(finding, DOCTOR_NOTE, "%s", err.advice);
     }
     json_write_bool(&finding->json, "is_usable", status == 0);
 }
 
+static void check_libraries(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    struct cuda_library libraries[CUDA_LIBRARIES_MAX];
+    size_t count = cuda_libraries_find(libraries);
+    json_begin_array(&finding->json, "libraries");
+    for (size_t i = 0; i < count; i++) {
+        const struct cuda_library *l = &libraries[i];
+        char version[48] = "absent";
+        if (l->major > 0)
+            snprintf(version, sizeof version, "%d.%d.%d", l->major, l->minor, l->patch);
+        doctor_found(finding, "%s%s %s (%s)", i ? ", " : "", l->name, version, l->use);
+        json_begin_object(&finding->json, NULL);
+        json_write_string(&finding->json, "name", l->name);
+        if (l->major > 0)
+            json_write_string(&finding->json, "version", version);
+        else
+            json_write_null(&finding->json, "version");
+        json_end_object(&finding->json);
+    }
+    json_end_array(&finding->json);
+    if (libraries[0].major == 0 && count_device_files() > 0)
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "training on the GPU needs cuBLASLt: install the CUDA toolkit's libcublas, or set "
+                      "LD_LIBRARY_PATH to where it is");
+}
+
+/* As much as a loader takes by default, which on a GPU is pinned. The driver pins by itself: RLIMIT_MEMLOCK is told, since containers
+ * that set it low often bound what may be pinned too. */
+static void check_pinned(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    struct device *device = NULL;
+    struct rlimit limit;
+    struct err err = {0};
+    char size[STR_SIZE_BYTES], most[STR_SIZE_BYTES] = "unlimited";
+    uint64_t wanted = loader_options_default().memory_bytes;
+    void *memory = NULL;
+    if (getrlimit(RLIMIT_MEMLOCK, &limit))
+        limit.rlim_cur = RLIM_INFINITY;
+    if (limit.rlim_cur != RLIM_INFINITY)
+        str_format_size(limit.rlim_cur, most);
+    str_format_size(wanted, size);
+    int status = device_open("cuda", &device, &err);
+    if (status) {
+        doctor_found(finding, "none is needed without a GPU; RLIMIT_MEMLOCK: %s", most);
+        json_write_null(&finding->json, "is_given");
+        return;
+    }
+    status = device->ops->mem_alloc(device, MEM_PINNED, wanted, &memory, &err);
+    device->ops->mem_free(device, MEM_PINNED, memory, wanted);
+    device_close(device);
+    doctor_found(finding, "%s %s; RLIMIT_MEMLOCK: %s", size, status ? "were not given" : "were given", most);
+    json_write_bool(&finding->json, "is_given", status == 0);
+    json_write_u64(&finding->json, "asked_bytes", wanted);
+    if (status)
+        doctor_advise(
+            finding, DOCTOR_NOTE,
+            "give a training a smaller data.memory (128MiB), raise `ulimit -l`, or give the container "
+            "more memory");
+}
+
 static const struct doctor_check checks[] = {
-    {"devices", check_devices},
-    {"cuda", check_backend},
+    {"devices", check_devices},     {"driver", check_driver},        {"cuda", check_backend},
+    {"libraries", check_libraries}, {"pinned memory", check_pinned},
 };
 
 const struct doctor_group doctor_gpu = {"gpu", checks, sizeof checks / sizeof checks[0]};

@@ -166,7 +166,30 @@ a_gpu_is_one_that_has_a_device_file() {
   usable=$(told gpu cuda is_usable)
   printf 'run: {steps: 1}\ndevice: cuda\ndata: {train: absent}\n' >c.yaml
   [[ $(status_of millrace train c.yaml) != 0 ]] # there is no data; a build without CUDA does not come so far
-  if [[ $usable == True ]]; then contains "$(cat errors)" absent; else contains "$(cat errors)" device; fi
+  if [[ $usable == True ]]; then contains "$(cat errors)" absent; else contains "$(cat errors)" "use device cpu"; fi
+  one_line errors
+}
+
+# By a library that is the tests' own (tests/device/nvml_twin.c).
+a_driver_is_told_by_its_library() {
+  local twin
+  twin=$(dirname "$MILLRACE")/tests/nvml_twin
+  [[ -d $twin ]] || skip "no twin of NVML was built"
+  LD_LIBRARY_PATH=$twin examine >/dev/null
+  same "$(told gpu driver version) $(told gpu driver nvml_answers)" "999.12.34 True"
+  LD_LIBRARY_PATH=$twin NVML_TWIN=no-driver examine >/dev/null
+  same "$(told gpu driver version) $(told gpu driver nvml_answers)" "None False"
+  contains "$(told gpu driver found)" "Driver Not Loaded"
+}
+
+nvidias_libraries_have_the_versions_of_their_headers() {
+  local folder=/usr/local/cuda/include version
+  [[ -f $folder/cudnn_version.h && -f $folder/nccl.h ]] || skip "no headers of cuDNN and NCCL here"
+  examine >/dev/null
+  version=$(awk '/^#define CUDNN_(MAJOR|MINOR|PATCHLEVEL) / {v = v s $3; s = "."} END {print v}' "$folder/cudnn_version.h")
+  same "$(json "[l['version'] for c in d['checks'] if (c['group'], c['name']) == ('gpu', 'libraries') for l in c['facts']['libraries'] if l['name'] == 'cuDNN'][0]" out)" "$version"
+  version=$(awk '/^#define NCCL_(MAJOR|MINOR|PATCH) / {v = v s $3; s = "."} END {print v}' "$folder/nccl.h")
+  same "$(json "[l['version'] for c in d['checks'] if (c['group'], c['name']) == ('gpu', 'libraries') for l in c['facts']['libraries'] if l['name'] == 'NCCL'][0]" out)" "$version"
 }
 
 the_file_system_is_that_of_other_tools() {
@@ -280,7 +303,8 @@ run_cases cpus_are_those_of_nproc memory_is_that_of_meminfo \
   a_control_group_limits_what_may_be_used limits_are_those_of_the_shell \
   instruction_sets_are_those_of_cpuinfo libraries_are_those_of_pkg_config kernels_of_products_are_those_that_were_loaded \
   numerics_id_is_that_of_a_training io_uring_is_what_a_system_call_says mpirun_on_the_path_tells_its_version \
-  the_index_cache_is_looked_at_where_it_would_be a_gpu_is_one_that_has_a_device_file the_file_system_is_that_of_other_tools \
+  the_index_cache_is_looked_at_where_it_would_be a_gpu_is_one_that_has_a_device_file a_driver_is_told_by_its_library \
+  nvidias_libraries_have_the_versions_of_their_headers the_file_system_is_that_of_other_tools \
   a_file_system_in_memory_is_no_place_for_checkpoints a_folder_that_is_not_there_is_a_lack a_folder_for_outputs_need_not_be_there \
   what_can_only_be_read_is_a_note_for_data_and_a_lack_for_outputs a_read_only_mount_says_so a_full_disk_says_so \
   a_file_system_whose_mount_is_not_listed_is_known_by_its_number little_space_is_a_note the_table_and_the_document_tell_the_same
