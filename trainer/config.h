@@ -87,6 +87,9 @@ struct train_config {
     } precision;
     struct {
         uint32_t strategy, reduction; /* 0: ddp, canonical */
+        struct {
+            bool optimizer;
+        } offload;
     } parallel;
     struct {
         char dir[CONFIG_TEXT_BYTES_MAX]; /* "": run.dir/ckpt */

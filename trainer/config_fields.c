@@ -159,6 +159,10 @@ static const struct config_field fields[] = {
      .help = "what ranks share; changes no bit"},
     {"parallel.reduction", CONFIG_CHOICE, AT(parallel.reduction), "canonical", .choices = reduction_names,
      .help = "how gradients of micro-batches are added"},
+    {"parallel.offload.optimizer", CONFIG_BOOL, AT(parallel.offload.optimizer), "false",
+     .help = "keep the moments, and with bf16 and fp16 the fp32 weights, in pinned memory of the host, for "
+             "less on "
+             "the device; changes no bit"},
 
     {"checkpoint.dir", CONFIG_TEXT, AT(checkpoint.dir), "\"\"",
      .help = "folder of the checkpoints; empty: ckpt below run.dir"},

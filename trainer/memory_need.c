@@ -12,17 +12,20 @@
 #include <stdio.h>
 
 struct memory_need memory_need_of(const struct model *model, const struct model_stage *stage, struct ops *ops,
-                                  uint64_t leaves, const struct feed_options *feed)
+                                  uint64_t leaves, bool optimizer_offloaded, const struct feed_options *feed)
 {
     uint64_t elements = model_params(model)->elements, master = elements * ops_master_bytes(ops);
     struct memory_need need = {.weights = master, .activations = model_activation_bytes(model, stage)};
     need.batches = feed_device_bytes(feed, ops) + model_rows(model) * (sizeof(double) + 1);
-    if (ops->compute != ops->master)
-        need.weights += elements * ops_compute_bytes(ops);
+    if (ops->compute != ops->master) {
+        need.weights = elements * ops_compute_bytes(ops);
+        *(optimizer_offloaded ? &need.pinned : &need.weights) += master;
+    }
     if (leaves > 0) {
         need.gradients_count = tree_buffers(leaves);
         need.gradients = need.gradients_count * master;
-        need.moments = 2 * master;
+        *(optimizer_offloaded ? &need.pinned : &need.moments) += 2 * master;
+        need.pinned += model_offload_bytes(model, stage);
         need.batches += optimizer_scratch_bytes(model_params(model));
     }
     need.total = need.weights + need.gradients + need.moments + need.activations + need.batches +
@@ -58,14 +61,22 @@ static void advise(const struct memory_need *need, const struct model *model, co
                    struct ops *ops, uint64_t items, struct err *err)
 {
     const struct model_config *config = model_config_of(model);
-    struct model_config recomputed = *config;
+    struct model_config recomputed = *config, offloaded = *config;
+    uint64_t master = model_params(model)->elements * ops_master_bytes(ops);
     char text[ERR_TEXT_BYTES_MAX] = "", half[64];
     recomputed.recompute_every = 1;
+    offloaded.offload_every = 1;
     snprintf(half, sizeof half, "batch.micro: %" PRIu64, items / 2);
     add_saving(text, sizeof text, half, need->activations, activations_with(config, stage, ops, items / 2));
-    if (need->gradients > 0)
+    if (need->gradients > 0) {
         add_saving(text, sizeof text, "model.recompute: 1", need->activations,
                    activations_with(&recomputed, stage, ops, items));
+        add_saving(text, sizeof text, "model.offload: 1", need->activations,
+                   activations_with(&offloaded, stage, ops, items));
+    }
+    if (need->moments > 0)
+        add_saving(text, sizeof text, "parallel.offload.optimizer: true",
+                   need->moments + (ops->compute != ops->master ? master : 0), 0);
     if (need->gradients_count > 1)
         add_saving(text, sizeof text, "batch.global equal to batch.micro", need->gradients,
                    need->gradients / need->gradients_count);
@@ -81,12 +92,16 @@ int memory_need_check(const struct memory_need *need, const struct model *model,
         return 0;
     char weights[STR_SIZE_BYTES], gradients[STR_SIZE_BYTES], moments[STR_SIZE_BYTES],
         activations[STR_SIZE_BYTES], batches[STR_SIZE_BYTES], total[STR_SIZE_BYTES],
-        free_size[STR_SIZE_BYTES];
+        free_size[STR_SIZE_BYTES], pinned[STR_SIZE_BYTES], offloaded[48] = "";
+    if (need->pinned > 0)
+        snprintf(offloaded, sizeof offloaded, "; in the host %s pinned",
+                 str_format_size(need->pinned, pinned));
     err_set(err, -ENOMEM, "the device's memory is too small for this run");
-    err_expected(err, "%s: weights %s, gradients %s, moments %s, activations of a micro-batch %s, batches %s",
-                 str_format_size(need->total, total), str_format_size(need->weights, weights),
-                 str_format_size(need->gradients, gradients), str_format_size(need->moments, moments),
-                 str_format_size(need->activations, activations), str_format_size(need->batches, batches));
+    err_expected(
+        err, "%s: weights %s, gradients %s, moments %s, activations of a micro-batch %s, batches %s%s",
+        str_format_size(need->total, total), str_format_size(need->weights, weights),
+        str_format_size(need->gradients, gradients), str_format_size(need->moments, moments),
+        str_format_size(need->activations, activations), str_format_size(need->batches, batches), offloaded);
     err_found(err, "%s free", str_format_size(info.free_bytes, free_size));
     if (err)
         advise(need, model, stage, ops, items, err);

@@ -8,6 +8,7 @@
 #include "trainer/feed.h"
 #include "trainer/model.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Bytes that a run takes once its model is open, whose plans have theirs already. What the device takes for itself is left out, as kernels
@@ -20,15 +21,17 @@ struct memory_need {
     uint64_t activations; /* of one micro-batch */
     uint64_t batches;     /* micro-batches on the device, their losses, and what the update works in */
     uint64_t total;       /* with the spare */
+    uint64_t pinned;      /* of the host's memory: what is offloaded */
 };
 
 enum { MEMORY_NEED_SPARE_BYTES = 64 << 20 };
 
-/* leaves: micro-batches of a step that this rank adds up; 0: an evaluation, without gradients and moments. feed: what feeds them. */
+/* leaves: micro-batches of a step that this rank adds up; 0: an evaluation, without gradients and moments. optimizer_offloaded: what only
+ * the optimizer needs is pinned. feed: what feeds them. */
 struct memory_need memory_need_of(const struct model *model, const struct model_stage *stage, struct ops *ops,
-                                  uint64_t leaves, const struct feed_options *feed);
+                                  uint64_t leaves, bool optimizer_offloaded, const struct feed_options *feed);
 
-/* -ENOMEM where the device has less memory free, with what is needed, and how much a smaller micro-batch or model.recompute would
+/* -ENOMEM where the device has less memory free, with what is needed, and how much a smaller micro-batch, recomputing and offloading would
  * save. items: of a micro-batch. Where device memory is the host's nobody can tell, and it is 0. */
 int memory_need_check(const struct memory_need *need, const struct model *model,
                       const struct model_stage *stage, struct ops *ops, uint64_t items, struct err *err);

@@ -14,6 +14,13 @@ static uint64_t moment_bytes(const struct optimizer *optimizer)
     return optimizer->params->elements * ops_master_bytes(optimizer->ops);
 }
 
+/* A kernel that touches each byte once reads and writes pinned memory at the link's speed, both ways at a time: wide accesses of
+ * neighbours, and far more of them under way than the link can hold. Copies through staging would bring no more. */
+static enum mem_kind moments_kind(const struct optimizer *optimizer)
+{
+    return optimizer->options.offloaded ? MEM_PINNED : MEM_DEVICE;
+}
+
 static void *at(const struct optimizer *optimizer, const void *arena, uint64_t element)
 {
     return (char *)(uintptr_t)arena + element * ops_master_bytes(optimizer->ops);
@@ -62,11 +69,10 @@ int optimizer_init(struct optimizer *optimizer, const struct optimizer_options *
     *optimizer = (struct optimizer){
         .options = *options, .ops = ops, .params = params, .row_sums_count = rows_count(params)};
     struct device *device = ops->device;
-    int status =
-        device->ops->mem_alloc(device, MEM_DEVICE, moment_bytes(optimizer), &optimizer->moment1, err);
+    enum mem_kind kind = moments_kind(optimizer);
+    int status = device->ops->mem_alloc(device, kind, moment_bytes(optimizer), &optimizer->moment1, err);
     if (!status)
-        status =
-            device->ops->mem_alloc(device, MEM_DEVICE, moment_bytes(optimizer), &optimizer->moment2, err);
+        status = device->ops->mem_alloc(device, kind, moment_bytes(optimizer), &optimizer->moment2, err);
     if (!status)
         status = device->ops->mem_alloc(device, MEM_DEVICE, optimizer->row_sums_count * sizeof(double),
                                         (void **)&optimizer->row_sums, err);
@@ -88,8 +94,8 @@ void optimizer_deinit(struct optimizer *optimizer)
     device->ops->mem_free(device, MEM_DEVICE, optimizer->decays, decays_count(optimizer->params));
     device->ops->mem_free(device, MEM_DEVICE, optimizer->row_sums,
                           optimizer->row_sums_count * sizeof(double));
-    device->ops->mem_free(device, MEM_DEVICE, optimizer->moment2, moment_bytes(optimizer));
-    device->ops->mem_free(device, MEM_DEVICE, optimizer->moment1, moment_bytes(optimizer));
+    device->ops->mem_free(device, moments_kind(optimizer), optimizer->moment2, moment_bytes(optimizer));
+    device->ops->mem_free(device, moments_kind(optimizer), optimizer->moment1, moment_bytes(optimizer));
     *optimizer = (struct optimizer){0};
 }
 

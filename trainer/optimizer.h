@@ -8,15 +8,18 @@
 #include "trainer/ops.h"
 #include "trainer/params.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Immutable. */
 struct optimizer_options {
     double beta1, beta2, epsilon, weight_decay;
     double clip_norm; /* 0: none */
+    /* The moments lie in pinned memory, where the update reads and writes them over the link: less device memory, the same bits. */
+    bool offloaded;
 };
 
-/* Owner thread. Owns the moments: device memory of the ops, master type, laid out as params; zero at first. */
+/* Owner thread. Owns the moments: memory of the device, or pinned, master type, laid out as params; zero at first. */
 struct optimizer {
     struct optimizer_options options;
     struct ops *ops;

@@ -130,11 +130,17 @@ static bool has_compute_weights(const struct run *run)
     return run->ops->compute != run->ops->master;
 }
 
+/* With a copy for the passes, weights of the master type are the optimizer's alone. */
+static enum mem_kind weights_kind(const struct run *run)
+{
+    return has_compute_weights(run) && run->config->parallel.offload.optimizer ? MEM_PINNED : MEM_DEVICE;
+}
+
 /* The memory of a model whose size is known now. */
 static int allocate_model(struct run *run, bool trains, struct err *err)
 {
     uint64_t rows = model_rows(run->model), elements = run->params->elements;
-    int status = allocate(run, MEM_DEVICE, elements * ops_master_bytes(run->ops), &run->weights, err);
+    int status = allocate(run, weights_kind(run), elements * ops_master_bytes(run->ops), &run->weights, err);
     run->compute_weights = run->weights;
     if (!status && has_compute_weights(run))
         status =
@@ -200,7 +206,8 @@ static int open_model(struct run *run, uint64_t leaves, struct err *err)
     run->params = model_params(run->model);
     run->stage = (struct model_stage){.blocks_count = config.layers, .embeds = true, .heads = true};
     const struct feed_options feed = feed_options_of(run);
-    struct memory_need need = memory_need_of(run->model, &run->stage, run->ops, leaves, &feed);
+    struct memory_need need =
+        memory_need_of(run->model, &run->stage, run->ops, leaves, c->parallel.offload.optimizer, &feed);
     status = memory_need_check(&need, run->model, &run->stage, run->ops, run->batching.micro, err);
     if (!status)
         status = allocate_model(run, leaves > 0, err);
@@ -220,7 +227,8 @@ static int open_optimizer(struct run *run, struct err *err)
                                           .beta2 = c->optimizer.beta2,
                                           .epsilon = c->optimizer.eps,
                                           .weight_decay = c->optimizer.weight_decay,
-                                          .clip_norm = c->optimizer.clip_norm};
+                                          .clip_norm = c->optimizer.clip_norm,
+                                          .offloaded = c->parallel.offload.optimizer};
     int status =
         tree_init(&run->tree, run->ops, run->params->elements, batching_owned_count(&run->batching), err);
     if (!status)
@@ -434,7 +442,7 @@ void run_close(struct run *run)
         release(run, MEM_DEVICE, run->activations.memory, model_activation_bytes(run->model, &run->stage));
         if (run->compute_weights != run->weights)
             release(run, MEM_DEVICE, run->compute_weights, elements * ops_compute_bytes(run->ops));
-        release(run, MEM_DEVICE, run->weights, elements * ops_master_bytes(run->ops));
+        release(run, weights_kind(run), run->weights, elements * ops_master_bytes(run->ops));
     }
     optimizer_deinit(&run->optimizer);
     tree_deinit(&run->tree);

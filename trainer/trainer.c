@@ -247,6 +247,31 @@ static void say_quality(const struct run *run)
         ratio < QUALITY_POOR ? "; `millrace read DATASET --quality` tells what would mix them better" : "");
 }
 
+static void say_memory(const struct run *run)
+{
+    const struct train_config *config = run->config;
+    struct device_mem_info memory;
+    run->device->ops->mem_info(run->device, &memory);
+    uint64_t used = memory.used_bytes[MEM_DEVICE], pinned = memory.used_bytes[MEM_PINNED];
+    bool is_host = run->device->ops->is_host;
+    char here[STR_SIZE_BYTES], there[STR_SIZE_BYTES], more[STR_SIZE_BYTES], evaluating[80] = "",
+                                                                            host[80] = "";
+    if (!is_host)
+        snprintf(host, sizeof host, " on the device, and %s pinned in the host,",
+                 str_format_size(pinned, there));
+    if (config->data.val[0])
+        snprintf(evaluating, sizeof evaluating, "; at most %s more while it evaluates",
+                 str_format_size(config->data.memory_bytes, more));
+    run_say(
+        run,
+        "memory: %s%s for weights, gradients (%u buffers of the tree), moments, activations and batches%s",
+        str_format_size(is_host ? used + pinned : used, here), host, run->tree.buffers_count, evaluating);
+    if (is_host && (config->model.offload > 0 || config->parallel.offload.optimizer))
+        run_say(
+            run,
+            "memory: model.offload and parallel.offload save nothing on the cpu, whose memory is the host's");
+}
+
 static void say_what_runs(const struct run *run)
 {
     uint64_t parameters = 0;
@@ -261,16 +286,7 @@ static void say_what_runs(const struct run *run)
             run->params->groups_count, batching_micros(&run->batching), run->batching.micro);
     const char *id = str_text(&run->numerics_id); /* the device's name is its first part */
     run_say(run, "device %.*s; computes in %s", (int)strcspn(id, ";"), id, dtype_name(run->ops->compute));
-    struct device_mem_info memory;
-    run->device->ops->mem_info(run->device, &memory);
-    char used[STR_SIZE_BYTES], more[STR_SIZE_BYTES], evaluating[80] = "";
-    if (run->config->data.val[0])
-        snprintf(evaluating, sizeof evaluating, "; at most %s more while it evaluates",
-                 str_format_size(run->config->data.memory_bytes, more));
-    run_say(run,
-            "memory: %s for weights, gradients (%u buffers of the tree), moments, activations and batches%s",
-            str_format_size(memory.used_bytes[MEM_DEVICE] + memory.used_bytes[MEM_PINNED], used),
-            run->tree.buffers_count, evaluating);
+    say_memory(run);
 }
 
 static void fill_result(const struct run *run, enum trainer_end end, struct trainer_result *result)
