@@ -23,7 +23,7 @@ static const struct model_config CONFIG = {.type = MODEL_GPT2,
 static const struct feed_options FEED = {.items = ITEMS, .block = 64, .vocabulary = 257};
 
 /* The check on a device with so much memory, of which the ops take some. */
-static int check(size_t device_bytes, uint64_t leaves, struct err *err)
+static int check(size_t device_bytes, uint64_t leaves, bool offloaded, struct err *err)
 {
     struct device *device;
     struct ops *ops;
@@ -33,7 +33,7 @@ static int check(size_t device_bytes, uint64_t leaves, struct err *err)
     assert_ok(device_open("cuda", &device, err), err);
     assert_ok(ops_open(device, DTYPE_BF16, 0, &ops, err), err);
     assert_ok(model_open(&CONFIG, ops, ITEMS, &model, err), err);
-    const struct memory_need need = memory_need_of(model, &whole, ops, leaves, &FEED);
+    const struct memory_need need = memory_need_of(model, &whole, ops, leaves, offloaded, &FEED);
     assert_int_equal(need.total, need.weights + need.gradients + need.moments + need.activations +
                                      need.batches + MEMORY_NEED_SPARE_BYTES);
     int status = memory_need_check(&need, model, &whole, ops, ITEMS, err);
@@ -49,13 +49,27 @@ static void too_little_memory_is_told_with_what_would_save_some(void **state)
     (void)state;
     struct err err = {0};
     order_set(0);
-    assert_int_equal(check((size_t)100 << 20, LEAVES, &err), -ENOMEM);
+    assert_int_equal(check((size_t)100 << 20, LEAVES, false, &err), -ENOMEM);
     assert_non_null(strstr(err.what, "memory is too small"));
     assert_non_null(strstr(err.expected, "activations of a micro-batch"));
     assert_non_null(strstr(err.found, "free"));
     assert_non_null(strstr(err.advice, "batch.micro: 8 saves"));
     assert_non_null(strstr(err.advice, "model.recompute: 1 saves"));
+    assert_non_null(strstr(err.advice, "model.offload: 1 saves"));
+    assert_non_null(strstr(err.advice, "parallel.offload.optimizer: true saves"));
+    assert_null(strstr(err.expected, "pinned"));
     assert_non_null(strstr(err.advice, "batch.global equal to batch.micro saves"));
+}
+
+static void what_is_offloaded_is_told_and_not_advised_again(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    order_set(0);
+    assert_int_equal(check((size_t)80 << 20, LEAVES, true, &err), -ENOMEM);
+    assert_non_null(strstr(err.expected, "moments 0 B"));
+    assert_non_null(strstr(err.expected, "in the host"));
+    assert_null(strstr(err.advice, "parallel.offload"));
 }
 
 static void an_evaluation_needs_neither_gradients_nor_moments(void **state)
@@ -63,7 +77,7 @@ static void an_evaluation_needs_neither_gradients_nor_moments(void **state)
     (void)state;
     struct err err = {0};
     order_set(0);
-    assert_int_equal(check((size_t)100 << 20, 0, &err), -ENOMEM);
+    assert_int_equal(check((size_t)100 << 20, 0, false, &err), -ENOMEM);
     assert_non_null(strstr(err.advice, "batch.micro: 8 saves"));
     assert_null(strstr(err.advice, "recompute"));
     assert_null(strstr(err.advice, "batch.global"));
@@ -74,13 +88,14 @@ static void enough_memory_is_no_error(void **state)
     (void)state;
     struct err err = {0};
     order_set(0);
-    assert_ok(check((size_t)1 << 30, LEAVES, &err), &err);
+    assert_ok(check((size_t)1 << 30, LEAVES, false, &err), &err);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(too_little_memory_is_told_with_what_would_save_some),
+        cmocka_unit_test(what_is_offloaded_is_told_and_not_advised_again),
         cmocka_unit_test(an_evaluation_needs_neither_gradients_nor_moments),
         cmocka_unit_test(enough_memory_is_no_error),
     };

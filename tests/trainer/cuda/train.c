@@ -304,34 +304,116 @@ static uint64_t plans_bytes(const struct run *run)
     return info.used_bytes[MEM_DEVICE];
 }
 
+/* What a run takes beyond the device's memory. */
+struct beside {
+    uint64_t told_bytes, pinned_bytes,
+        copied_bytes; /* pinned: as counted before; all that is; copies of activations */
+};
+
 /* All that is allocated is counted before, but for the record of a step; and nothing is once a run is open. */
+static struct beside check_memory(const struct fixture *f, const char *name, const char *const *extra)
+{
+    struct train_config config;
+    struct run run;
+    struct device_mem_info opened, stepped, evaluated;
+    struct err err;
+    configure(f, name, "cuda", extra, &config);
+    const struct trainer_options options = {.config = &config, .io = f->io};
+    assert_ok(run_open(&run, &options, &err), &err);
+    run.device->ops->mem_info(run.device, &opened);
+    assert_ok(run_step(&run, &err), &err);
+    assert_ok(run_step(&run, &err), &err);
+    assert_ok(run_settle(&run, 0, &err), &err);
+    run.device->ops->mem_info(run.device, &stepped);
+    if (config.data.val[0])
+        assert_ok(run_evaluate(&run, &err), &err);
+    run.device->ops->mem_info(run.device, &evaluated);
+    const struct memory_need need =
+        memory_need_of(run.model, &run.stage, run.ops, batching_owned_count(&run.batching),
+                       config.parallel.offload.optimizer, &run.feed.options);
+    uint64_t told = plans_bytes(&run) + need.total - MEMORY_NEED_SPARE_BYTES;
+    assert_int_equal(evaluated.peak_bytes[MEM_DEVICE], opened.used_bytes[MEM_DEVICE]);
+    assert_int_equal(opened.used_bytes[MEM_DEVICE], told + sizeof(struct step_record));
+    assert_int_equal(stepped.peak_bytes[MEM_PINNED], opened.used_bytes[MEM_PINNED]);
+    const struct offload *offload = run.activations.offload;
+    const struct beside beside = {need.pinned, opened.used_bytes[MEM_PINNED],
+                                  offload ? offload_copied_bytes(offload) : 0};
+    run_close(&run);
+    return beside;
+}
+
 static void a_run_takes_the_memory_that_was_told_before(void **state)
 {
     const struct fixture *f = *state;
     order_set(0);
     for (size_t m = 0; m < models_count(); m++) {
-        const char *room[SETS_MAX], *const *extra = with(MODELS[m], "precision.compute=bf16", room);
-        struct train_config config;
-        struct run run;
-        struct device_mem_info opened, stepped;
-        struct err err;
+        const char *room[SETS_MAX];
         char name[32];
         snprintf(name, sizeof name, "memory-%zu", m);
-        configure(f, name, "cuda", extra, &config);
-        const struct trainer_options options = {.config = &config, .io = f->io};
-        assert_ok(run_open(&run, &options, &err), &err);
-        run.device->ops->mem_info(run.device, &opened);
-        assert_ok(run_step(&run, &err), &err);
-        assert_ok(run_step(&run, &err), &err);
-        assert_ok(run_settle(&run, 0, &err), &err);
-        assert_ok(run_evaluate(&run, &err), &err);
-        run.device->ops->mem_info(run.device, &stepped);
-        uint64_t leaves = batching_owned_count(&run.batching);
-        uint64_t total = memory_need_of(run.model, &run.stage, run.ops, leaves, &run.feed.options).total,
-                 told = plans_bytes(&run) + total - MEMORY_NEED_SPARE_BYTES;
-        assert_int_equal(stepped.peak_bytes[MEM_DEVICE], opened.used_bytes[MEM_DEVICE]);
-        assert_int_equal(opened.used_bytes[MEM_DEVICE], told + sizeof(struct step_record));
-        run_close(&run);
+        check_memory(f, name, with(MODELS[m], "precision.compute=bf16", room));
+    }
+}
+
+/* Blocks enough for the ring to turn: all of them offloaded, or all but one that is recomputed. They only train. */
+#define DEEP                                                                                                 \
+    "model.type=gpt2", "model.layers=5", "model.width=8", "model.heads=1", "data.text.block=8",              \
+        "batch.global=4", "precision.compute=bf16", "data.val="
+static const char *const PLAIN[] = {DEEP, NULL},
+                         *const OFFLOADED[] = {DEEP, "model.offload=1", "parallel.offload.optimizer=true",
+                                               NULL},
+                         *const MIXED[] = {DEEP, "model.offload=1", "model.recompute=5",
+                                           "parallel.offload.optimizer=true", NULL};
+
+static void what_is_offloaded_is_told_and_moves_as_often_as_it_must(void **state)
+{
+    const struct fixture *f = *state;
+    enum { PASSES = 2 * 2, WAYS = 2, MOMENTS = 2, LAYERS = 5 };
+    order_set(0);
+    const struct beside plain = check_memory(f, "beside-plain", PLAIN),
+                        offloaded = check_memory(f, "beside-offloaded", OFFLOADED);
+    assert_int_equal(plain.told_bytes, 0);
+    assert_int_equal(plain.copied_bytes, 0);
+    assert_int_equal(offloaded.pinned_bytes - plain.pinned_bytes, offloaded.told_bytes);
+    /* what was told, without the optimizer's, goes and comes in each pass */
+    uint64_t item_bytes = offloaded.copied_bytes / (PASSES * WAYS * (LAYERS - OFFLOAD_SLOTS));
+    assert_true(item_bytes > 0);
+    assert_int_equal(offloaded.copied_bytes % (PASSES * WAYS * (LAYERS - OFFLOAD_SLOTS)), 0);
+    assert_int_equal((offloaded.told_bytes - item_bytes * (LAYERS - OFFLOAD_SLOTS)) % (MOMENTS + 1), 0);
+}
+
+static void what_is_offloaded_changes_no_bit(void **state)
+{
+    const struct fixture *f = *state;
+    struct outcome plain = {0};
+    char name[32];
+    order_set(0);
+    run(f, "plain", "cuda", PLAIN, &plain);
+    for (size_t order = 0; order < order_count(); order++) {
+        struct outcome moved = {0};
+        order_set(order);
+        snprintf(name, sizeof name, "moved-%zu", order);
+        run(f, name, "cuda", order % 2 ? OFFLOADED : MIXED, &moved);
+        assert_same_bits(&plain, &moved);
+    }
+}
+
+static void a_run_goes_on_with_more_or_less_offloaded(void **state)
+{
+    const struct fixture *f = *state;
+    const char *const *const sides[][2] = {{PLAIN, OFFLOADED}, {OFFLOADED, PLAIN}};
+    struct outcome plain = {0};
+    order_set(1);
+    run(f, "at-once", "cuda", PLAIN, &plain);
+    for (size_t i = 0; i < 2; i++) {
+        struct outcome begun = {.stop_step = STOP_STEP}, ended = {0};
+        char name[32];
+        snprintf(name, sizeof name, "on-%zu", i);
+        run(f, name, "cuda", sides[i][0], &begun);
+        run(f, name, "cuda", sides[i][1], &ended);
+        for (int step = 1; step <= STEPS; step++)
+            if (begun.losses[step] != 0)
+                ended.losses[step] = begun.losses[step];
+        assert_same_bits(&plain, &ended);
     }
 }
 
@@ -342,6 +424,9 @@ int main(void)
         cmocka_unit_test(every_order_of_threads_and_streams_gives_the_same_bits),
         cmocka_unit_test(a_run_that_was_stopped_goes_on_to_the_same_bits),
         cmocka_unit_test(a_run_takes_the_memory_that_was_told_before),
+        cmocka_unit_test(what_is_offloaded_is_told_and_moves_as_often_as_it_must),
+        cmocka_unit_test(what_is_offloaded_changes_no_bit),
+        cmocka_unit_test(a_run_goes_on_with_more_or_less_offloaded),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
