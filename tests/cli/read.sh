@@ -296,6 +296,20 @@ a_read_that_never_comes_is_named_and_ends_the_run_in_time() {
   grep -q '^millrace: no micro-batch came in 0.2 s: it waits for a read' errors
 }
 
+keys_with_dots_and_spaces_are_read() {
+  mkdir -p 'a.b c' named
+  local photo
+  photo=$(find photos -name '*.jpg' | head -n 1)
+  cp "$photo" 'a.b c/one two.1.jpg'
+  cp "$photo" 'a.b c/one two.left eye.jpg'
+  cp "$photo" 'a.b c/three  four.jpg'
+  tar cf named/x.tar 'a.b c/one two.1.jpg' 'a.b c/one two.left eye.jpg' 'a.b c/three  four.jpg'
+  millrace read named/x.tar --order sequential --batch 1 --micro 1 --print keys --quiet | cut -f 2 >keys
+  printf '%s\n' 'a.b c/one two' 'a.b c/three  four' | cmp - keys
+  millrace read named/x.tar --out named/files --quiet >/dev/null
+  cmp "$photo" 'named/files/a.b c/one two.left eye.jpg'
+}
+
 wrong_rules_are_wrong_usage() {
   same "$(status_of millrace read shards --fault raed:eio)" 2
   one_line errors
@@ -312,4 +326,4 @@ run_cases each_sample_comes_once keys_come_alone_on_stdout ranks_share_the_order
   a_reader_that_has_enough_is_no_error_to_talk_about a_full_disk_behind_stdout_is_an_error \
   an_error_of_the_disk_is_one_line_that_names_file_and_offset flipped_bits_are_bad_samples_and_the_same_ones_every_time \
   a_slow_disk_changes_nothing_but_what_limits a_file_that_shrinks_under_the_reader_costs_its_samples \
-  a_read_that_never_comes_is_named_and_ends_the_run_in_time wrong_rules_are_wrong_usage
+  a_read_that_never_comes_is_named_and_ends_the_run_in_time keys_with_dots_and_spaces_are_read wrong_rules_are_wrong_usage

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -314,6 +315,43 @@ static void empty_members_are_delivered_as_bytes(void **state)
     fixture_remove(&fixture);
 }
 
+/* As malloc counts what is in use, in all its arenas; a sanitizer's malloc counts nothing here, and tells of leaks itself. */
+static size_t bytes_in_use(void)
+{
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+static void bad_photos_leave_no_memory_behind(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct fixture_options fixture_options = fixture_options_default(SAMPLES);
+    fixture_options.broken_jpg_stride = 3;
+    fixture_make_images(&fixture, &fixture_options);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    struct loader *loader;
+    const struct batch *batch;
+    struct err err;
+    size_t before = 0;
+    options.bad_fraction_max = 1;
+    options.epochs_max = 0;
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    for (uint64_t i = 0; i < (test_is_sanitized() ? 200 : 1500); i++) {
+        if (i == 100) /* every worker has met the largest photo, good or bad */
+            before = bytes_in_use();
+        assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
+        loader_release(loader, batch);
+    }
+    size_t after = bytes_in_use();
+    print_message("%" PRIu64 " bad photos, %zu bytes more in use\n", loader_stats(loader).bad_samples_count,
+                  after > before ? after - before : 0);
+    assert_true(loader_stats(loader).bad_samples_count > 200);
+    assert_true(after < before + (64 << 10)); /* 64 bytes a bad photo would be more */
+    loader_close(loader);
+    fixture_remove(&fixture);
+}
+
 static void without_verifying_bits_are_delivered_as_they_are(void **state)
 {
     (void)state;
@@ -396,6 +434,7 @@ int main(void)
         cmocka_unit_test(digests_are_those_of_the_order_also_with_substitutes),
         cmocka_unit_test(missing_field_empty_member_and_bad_label_are_bad_samples),
         cmocka_unit_test(empty_members_are_delivered_as_bytes),
+        cmocka_unit_test(bad_photos_leave_no_memory_behind),
         cmocka_unit_test(without_verifying_bits_are_delivered_as_they_are),
         cmocka_unit_test(flipped_bit_in_text_costs_the_windows_of_its_block),
         cmocka_unit_test(token_beyond_the_vocabulary_is_named),

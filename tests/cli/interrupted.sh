@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Ctrl-C at any moment: a process that is interrupted at a random instant ends soon, leaves nothing behind, and the same command
+# then does the whole. The instants come from a seed, which is printed; MILLRACE_SEED repeats them.
+. "$(dirname "$0")/lib.sh"
+set -m # children are not deaf to SIGINT then
+
+"$RENDER_SHAPES" --count 12 --side 40 photos >/dev/null
+millrace convert dataset photos shards --shard-bytes 40KiB --quiet >/dev/null
+millrace read shards --out whole-files --quiet >/dev/null
+cat >train.yaml <<'YAML'
+run:        {dir: whole, seed: 3, steps: 8}
+data:       {train: shards, memory: 32MiB, image: {size: 32}}
+model:      {layers: 1, heads: 1, width: 16, patch: 8}
+batch:      {global: 16, micro: 8}
+checkpoint: {every: 2}
+YAML
+millrace train train.yaml --quiet >/dev/null
+millrace ckpt hash whole/ckpt | sort >whole.hash
+
+seed=${MILLRACE_SEED:-$RANDOM}
+echo "seed $seed"
+RANDOM=$seed
+rounds=8
+[[ ${SANITIZE:-} == *thread* || ${SANITIZE:-} == *address* ]] && rounds=3
+export TMPDIR=$scratch/tmp MILLRACE_FAULT=read:delay=3ms%20,durable:delay=3ms,seed=1 # so that there are more instants
+mkdir tmp
+
+# interrupt MILLISECONDS COMMAND...: SIGINT after so long; its status, and nothing of it is left running.
+interrupt() {
+  local after=$1 pid status=0
+  shift
+  "$@" >out 2>errors &
+  pid=$!
+  sleep "$(printf '0.%03d' "$after")"
+  kill -INT "$pid" 2>/dev/null || true
+  wait "$pid" || status=$?
+  ! kill -0 -- "-$pid" 2>/dev/null || fail "processes of $* are left"
+  same "$(ls -A tmp)" "" "left in TMPDIR by $*"
+  same "$(find /dev/shm -maxdepth 1 \( -name "*millrace*" -o -name "*.$pid*" \) 2>/dev/null)" "" "shared memory of $*"
+  echo "$status"
+}
+# no_temporaries FOLDER...: nothing half-written has been left.
+no_temporaries() { same "$(find "$@" -name '.tmp-*' 2>/dev/null)" "" "left behind"; }
+
+a_reader_leaves_whole_files_only() {
+  local i status seen=
+  for ((i = 0; i < rounds; i++)); do
+    rm -rf files
+    status=$(interrupt $((RANDOM % 300)) "$MILLRACE" read shards --out files)
+    seen+=\" $status\"
+    [[ $status == 0 || $status == 1 || $status == 130 ]] || fail "status $status: $(cat errors)"
+    [[ ! -d files ]] && continue
+    no_temporaries files
+    (cd files && find . -type f -exec cmp {} ../whole-files/{} \;) || fail "a file differs"
+  done
+  echo "statuses:$seen"
+  millrace read shards --out files --force --quiet >/dev/null
+  diff -r files whole-files
+}
+
+a_conversion_leaves_nothing_or_what_its_command_goes_on_with() {
+  local i status seen=
+  for ((i = 0; i < rounds; i++)); do
+    rm -rf converted
+    status=$(interrupt $((RANDOM % 300)) "$MILLRACE" convert dataset photos converted --shard-bytes 40KiB)
+    seen+=\" $status\"
+    [[ $status == 0 || $status == 1 || $status == 75 || $status == 130 ]] || fail "status $status: $(cat errors)"
+    no_temporaries . -maxdepth 2
+    [[ $status == 0 || ! -e converted/dataset.json ]] || [[ $status == 1 ]] || fail "a dataset of an interrupted conversion"
+    millrace convert dataset photos converted --shard-bytes 40KiB --resume --quiet >/dev/null
+    diff -r shards converted
+  done
+  echo "statuses:$seen"
+}
+
+a_run_goes_on_to_the_same_weights() {
+  local i status seen=
+  for ((i = 0; i < rounds; i++)); do
+    rm -rf part
+    status=$(interrupt $((RANDOM % 300)) "$MILLRACE" train train.yaml --set run.dir=part)
+    seen+=\" $status\"
+    [[ $status == 0 || $status == 75 || $status == 130 ]] || fail "status $status: $(cat errors)"
+    no_temporaries part
+    same "$(status_of millrace train train.yaml --set run.dir=part --quiet)" 0
+    millrace ckpt hash part/ckpt | sort | cmp - whole.hash
+  done
+  echo "statuses:$seen"
+}
+
+run_cases a_reader_leaves_whole_files_only a_conversion_leaves_nothing_or_what_its_command_goes_on_with \
+  a_run_goes_on_to_the_same_weights

@@ -1,0 +1,158 @@
+/*
+ * ends — tests: epochs that end and roll over, that are resumed where they end, and that have fewer samples than there are ranks.
+ */
+#include "tests/loader/fixture.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEP = 24, MICRO = 4 };
+
+static void the_next_epoch_follows_without_a_pause(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 53, EPOCHS = 7 };
+    struct fixture fixture;
+    fixture_make_plain(&fixture, SAMPLES);
+    for (int drops = 0; drops <= 1; drops++) {
+        struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
+        const uint64_t steps = drops ? SAMPLES / STEP : (SAMPLES + STEP - 1) / STEP;
+        struct loader *loader;
+        const struct batch *batch;
+        struct err err;
+        uint64_t batches = 0, items = 0;
+        options.drop_tail = drops;
+        options.epochs_max = EPOCHS;
+        assert_ok(loader_open(&options, &loader, &err), &err);
+        int status;
+        while ((status = loader_next(loader, &batch, &err)) == LOADER_BATCH) {
+            assert_int_equal(batch->epoch, batches / (steps * STEP / MICRO));
+            assert_int_equal(batch->step, batches / (STEP / MICRO) % steps);
+            assert_int_equal(batch->micro, batches % (STEP / MICRO));
+            batches++;
+            items += batch->items_count;
+            loader_release(loader, batch);
+        }
+        assert_ok(status, &err);
+        assert_int_equal(batches, EPOCHS * steps * STEP / MICRO);
+        assert_int_equal(items, EPOCHS * (drops ? steps * STEP : SAMPLES));
+        loader_close(loader);
+    }
+    fixture_remove(&fixture);
+}
+
+/* The cursor there says the epoch's end or the next one's beginning: what comes is the same. */
+static void resuming_where_an_epoch_ends_begins_the_next(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 53 };
+    struct fixture fixture;
+    fixture_make_plain(&fixture, SAMPLES);
+    for (int drops = 0; drops <= 1; drops++) {
+        struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
+        const uint64_t a_step = STEP / MICRO, steps = drops ? SAMPLES / STEP : (SAMPLES + STEP - 1) / STEP;
+        struct delivered whole;
+        struct cursor end;
+        options.drop_tail = drops;
+        options.epochs_max = 3;
+        deliver_all(&options, &whole, NULL, &end);
+        for (uint64_t taken = steps - 1; taken <= steps + 1; taken++) {
+            struct loader *loader;
+            struct delivered parts = {0};
+            struct err err;
+            assert_ok(loader_open(&options, &loader, &err), &err);
+            deliver(loader, &parts, taken * a_step);
+            struct cursor cursor = loader_cursor(loader);
+            loader_close(loader); /* what it read ahead is forgotten */
+            struct loader_options rest = options;
+            rest.epoch = cursor.epoch;
+            rest.position = cursor.position;
+            rest.once = cursor.once;
+            rest.order_digest = cursor.order;
+            rest.epochs_max = 3 - cursor.epoch;
+            assert_ok(loader_open(&rest, &loader, &err), &err);
+            deliver(loader, &parts, UINT64_MAX);
+            assert_true(loader_cursor(loader).once == end.once && loader_cursor(loader).order == end.order);
+            loader_close(loader);
+            assert_string_equal(parts.text, whole.text);
+            assert_true(parts.hash == whole.hash);
+            delivered_free(&parts);
+        }
+        delivered_free(&whole);
+    }
+    fixture_remove(&fixture);
+}
+
+static void fewer_samples_than_ranks_end_on_every_rank(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 5, RANKS = 6 };
+    struct fixture fixture;
+    int seen[SAMPLES] = {0};
+    fixture_make_plain(&fixture, SAMPLES);
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
+        struct loader *loader;
+        const struct batch *batch;
+        struct err err;
+        uint64_t batches = 0;
+        options.batching.rank = rank;
+        options.batching.ranks = RANKS;
+        options.drop_tail = false;
+        assert_ok(loader_open(&options, &loader, &err), &err);
+        int status;
+        while ((status = loader_next(loader, &batch, &err)) == LOADER_BATCH) {
+            for (uint32_t i = 0; i < batch->items_count; i++)
+                seen[batch->items[i].ref.sample]++;
+            batches++;
+            loader_release(loader, batch);
+        }
+        assert_ok(status, &err);
+        assert_int_equal(batches, 1); /* also where it is empty: ranks stay in step */
+        loader_close(loader);
+    }
+    for (int i = 0; i < SAMPLES; i++)
+        assert_int_equal(seen[i], 1);
+    fixture_remove(&fixture);
+}
+
+/* With the tail dropped there is no step at all: that is said, by every rank alike. */
+static void too_few_samples_for_a_step_are_an_error_or_an_end_but_no_hang(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    int first = 0;
+    fixture_make_plain(&fixture, 5);
+    for (uint32_t rank = 0; rank < 6; rank++) {
+        struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
+        struct loader *loader = NULL;
+        const struct batch *batch;
+        struct err err = {0};
+        options.batching.rank = rank;
+        options.batching.ranks = 6;
+        options.drop_tail = true;
+        options.epochs_max = 0;
+        int status = loader_open(&options, &loader, &err);
+        if (!status)
+            status = loader_next(loader, &batch, &err);
+        assert_true(status <= 0);
+        assert_true(status == 0 || err.advice[0]);
+        if (rank == 0)
+            first = status;
+        assert_int_equal(status, first);
+        loader_close(loader);
+    }
+    fixture_remove(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_next_epoch_follows_without_a_pause),
+        cmocka_unit_test(resuming_where_an_epoch_ends_begins_the_next),
+        cmocka_unit_test(fewer_samples_than_ranks_end_on_every_rank),
+        cmocka_unit_test(too_few_samples_for_a_step_are_an_error_or_an_end_but_no_hang),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

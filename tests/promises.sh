@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# promises — docs/promises.md names tests: each exists, and is run by the program or script that has it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+failed=0 count=0
+fail() { echo "docs/promises.md: $*" >&2; failed=1; }
+
+# A case stands twice in its file: where it is written, and where it is listed to be run.
+is_run() {
+  local file
+  for file in $(grep -rlw --include='*.c' --include='*.sh' "$1" tests); do
+    [[ $(grep -ow "$1" "$file" | wc -l) -ge 2 ]] && return 0
+  done
+  return 1
+}
+
+while IFS= read -r row; do
+  names=$(grep -oE '`[a-z0-9_]+`' <<<"${row%|}" | tr -d '`' || true)
+  [[ -n $names ]] || fail "a line without a test: $row"
+  for name in $names; do
+    count=$((count + 1))
+    is_run "$name" || fail "no such test: $name"
+  done
+done < <(grep '^| ' docs/promises.md | grep -vE '^\| (reported|must) ')
+[[ $count -gt 0 ]] || fail "no test is named"
+echo "$count names of tests"
+exit $failed
