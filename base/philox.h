@@ -17,6 +17,8 @@ enum philox_purpose {
     PHILOX_INIT = 4,    /* a parameter's initial values */
     PHILOX_CONVERT = 5, /* the converter's shuffle */
     PHILOX_SPLIT = 6,   /* which split a sample falls into */
+    PHILOX_RANDAUGMENT = 7,
+    PHILOX_JITTER = 8,
 };
 
 struct philox_block {

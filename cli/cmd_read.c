@@ -2,6 +2,7 @@
  * cmd_read — `millrace read DATASET`: the samples in the order a training run would see.
  */
 #include "base/clock.h"
+#include "cli/augment_args.h"
 #include "cli/cold.h"
 #include "cli/error_limit.h"
 #include "cli/output.h"
@@ -26,7 +27,7 @@ struct read_args {
     uint64_t workers, memory_bytes, size, block, timeout_ns;
     uint32_t engine, page_cache;
     bool flip, force, quality, cold;
-    const char *out, *max_errors, *fault;
+    const char *out, *max_errors, *fault, *randaugment, *jitter;
 };
 
 static const char *const order_choices[] = {"shuffle", "full", "sequential", NULL};
@@ -76,6 +77,10 @@ static const struct option rows[] = {
     {"crop", 0, OPTION_CHOICE, AT(crop), NULL, "random", "with --decode image: which part of the photo",
      crop_choices},
     {"flip", 0, OPTION_FLAG, AT(flip), .help = "with --decode image: mirror half of them"},
+    {"randaugment", 0, OPTION_TEXT, AT(randaugment), "OPS,MAGNITUDE", NULL,
+     "with --decode image: so many random operations an image, as strong as MAGNITUDE of 30"},
+    {"jitter", 0, OPTION_TEXT, AT(jitter), "B,C,S,H", NULL,
+     "with --decode image: random brightness, contrast, saturation and hue, each up to this part"},
     {"block", 0, OPTION_COUNT, AT(block), "TOKENS", NULL,
      "of text: read windows of TOKENS + 1 as a training run does; 0: whole members", .most = 1 << 24},
     {"print", 0, OPTION_CHOICE, AT(print), NULL, "none",
@@ -306,6 +311,8 @@ static int run(const struct invocation *invocation, struct err *err)
                                        .force = args->force}};
     struct error_limit limit;
     int status = check_usage(args, &options.batching, err);
+    if (!status && augment_args_parse(args->randaugment, args->jitter, &options.image.augment, err))
+        status = EXIT_USAGE;
     const char *dataset = invocation->positional_count ? invocation->positional[0] : NULL;
     if (!status && read_mix_init(&reading.mix, dataset, &args->mix, err))
         status = EXIT_USAGE;
@@ -345,6 +352,7 @@ static const char *const examples[] = {
     "millrace read shards --print keys --count 20",
     "millrace read shards --rank 1 --ranks 4 --print keys",
     "millrace read shards --decode image --size 224 --crop random --flip --json",
+    "millrace read shards --decode image --randaugment 2,9 --jitter 0.4,0.4,0.4,0.1",
     "millrace read shards --order sequential --count 5 -o first-five",
     "millrace read tokens/train --block 64 --count 100 --print json",
     "millrace read --mix split/train=3 --mix split/val=1 --count 64 --print json",

@@ -19,6 +19,7 @@ struct image_pipeline {
     struct renderer renderer;
     enum image_kind kind;       /* of the last image */
     struct pixels_memory whole; /* what image_pipeline_whole lends */
+    uint8_t *augment_scratch;   /* as large as the target */
 };
 
 /* An image whose headers were read. */
@@ -83,6 +84,18 @@ static void seen_sides(const struct image *image, uint32_t *width, uint32_t *hei
     *height = swap ? image->width : image->height;
 }
 
+static void augment(const struct image_pipeline *pipeline, struct image_key key, uint8_t *rgb,
+                    size_t stride_bytes)
+{
+    const struct image_options *options = &pipeline->options;
+    struct augment_step steps[AUGMENT_STEPS_MAX];
+    uint32_t count = augment_choose(&options->augment, options->width, options->height, key.seed, key.dataset,
+                                    key.epoch, key.sample, steps);
+    for (uint32_t i = 0; i < count; i++)
+        augment_apply(steps[i], rgb, options->width, options->height, stride_bytes,
+                      pipeline->augment_scratch);
+}
+
 int image_pipeline_run(struct image_pipeline *pipeline, const void *data, size_t bytes, const char *path,
                        struct image_key key, uint8_t *rgb, size_t stride_bytes, struct err *err)
 {
@@ -98,7 +111,10 @@ int image_pipeline_run(struct image_pipeline *pipeline, const void *data, size_t
         crop_choose(&options->crop, width, height, key.seed, key.dataset, key.epoch, key.sample);
     struct framing framing =
         framing_of(image.orientation, image.width, image.height, crop, options->width, options->height);
-    return render(pipeline, &image, &framing, false, rgb, stride_bytes, err);
+    status = render(pipeline, &image, &framing, false, rgb, stride_bytes, err);
+    if (!status)
+        augment(pipeline, key, rgb, stride_bytes);
+    return status;
 }
 
 /* ---- Whole images. ---- */
@@ -159,7 +175,8 @@ static int check_options(const struct image_options *options, struct err *err)
         err_found(err, "%u x %u", options->width, options->height);
         return -EINVAL;
     }
-    return crop_options_check(&options->crop, err);
+    int status = crop_options_check(&options->crop, err);
+    return status ? status : augment_options_check(&options->augment, err);
 }
 
 int image_pipeline_open(const struct image_options *options, struct image_pipeline **ret_pipeline,
@@ -173,7 +190,9 @@ int image_pipeline_open(const struct image_options *options, struct image_pipeli
         return err_set(err, -ENOMEM, "no memory for an image pipeline");
     pipeline->options = *options;
     pipeline->renderer.kernels = image_kernels_best();
-    status = jpeg_decoder_open(&pipeline->jpeg, err);
+    pipeline->augment_scratch = malloc(3 * (size_t)options->width * options->height);
+    status = pipeline->augment_scratch ? jpeg_decoder_open(&pipeline->jpeg, err)
+                                       : err_set(err, -ENOMEM, "no memory for an image pipeline");
     if (!status)
         status = pixels_decoder_open(&pipeline->pixels, err);
     if (status)
@@ -194,6 +213,7 @@ void image_pipeline_close(struct image_pipeline *pipeline)
         return;
     renderer_deinit(&pipeline->renderer);
     free(pipeline->whole.data);
+    free(pipeline->augment_scratch);
     jpeg_decoder_close(pipeline->jpeg);
     pixels_decoder_close(pipeline->pixels);
     free(pipeline);

@@ -9,6 +9,7 @@
 #define MILLRACE_IMAGE_PIPELINE_H
 
 #include "base/err.h"
+#include "image/augment.h"
 #include "image/crop.h"
 
 #include <stddef.h>
@@ -20,6 +21,7 @@ enum { IMAGE_PIPELINE_VERSION = 1 }; /* part of numerics_id: raise it whenever a
 struct image_options {
     uint32_t width, height; /* of the target in pixels, 1..RESAMPLE_TARGET_MAX */
     struct crop_options crop;
+    struct augment_options augment; /* done to the target, after crop and flip */
 };
 
 /* What the random choices are keyed by. */

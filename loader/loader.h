@@ -29,6 +29,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "device/device.h"
+#include "image/augment.h"
 #include "image/crop.h"
 #include "io/io.h"
 #include "sampler/sampler.h"
@@ -97,6 +98,7 @@ struct loader_options {
         const char *field;
         uint32_t width, height;
         struct crop_options crop;
+        struct augment_options augment;
     } image;
     struct {
         const char *field; /* extension, "npy" */

@@ -143,8 +143,10 @@ static int init_worker(struct loader *loader, struct load_worker *worker, struct
         return err_set(err, -ENOMEM, "out of memory for a worker");
     if (options->decode != LOADER_IMAGE)
         return 0;
-    struct image_options image = {
-        .width = options->image.width, .height = options->image.height, .crop = options->image.crop};
+    struct image_options image = {.width = options->image.width,
+                                  .height = options->image.height,
+                                  .crop = options->image.crop,
+                                  .augment = options->image.augment};
     return image_pipeline_open(&image, &worker->pipeline, err);
 }
 

@@ -49,11 +49,17 @@ struct train_config {
             double limit;    /* part of the samples delivered */
         } bad_samples;
         struct {
-            char field[48];
+            char field[128];
             uint64_t size;
             uint32_t crop; /* enum crop_kind */
             double scale_min, scale_max;
             bool flip;
+            struct {
+                uint64_t ops, magnitude;
+            } randaugment;
+            struct {
+                double brightness, contrast, saturation, hue;
+            } jitter;
         } image;
         struct {
             char field[48];

@@ -74,6 +74,15 @@ struct loader_options run_loader_options(struct run *run, bool training)
         o.image.crop.scale_max = c->data.image.scale_max;
     }
     o.image.crop.flip = training && c->data.image.flip;
+    if (training)
+        o.image.augment = (struct augment_options){
+            .randaugment_ops = (uint32_t)c->data.image.randaugment.ops,
+            .randaugment_magnitude = (uint32_t)c->data.image.randaugment.magnitude,
+            .brightness = c->data.image.jitter.brightness,
+            .contrast = c->data.image.jitter.contrast,
+            .saturation = c->data.image.jitter.saturation,
+            .hue = c->data.image.jitter.hue,
+        };
     o.text.field = c->data.text.field;
     o.text.block = (uint32_t)c->data.text.block;
     o.bad_policy = (enum loader_bad_policy)c->data.bad_samples.policy;

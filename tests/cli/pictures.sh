@@ -144,7 +144,27 @@ raw_images_have_one_name_each() {
   same "$(status_of millrace convert dataset pictures one --store raw --jpeg keep)" 2
 }
 
+augmented_pixels_are_the_same_whatever_the_workers_and_ranks() {
+  millrace convert dataset photos shards --quiet >/dev/null
+  augmented() { millrace read shards --decode image --size 24 --flip --epoch 2 --quiet --batch 8 --micro 4 "$@" >/dev/null; }
+  augmented --out plain
+  augmented --randaugment 2,9 --jitter 0.4,0.4,0.4,0.1 --workers 1 --out alone
+  augmented --randaugment 2,9 --jitter 0.4,0.4,0.4,0.1 --workers 3 --rank 0 --ranks 2 --out shared
+  augmented --randaugment 2,9 --jitter 0.4,0.4,0.4,0.1 --workers 3 --rank 1 --ranks 2 --out shared
+  diff -r alone shared
+  ! diff -rq plain alone >/dev/null || fail "nothing was augmented"
+  augmented --randaugment 0,9 --out idle
+  diff -r plain idle
+  for bad in "--randaugment 2" "--randaugment 2,31" "--randaugment 2.5,9" "--randaugment -1,9" "--jitter 2" "--jitter 0,0,0,0.6" \
+    "--jitter 0,0,0,0,0" "--jitter x"; do
+    # shellcheck disable=SC2086
+    same "$(status_of millrace read shards --decode image $bad)" 2 "status with $bad"
+    one_line errors
+    contains "$(cat errors)" "expected"
+  done
+}
+
 run_cases a_dataset_of_jpeg_png_and_webp_is_read_as_one what_a_picture_is_tells_its_content_not_its_name \
   verify_names_pictures_that_can_not_be_decoded inspect_tells_what_they_are a_ppm_is_a_picture_too \
   convert_names_a_broken_picture raw_images_give_the_pixels_that_their_files_give raw_images_are_upright_and_at_most_max_side \
-  raw_images_have_one_name_each
+  raw_images_have_one_name_each augmented_pixels_are_the_same_whatever_the_workers_and_ranks

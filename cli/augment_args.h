@@ -1,0 +1,14 @@
+/*
+ * augment_args — what is typed after --randaugment and --jitter.
+ */
+#ifndef MILLRACE_CLI_AUGMENT_ARGS_H
+#define MILLRACE_CLI_AUGMENT_ARGS_H
+
+#include "image/augment.h"
+
+/* randaugment: "OPS,MAGNITUDE"; jitter: "BRIGHTNESS,CONTRAST,SATURATION,HUE", of which those at the end may be left out. NULL: none.
+ * -EINVAL with detail. */
+int augment_args_parse(const char *randaugment, const char *jitter, struct augment_options *ret_options,
+                       struct err *err);
+
+#endif
