@@ -41,6 +41,7 @@ enum {
 
 struct device_stream; /* copies and kernels in the order they were queued */
 struct device_event;  /* a point in a stream */
+struct device_graph;  /* what was recorded of a stream */
 struct device;
 
 struct device_mem_info {
@@ -49,7 +50,7 @@ struct device_mem_info {
     uint64_t free_bytes, total_bytes; /* of the device's own memory, 0 where unknown */
 };
 
-/* All hooks are required. Errors: -ENOMEM, -EIO (the device failed), always with detail. */
+/* All hooks are required but those of graphs. Errors: -ENOMEM, -EIO (the device failed), always with detail. */
 struct device_ops {
     const char *name; /* "cpu", "null", "cuda" */
     /* Device memory is the host's own, and everything is done when a call returns: nothing needs copying there. */
@@ -81,6 +82,19 @@ struct device_ops {
                 size_t bytes, struct err *err);
     int (*fill)(struct device *device, struct device_stream *stream, void *target, int byte, size_t bytes,
                 struct err *err);
+
+    /* Recording what is queued, so that it is queued again by one call; all four, or NULL where that would save nothing. From begin to
+     * end, by one thread, what is queued on the stream does not run but becomes part of the graph, with the addresses and numbers that it
+     * has then. Another stream takes part from where it waits for an event recorded on this one since begin, and this one waits for it
+     * before end. In between the thread asks the device for nothing else: neither memory nor whether something is done. -EIO at the end
+     * where it did. */
+    int (*graph_begin)(struct device *device, struct device_stream *stream, struct err *err);
+    int (*graph_end)(struct device *device, struct device_stream *stream, struct device_graph **ret_graph,
+                     struct err *err);
+    int (*graph_launch)(struct device *device, struct device_graph *graph, struct device_stream *stream,
+                        struct err *err);
+    void (*graph_close)(struct device *device, struct device_graph *graph); /* NULL is fine */
+
     void (*close)(struct device *device);
 };
 

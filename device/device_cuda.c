@@ -9,6 +9,7 @@
 
 #include "base/str.h"
 #include "device/device_count.h"
+#include "device/device_cuda_graph.h"
 #include "device/device_pages.h"
 
 #include <assert.h>
@@ -341,6 +342,10 @@ static const struct device_ops cuda_ops = {
     .event_wait = cuda_event_wait,
     .copy = cuda_copy,
     .fill = cuda_fill,
+    .graph_begin = device_cuda_graph_begin,
+    .graph_end = device_cuda_graph_end,
+    .graph_launch = device_cuda_graph_launch,
+    .graph_close = device_cuda_graph_close,
     .close = cuda_close,
 };
 

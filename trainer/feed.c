@@ -313,6 +313,8 @@ int feed_push(struct feed *feed, struct loader *loader, const struct batch *batc
     uint64_t valid = 0;
     slot->loader = loader;
     slot->batch = batch;
+    feed->variant =
+        (uint32_t)(feed->pushed_count % FEED_SLOTS) * 2 + (batch->items_count < feed->options.items);
     feed->pushed_count++;
     feed->is_open = true;
     int status = retired;
@@ -327,6 +329,11 @@ int feed_push(struct feed *feed, struct loader *loader, const struct batch *batc
     *ret_input = feed->options.images ? image_input(feed, slot, &source) : token_input(feed, slot, &source);
     *ret_valid = valid;
     return 0;
+}
+
+uint32_t feed_variant(const struct feed *feed)
+{
+    return feed->variant;
 }
 
 int feed_pop(struct feed *feed, struct err *err)

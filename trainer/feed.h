@@ -23,7 +23,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { FEED_SLOTS = 2 };
+enum { FEED_SLOTS = 2, FEED_VARIANTS = 2 * FEED_SLOTS };
 
 /* Immutable. */
 struct feed_options {
@@ -61,6 +61,7 @@ struct feed {
     struct feed_slot slots[FEED_SLOTS];
     uint64_t pushed_count;
     bool is_open; /* between push and pop */
+    uint32_t variant;
 };
 
 /* What feed_init takes of the device's memory. */
@@ -75,6 +76,9 @@ void feed_deinit(struct feed *feed);
  * beyond the model's, or a label absent. Not two without feed_pop. */
 int feed_push(struct feed *feed, struct loader *loader, const struct batch *batch,
               struct model_input *ret_input, uint64_t *ret_valid, struct err *err);
+/* Of the input pushed last, below FEED_VARIANTS: those of one variant have their arrays at the same places, unless device memory is the
+ * host's. */
+uint32_t feed_variant(const struct feed *feed);
 /* Blocks until the batch before this one is copied, which then goes back: one at most is held between two pushes. */
 int feed_pop(struct feed *feed, struct err *err);
 /* Gives every batch back to its loader; blocks until they are copied. Before the loader closes. */

@@ -241,6 +241,10 @@ static int open_optimizer(struct run *run, struct err *err)
     int status =
         tree_init(&run->tree, run->ops, run->params->elements, batching_owned_count(&run->batching), err);
     if (!status)
+        status = replay_init(&run->passes, run->ops, run->tree.buffers_count * FEED_VARIANTS, err);
+    if (!status)
+        status = replay_init(&run->sums, run->ops, 1, err);
+    if (!status)
         status = optimizer_init(&run->optimizer, &optimizer, run->ops, run->params, err);
     return status;
 }
@@ -439,6 +443,8 @@ void run_close(struct run *run)
     ckpt_saver_close(run->saver); /* first: it reads the arenas */
     if (run->ops)
         run->ops->table->sync(run->ops, NULL); /* nothing uses them any more */
+    replay_deinit(&run->passes);
+    replay_deinit(&run->sums);
     feed_deinit(&run->feed);
     loader_close(run->loader);
     metrics_close(run->metrics);

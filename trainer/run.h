@@ -15,6 +15,7 @@
 #include "trainer/metrics.h"
 #include "trainer/model.h"
 #include "trainer/optimizer.h"
+#include "trainer/replay.h"
 #include "trainer/scaler.h"
 #include "trainer/schedule.h"
 #include "trainer/trainer.h"
@@ -89,6 +90,8 @@ struct run {
     struct queued_step queued[QUEUED_STEPS_MAX];      /* a ring: step n is n % QUEUED_STEPS_MAX */
     uint64_t queued_count;
     struct tree tree;
+    struct replay passes; /* of a micro-batch: by where its input lies and which leaf it fills */
+    struct replay sums;   /* of squares */
     struct optimizer optimizer;
     struct schedule schedule;
     struct scaler scaler;

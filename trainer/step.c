@@ -65,6 +65,31 @@ static int share_words(struct run *run, struct run_words *counts, struct err *er
                                   sizeof words, err);
 }
 
+struct pass {
+    struct run *run;
+    const struct model_input *input;
+};
+
+/* A micro-batch forward and backward, into the leaf. */
+static void queue_pass(void *context)
+{
+    const struct pass *pass = context;
+    struct run *run = pass->run;
+    const struct model_result result = {run->losses, run->correct};
+    model_forward(run->model, &run->stage, run->compute_weights, &run->activations, pass->input, NULL, NULL,
+                  NULL);
+    model_backward(run->model, &run->stage, run->compute_weights, &run->activations, pass->input,
+                   tree_leaf(&run->tree), &result, NULL, NULL, NULL, NULL);
+    run_add_result(run, &result);
+}
+
+/* The sum of all leaves is where the first was. */
+static void queue_sums(void *context)
+{
+    struct run *run = context;
+    optimizer_sum_squares(&run->optimizer, tree_finish(&run->tree), run->device_record->words.squares.limb);
+}
+
 static int micro_gradients(struct run *run, struct run_words *counts, struct err *err)
 {
     const struct batch *batch;
@@ -79,13 +104,13 @@ static int micro_gradients(struct run *run, struct run_words *counts, struct err
     status = feed_push(&run->feed, run->loader, batch, &input, &valid, err);
     if (status)
         return status;
-    const struct model_result result = {run->losses, run->correct};
     input.loss_scale = &run->device_record->decision.loss_factor;
-    model_forward(run->model, &run->stage, run->compute_weights, &run->activations, &input, NULL, NULL, NULL);
-    model_backward(run->model, &run->stage, run->compute_weights, &run->activations, &input,
-                   tree_leaf(&run->tree), &result, NULL, NULL, NULL, NULL);
+    struct pass pass = {run, &input};
+    status = replay_run(&run->passes, run->tree.depth * FEED_VARIANTS + feed_variant(&run->feed), queue_pass,
+                        &pass, err);
+    if (status)
+        return status;
     tree_push(&run->tree);
-    run_add_result(run, &result);
     counts->valid_count += (int64_t)valid;
     counts->samples_count += items;
     return feed_pop(&run->feed, err);
@@ -111,7 +136,9 @@ int run_step(struct run *run, struct err *err)
     if (status)
         return status;
     const void *gradients = tree_finish(&run->tree);
-    optimizer_sum_squares(&run->optimizer, gradients, run->device_record->words.squares.limb);
+    status = replay_run(&run->sums, 0, queue_sums, run, err);
+    if (status)
+        return status;
     counts.stop = run->options->stop && atomic_load(run->options->stop) != 0;
     status = share_words(run, &counts, err);
     if (!status) /* of passes that could not be queued no update is made */

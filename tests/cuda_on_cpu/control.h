@@ -1,10 +1,11 @@
 /*
- * control — what a test may make the shim's device be: small, broken or absent.
+ * control — what a test may make the shim's device be: small, broken or absent; and how often it was asked for what.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_CONTROL_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_CONTROL_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include <driver_types.h>
 
@@ -22,6 +23,16 @@ void shim_set_driver(int version, int devices);
 /* The next kernel, copy or fill that runs fails so, and with it all that follows until the program ends or this is called again: the
  * device is lost, as after an illegal address. cudaSuccess mends it. */
 void shim_set_failure(cudaError_t status);
+
+/* Since the program began, but for the last. */
+struct shim_counts {
+    uint64_t stream_waits; /* calls that wait for a stream, or for all */
+    uint64_t event_waits;
+    uint64_t allocations; /* of device and pinned memory */
+    uint64_t queued;      /* calls that queued work: a whole graph is one */
+    uint64_t waiting;     /* pieces of it that have not run, now */
+};
+struct shim_counts shim_counts(void);
 
 #ifdef __cplusplus
 }

@@ -27,6 +27,7 @@ static struct {
     bool busy, started;
     cudaError_t failure, lost;
     struct capture *captures; /* under way */
+    struct shim_counts counts;
 } queue = {
     .lock = PTHREAD_MUTEX_INITIALIZER,
     .changed = PTHREAD_COND_INITIALIZER,
@@ -113,8 +114,10 @@ static void run_first(struct CUstream_st *stream)
 {
     struct op *op = stream->first;
     queue.busy = true;
-    if (op->work.run)
+    if (op->work.run) {
         run_work(&op->work);
+        queue.counts.waiting--;
+    }
     stream->first = op->next;
     if (!stream->first)
         stream->last = NULL;
@@ -267,6 +270,8 @@ cudaError_t queue_add(cudaStream_t handle, struct queue_work work)
             work.destroy(work.data);
         return leave(cudaErrorStreamCaptureImplicit);
     }
+    queue.counts.queued++;
+    queue.counts.waiting++;
     order_before(stream);
     append(stream, (struct op){.work = work});
     order_after(stream);
@@ -285,6 +290,7 @@ static bool refused(const struct capture *capture)
 cudaError_t queue_permit(void)
 {
     pthread_mutex_lock(&queue.lock);
+    queue.counts.allocations++;
     return leave(refused(NULL) ? cudaErrorStreamCaptureUnsupported : cudaSuccess);
 }
 
@@ -299,6 +305,7 @@ cudaError_t queue_wait_stream(cudaStream_t handle)
 {
     pthread_mutex_lock(&queue.lock);
     struct CUstream_st *stream = resolve(handle);
+    queue.counts.stream_waits++;
     if (refused(stream->capture))
         return leave(cudaErrorStreamCaptureUnsupported);
     order_before(stream);
@@ -309,6 +316,7 @@ cudaError_t queue_wait_stream(cudaStream_t handle)
 cudaError_t queue_wait_all(void)
 {
     pthread_mutex_lock(&queue.lock);
+    queue.counts.stream_waits++;
     if (refused(queue.captures))
         return leave(cudaErrorStreamCaptureUnsupported);
     struct CUstream_st *stream = queue.streams;
@@ -330,6 +338,14 @@ void shim_set_failure(cudaError_t status)
     if (status == cudaSuccess)
         queue.lost = cudaSuccess;
     pthread_mutex_unlock(&queue.lock);
+}
+
+struct shim_counts shim_counts(void)
+{
+    pthread_mutex_lock(&queue.lock);
+    struct shim_counts counts = queue.counts;
+    pthread_mutex_unlock(&queue.lock);
+    return counts;
 }
 
 cudaError_t queue_stream_open(bool blocking, cudaStream_t *ret_stream)
@@ -414,6 +430,7 @@ cudaError_t queue_wait_event(cudaStream_t handle, cudaEvent_t event)
 cudaError_t queue_event_wait(cudaEvent_t event)
 {
     pthread_mutex_lock(&queue.lock);
+    queue.counts.event_waits++;
     if (refused(event->capture))
         return leave(cudaErrorCapturedEvent);
     if (event->mark)

@@ -46,8 +46,8 @@ cudaError_t queue_event_elapsed(cudaEvent_t start, cudaEvent_t end, float *ret_m
 /* What is queued on stream from now on waits for the event's last record. */
 cudaError_t queue_wait_event(cudaStream_t stream, cudaEvent_t event);
 
-/* cudaErrorStreamCaptureUnsupported where a capture under way forbids this thread what no graph can hold: to give or take memory. The
- * capture is then spoiled. */
+/* To be asked before memory is given: cudaErrorStreamCaptureUnsupported where a capture under way forbids it to this thread. The capture is
+ * then spoiled. */
 cudaError_t queue_permit(void);
 
 /* Capture, as cudaStreamBeginCapture and cudaStreamEndCapture have it; what was recorded is given (capture.h). */

@@ -206,6 +206,79 @@ static void an_event_is_done_in_the_end(void **state)
     }
 }
 
+/* Copies b = a, c = b, the second on a side stream that joins and is waited for. */
+static void a_graph_is_queued_as_often_as_it_is_launched(void **state)
+{
+    (void)state;
+    for (size_t order = 0; order < order_count(); order++) {
+        order_set(order);
+        struct err err;
+        struct device *device = contract_open("cuda");
+        const struct device_ops *ops = device->ops;
+        struct device_stream *stream, *side;
+        struct device_event *fork, *join;
+        struct device_graph *graph = NULL;
+        assert_ok(ops->stream_open(device, &stream, &err), &err);
+        assert_ok(ops->stream_open(device, &side, &err), &err);
+        assert_ok(ops->event_open(device, &fork, &err), &err);
+        assert_ok(ops->event_open(device, &join, &err), &err);
+        char *a = contract_allocate(device, MEM_PINNED, BYTES),
+             *c = contract_allocate(device, MEM_PINNED, BYTES);
+        void *b = contract_allocate(device, MEM_DEVICE, BYTES);
+        assert_ok(ops->graph_begin(device, stream, &err), &err);
+        assert_ok(ops->copy(device, stream, b, a, BYTES, &err), &err);
+        assert_ok(ops->event_record(device, fork, stream, &err), &err);
+        assert_ok(ops->stream_wait_event(device, side, fork, &err), &err);
+        assert_ok(ops->copy(device, side, c, b, BYTES, &err), &err);
+        assert_ok(ops->event_record(device, join, side, &err), &err);
+        assert_ok(ops->stream_wait_event(device, stream, join, &err), &err);
+        assert_ok(ops->graph_end(device, stream, &graph, &err), &err);
+        assert_ok(ops->stream_sync(device, stream, &err), &err);
+        assert_int_equal(c[0], 0); /* what is recorded does not run */
+        for (int round = 1; round <= STREAMS; round++) {
+            memset(a, round, BYTES);
+            assert_ok(ops->graph_launch(device, graph, stream, &err), &err);
+            assert_ok(ops->stream_sync(device, stream, &err), &err);
+            assert_memory_equal(c, a, BYTES);
+        }
+        ops->graph_close(device, graph);
+        ops->graph_close(device, NULL);
+        ops->event_close(device, fork);
+        ops->event_close(device, join);
+        ops->stream_close(device, side);
+        ops->stream_close(device, stream);
+        ops->mem_free(device, MEM_PINNED, a, BYTES);
+        ops->mem_free(device, MEM_PINNED, c, BYTES);
+        ops->mem_free(device, MEM_DEVICE, b, BYTES);
+        device_close(device);
+    }
+}
+
+/* Memory asked for in between spoils a recording, and nothing else: the stream goes on. */
+static void what_no_graph_can_hold_is_told_at_its_end(void **state)
+{
+    (void)state;
+    order_set(0);
+    struct err err;
+    struct device *device = contract_open("cuda");
+    const struct device_ops *ops = device->ops;
+    struct device_stream *stream;
+    struct device_graph *graph = NULL;
+    void *memory = NULL, *more = NULL;
+    assert_ok(ops->stream_open(device, &stream, &err), &err);
+    memory = contract_allocate(device, MEM_DEVICE, BYTES);
+    assert_ok(ops->graph_begin(device, stream, &err), &err);
+    assert_int_equal(ops->mem_alloc(device, MEM_DEVICE, BYTES, &more, &err), -EIO);
+    assert_int_equal(ops->graph_end(device, stream, &graph, &err), -EIO);
+    assert_null(graph);
+    assert_null(more);
+    assert_ok(ops->fill(device, stream, memory, 1, BYTES, &err), &err);
+    assert_ok(ops->stream_sync(device, stream, &err), &err);
+    ops->mem_free(device, MEM_DEVICE, memory, BYTES);
+    ops->stream_close(device, stream);
+    device_close(device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,6 +292,8 @@ int main(void)
         cmocka_unit_test(events_order_streams),
         cmocka_unit_test(threads_have_streams_of_their_own),
         cmocka_unit_test(an_event_is_done_in_the_end),
+        cmocka_unit_test(a_graph_is_queued_as_often_as_it_is_launched),
+        cmocka_unit_test(what_no_graph_can_hold_is_told_at_its_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,68 @@
+/*
+ * device_cuda_graph — see device_cuda_graph.h.
+ *
+ * A recording forbids unsafe calls to its own thread alone: loaders and writers of checkpoints go on beside it.
+ */
+#include "device/device_cuda_graph.h"
+
+#include "device/device_cuda.h"
+
+#include <cuda_runtime_api.h>
+#include <errno.h>
+#include <stdlib.h>
+
+struct device_graph {
+    cudaGraphExec_t handle;
+};
+
+int device_cuda_graph_begin(struct device *device, struct device_stream *stream, struct err *err)
+{
+    int status = device_cuda_use(device, err);
+    return status ? status
+                  : device_cuda_status(device,
+                                       (int)cudaStreamBeginCapture(device_cuda_stream(stream),
+                                                                   cudaStreamCaptureModeThreadLocal),
+                                       "beginning to record a stream", err);
+}
+
+/* The stream is no longer recorded, whatever comes of it. */
+int device_cuda_graph_end(struct device *device, struct device_stream *stream,
+                          struct device_graph **ret_graph, struct err *err)
+{
+    cudaGraph_t recorded = NULL;
+    cudaGraphExec_t handle = NULL;
+    cudaError_t code = cudaStreamEndCapture(device_cuda_stream(stream), &recorded);
+    if (code == cudaSuccess)
+        code = cudaGraphInstantiate(&handle, recorded, 0);
+    if (recorded)
+        cudaGraphDestroy(recorded);
+    if (code != cudaSuccess)
+        return device_cuda_status(device, (int)code, "recording a stream", err);
+    struct device_graph *graph = malloc(sizeof *graph);
+    if (!graph) {
+        cudaGraphExecDestroy(handle);
+        return err_set(err, -ENOMEM, "out of memory for a graph");
+    }
+    graph->handle = handle;
+    *ret_graph = graph;
+    return 0;
+}
+
+int device_cuda_graph_launch(struct device *device, struct device_graph *graph, struct device_stream *stream,
+                             struct err *err)
+{
+    int status = device_cuda_use(device, err);
+    return status
+               ? status
+               : device_cuda_status(device, (int)cudaGraphLaunch(graph->handle, device_cuda_stream(stream)),
+                                    "a graph", err);
+}
+
+void device_cuda_graph_close(struct device *device, struct device_graph *graph)
+{
+    if (!graph)
+        return;
+    device_cuda_use(device, NULL);
+    cudaGraphExecDestroy(graph->handle);
+    free(graph);
+}

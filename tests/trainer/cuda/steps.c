@@ -1,0 +1,307 @@
+/*
+ * steps — what the host does while a device makes steps: it waits for none, asks for no memory, queues each as a few graphs, and learns late
+ * of what became of it. Streams and their orders are the shim's.
+ */
+#include "tests/cuda_on_cpu/control.h"
+#include "tests/cuda_on_cpu/order.h"
+#include "tests/support/test.h"
+
+#include "ckpt/ckpt.h"
+#include "convert/dataset.h"
+#include "trainer/run.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SETS_MAX = 48, TEXT_BYTES = 3000, MICROS = 3, ORDER_LATE = 1 };
+
+/* A folder with a dataset of text. */
+struct fixture {
+    char folder[TEST_PATH_BYTES_MAX];
+    struct io *io;
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    char path[2 * TEST_PATH_BYTES_MAX], target[2 * TEST_PATH_BYTES_MAX], text[TEXT_BYTES];
+    struct err err;
+    struct convert_result result;
+    test_make_folder(f.folder);
+    assert_ok(io_open(f.folder, NULL, &f.io, &err), &err);
+    snprintf(path, sizeof path, "%s/text.txt", f.folder);
+    snprintf(target, sizeof target, "%s/text", f.folder);
+    for (int i = 0; i < TEXT_BYTES; i++)
+        text[i] = (char)('a' + i * i / 7 % 19);
+    test_write_file(path, text, sizeof text);
+    const struct convert_options convert = {
+        .source = path, .target = target, .tokenizer = "bytes", .errors_max = -1};
+    assert_ok(convert_dataset(f.io, &convert, &result, &err), &err);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    io_close(f->io);
+    test_remove_folder(f->folder);
+    return 0;
+}
+
+/* Of a run into folder/name, which looks at nothing before its end. extra: NULL-terminated settings. */
+static void configure(const struct fixture *f, const char *name, const char *const *extra,
+                      struct train_config *config)
+{
+    char dir[2 * TEST_PATH_BYTES_MAX], train[2 * TEST_PATH_BYTES_MAX];
+    struct err err;
+    snprintf(dir, sizeof dir, "run.dir=%s/%s", f->folder, name);
+    snprintf(train, sizeof train, "data.train=%s/text", f->folder);
+    const char *sets[SETS_MAX] = {dir,
+                                  train,
+                                  "device=cuda",
+                                  "threads=1",
+                                  "run.steps=7",
+                                  "run.seed=5",
+                                  "data.memory=4MiB",
+                                  "data.workers=1",
+                                  "data.text.block=16",
+                                  "model.type=gpt2",
+                                  "model.layers=1",
+                                  "model.width=16",
+                                  "model.heads=2",
+                                  "batch.global=3",
+                                  "batch.micro=1",
+                                  "optimizer.lr=1e-2",
+                                  "schedule.warmup=2",
+                                  "schedule.min_lr=1e-4",
+                                  "log.every=1000",
+                                  "eval.every=0",
+                                  "checkpoint.every=0"};
+    size_t count = 0;
+    while (sets[count])
+        count++;
+    for (; *extra; extra++)
+        sets[count++] = *extra;
+    assert_ok(config_parse("", 0, "none", sets, count, config, &err), &err);
+}
+
+/* A run to be stepped by hand, the configuration and options with it. */
+struct stepped {
+    struct train_config config;
+    struct trainer_options options;
+    struct run run;
+};
+
+static struct stepped *stepped_open(const struct fixture *f, const char *name, const char *const *extra)
+{
+    struct stepped *s = calloc(1, sizeof *s);
+    struct err err;
+    assert_non_null(s);
+    configure(f, name, extra, &s->config);
+    s->options = (struct trainer_options){.config = &s->config, .io = f->io};
+    assert_ok(run_open(&s->run, &s->options, &err), &err);
+    return s;
+}
+
+static void stepped_close(struct stepped *s)
+{
+    run_close(&s->run);
+    free(s);
+}
+
+static void steps_wait_for_nothing_and_ask_for_no_memory(void **state)
+{
+    const struct fixture *f = *state;
+    static const char *const models[][4] = {
+        {"precision.compute=bf16", NULL},
+        {"precision.compute=fp16", "model.type=llama", "data.text.mask=document", NULL},
+        {"model.layers=4", "model.offload=1", NULL},
+    };
+    enum { WARM = 3, STEPS = 7 };
+    for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
+        char name[32];
+        struct err err;
+        order_set(ORDER_LATE); /* what runs was waited for */
+        snprintf(name, sizeof name, "waits-%zu", m);
+        struct stepped *s = stepped_open(f, name, models[m]);
+        struct shim_counts before = {0};
+        for (int step = 1; step <= STEPS; step++) {
+            assert_ok(run_step(&s->run, &err), &err);
+            struct shim_counts counts = shim_counts();
+            if (step > DECISION_AHEAD_MAX) /* the newest steps wait, their updates with them */
+                assert_true(counts.waiting > DECISION_AHEAD_MAX * s->run.params->groups_count);
+            if (step == WARM)
+                before = counts;
+        }
+        const struct shim_counts after = shim_counts();
+        uint64_t steps = STEPS - WARM, groups = s->run.params->groups_count;
+        assert_int_equal(after.stream_waits, before.stream_waits);
+        assert_int_equal(after.allocations, before.allocations);
+        /* a micro-batch's buffer goes back to the loader; the step before the one before the last is done */
+        assert_int_equal(after.event_waits - before.event_waits, steps * (MICROS + 1));
+        /* of a micro-batch two copies and a graph; two sums of the tree; words, squares, decision, record */
+        assert_int_equal(after.queued - before.queued, steps * (3 * MICROS + 2 + groups + 4));
+        assert_int_equal(s->run.queued_count, DECISION_AHEAD_MAX);
+        assert_ok(run_settle(&s->run, 0, &err), &err);
+        assert_int_equal(s->run.optimizer.updates, STEPS);
+        assert_int_equal(s->run.window.samples_count, STEPS * MICROS);
+        stepped_close(s);
+    }
+}
+
+/* What one run came to. */
+struct outcome {
+    struct ckpt_hashes hashes;
+    uint64_t step, skipped_count;
+    struct step_totals totals;
+    struct err err;
+    int status;
+};
+
+static void count_skipped(void *context, enum log_level level, const char *line)
+{
+    struct outcome *outcome = context;
+    (void)level;
+    outcome->skipped_count += strstr(line, "is skipped") != NULL;
+}
+
+/* stop_each: it is asked to stop at once, so that it makes one step. */
+static void run(const struct fixture *f, const char *name, const char *const *extra, bool stop_each,
+                struct outcome *outcome)
+{
+    char ckpt[3 * TEST_PATH_BYTES_MAX];
+    struct train_config config;
+    struct trainer_result result = {0};
+    atomic_int stop = stop_each;
+    const struct log log = {.write = count_skipped, .context = outcome, .least = LOG_INFO};
+    configure(f, name, extra, &config);
+    const struct trainer_options options = {.config = &config, .io = f->io, .stop = &stop, .log = &log};
+    outcome->status = trainer_run(&options, &result, &outcome->err);
+    outcome->step = result.step;
+    if (outcome->status)
+        return;
+    snprintf(ckpt, sizeof ckpt, "%s/%s/ckpt", f->folder, name);
+    assert_ok(ckpt_hash(f->io, ckpt, &outcome->hashes, NULL, NULL, &outcome->err), &outcome->err);
+}
+
+static void replayed_steps_have_the_bits_of_steps_that_are_queued_as_they_are(void **state)
+{
+    const struct fixture *f = *state;
+    /* the first pass of a run is no graph: one micro-batch a step, one step a run */
+    static const char *const extra[] = {"precision.compute=bf16", "batch.micro=3", NULL};
+    enum { STEPS = 7 };
+    order_set(0);
+    struct outcome single = {0};
+    for (int step = 1; step <= STEPS; step++) {
+        run(f, "single", extra, true, &single);
+        assert_ok(single.status, &single.err);
+        assert_int_equal(single.step, step);
+    }
+    for (size_t order = 0; order < order_count(); order++) {
+        char name[32];
+        struct outcome replayed = {0};
+        order_set(order);
+        snprintf(name, sizeof name, "replayed-%zu", order);
+        run(f, name, extra, false, &replayed);
+        assert_ok(replayed.status, &replayed.err);
+        assert_int_equal(replayed.step, STEPS);
+        assert_memory_equal(&replayed.hashes, &single.hashes, sizeof single.hashes);
+    }
+}
+
+static void steps_that_the_host_learns_of_late_have_the_same_bits(void **state)
+{
+    const struct fixture *f = *state;
+    /* long updates, so that gradients overflow in half precision */
+    static const char *const late[] = {"precision.compute=fp16", "optimizer.lr=1", "optimizer.clip_norm=0",
+                                       "run.steps=12", NULL},
+                             *const at_once[] = {
+                                 "precision.compute=fp16", "optimizer.lr=1", "optimizer.clip_norm=0",
+                                 "run.steps=12",           "log.every=1",    NULL};
+    struct outcome expected = {0};
+    order_set(0);
+    run(f, "at-once", at_once, false, &expected);
+    assert_ok(expected.status, &expected.err);
+    assert_in_range(expected.skipped_count, 1, 11);
+    for (size_t order = 0; order < order_count(); order++) {
+        char name[32];
+        struct outcome found = {0};
+        order_set(order);
+        snprintf(name, sizeof name, "late-%zu", order);
+        run(f, name, late, false, &found);
+        assert_ok(found.status, &found.err);
+        assert_int_equal(found.skipped_count, expected.skipped_count);
+        assert_memory_equal(&found.hashes, &expected.hashes, sizeof found.hashes);
+    }
+}
+
+/* The weights, of malloc. */
+static void *weights_of(struct run *run)
+{
+    struct device *device = run->device;
+    size_t bytes = run->params->elements * ops_master_bytes(run->ops);
+    void *pinned, *copy = malloc(bytes);
+    struct err err;
+    assert_non_null(copy);
+    assert_ok(device->ops->mem_alloc(device, MEM_PINNED, bytes, &pinned, &err), &err);
+    assert_ok(device->ops->copy(device, run->ops->stream, pinned, run->weights, bytes, &err), &err);
+    assert_ok(device->ops->stream_sync(device, run->ops->stream, &err), &err);
+    memcpy(copy, pinned, bytes);
+    device->ops->mem_free(device, MEM_PINNED, pinned, bytes);
+    return copy;
+}
+
+static void a_step_that_is_not_finite_is_named_late_and_leaves_no_trace(void **state)
+{
+    const struct fixture *f = *state;
+    /* weights that decay beyond zero grow from step to step */
+    static const char *const far[] = {"optimizer.lr=1000", "optimizer.weight_decay=1", "schedule.warmup=200",
+                                      "run.steps=50", NULL};
+    struct err expected_err = {0}, err = {0};
+    void *expected = NULL;
+    order_set(0);
+    struct stepped *once = stepped_open(f, "far-once", far);
+    size_t bytes = once->run.params->elements * ops_master_bytes(once->run.ops);
+    int status = 0;
+    uint64_t last = 0;
+    while (!status) {
+        free(expected);
+        expected = weights_of(&once->run);
+        last++;
+        status = run_step(&once->run, &err);
+        assert_ok(status, &err);
+        status = run_settle(&once->run, 0, &expected_err);
+    }
+    stepped_close(once);
+    assert_int_equal(status, -EDOM);
+    print_message("not finite in step %llu\n", (unsigned long long)last);
+    assert_true(last > 2);
+    for (size_t order = 0; order < order_count(); order++) {
+        char name[32];
+        order_set(order);
+        snprintf(name, sizeof name, "far-%zu", order);
+        struct stepped *s = stepped_open(f, name, far);
+        for (uint64_t step = 1; step < last + DECISION_AHEAD_MAX; step++)
+            assert_ok(run_step(&s->run, &err), &err);
+        assert_int_equal(run_step(&s->run, &err), -EDOM);
+        assert_string_equal(err.what, expected_err.what);
+        void *found = weights_of(&s->run);
+        assert_memory_equal(found, expected, bytes);
+        free(found);
+        stepped_close(s);
+    }
+    free(expected);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_wait_for_nothing_and_ask_for_no_memory),
+        cmocka_unit_test(replayed_steps_have_the_bits_of_steps_that_are_queued_as_they_are),
+        cmocka_unit_test(steps_that_the_host_learns_of_late_have_the_same_bits),
+        cmocka_unit_test(a_step_that_is_not_finite_is_named_late_and_leaves_no_trace),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
