@@ -54,6 +54,12 @@ static inline uint64_t bytes_round_up(uint64_t value, uint64_t multiple)
     return (value + multiple - 1) / multiple * multiple;
 }
 
+/* value / by, rounded up. by > 0 */
+static inline uint64_t bytes_divide_up(uint64_t value, uint64_t by)
+{
+    return value / by + (value % by != 0);
+}
+
 static inline uint64_t bytes_min(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;

@@ -106,18 +106,13 @@ static void decode_cmyk(void *context)
         jpeg_finish_decompress(codec);
 }
 
-static uint32_t ceil_divide(uint32_t value, uint32_t by)
-{
-    return value / by + (value % by != 0);
-}
-
 /* Whole blocks and whole rows of MCUs: libjpeg writes beyond a plane's width and height. */
 static int reserve_planes(struct jpeg_decoder *decoder, struct err *err)
 {
     const struct jpeg_info *info = &decoder->stream;
     bool converted = is_converted(info);
     uint32_t mcu_rows = converted ? 1 : (uint32_t)decoder->reader.codec.max_v_samp_factor * DCTSIZE;
-    uint64_t mcus = ceil_divide(decoder->end_row, mcu_rows);
+    uint64_t mcus = bytes_divide_up(decoder->end_row, mcu_rows);
     size_t at[JPEG_COMPONENTS_MAX] = {0}, bytes = 0;
     for (uint32_t i = 0; i < decoder->planes.count; i++) {
         struct jpeg_plane *plane = &decoder->planes.plane[i];

@@ -3,6 +3,8 @@
  */
 #include "image/jpeg_cut.h"
 
+#include "base/bytes.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -25,11 +27,6 @@ enum {
                        RESTART_BYTES + MARKER_BYTES + SCAN_BYTES + 2 * JPEG_COMPONENTS_MAX,
 };
 
-static uint32_t ceil_divide(uint32_t value, uint32_t by)
-{
-    return value / by + (value % by != 0);
-}
-
 static uint32_t largest(const uint32_t *values, uint32_t count)
 {
     uint32_t most = 1;
@@ -49,7 +46,7 @@ bool jpeg_cut_grid_of(const struct jpeg_headers *headers, struct jpeg_cut_grid *
     /* a scan of one component has MCUs of one block, whatever its sampling factors */
     uint32_t mcu_width = BLOCK_SIDE * (components == 1 ? 1 : largest(headers->h_samp, components));
     uint32_t mcu_height = BLOCK_SIDE * (components == 1 ? 1 : largest(headers->v_samp, components));
-    uint32_t mcus = ceil_divide(headers->width, mcu_width);
+    uint32_t mcus = (uint32_t)bytes_divide_up(headers->width, mcu_width);
     if (mcus % interval != 0)
         return false;
     *ret_grid = (struct jpeg_cut_grid){
@@ -58,7 +55,7 @@ bool jpeg_cut_grid_of(const struct jpeg_headers *headers, struct jpeg_cut_grid *
         .segment_width = interval * mcu_width,
         .segment_height = mcu_height,
         .columns = mcus / interval,
-        .rows = ceil_divide(headers->height, mcu_height),
+        .rows = (uint32_t)bytes_divide_up(headers->height, mcu_height),
     };
     return true;
 }
@@ -66,7 +63,7 @@ bool jpeg_cut_grid_of(const struct jpeg_headers *headers, struct jpeg_cut_grid *
 /* From begin, of length samples, to whole segments. */
 static void align(uint32_t *begin, uint32_t *length, uint32_t segment, uint32_t image)
 {
-    uint32_t end = ceil_divide(*begin + *length, segment) * segment;
+    uint32_t end = (uint32_t)bytes_divide_up(*begin + *length, segment) * segment;
     *begin -= *begin % segment;
     *length = (end < image ? end : image) - *begin;
 }
@@ -126,8 +123,8 @@ static int put_segments(uint8_t *to, const uint8_t *at, const uint8_t *end, cons
                         struct image_rect part, uint8_t **ret_to)
 {
     uint32_t first_row = part.y / grid->segment_height, first_column = part.x / grid->segment_width;
-    uint32_t end_row = ceil_divide(part.y + part.height, grid->segment_height);
-    uint32_t end_column = ceil_divide(part.x + part.width, grid->segment_width);
+    uint32_t end_row = (uint32_t)bytes_divide_up(part.y + part.height, grid->segment_height);
+    uint32_t end_column = (uint32_t)bytes_divide_up(part.x + part.width, grid->segment_width);
     uint32_t number = 0, copied = 0;
     for (uint32_t row = 0; row < end_row; row++) {
         bool last_row = row + 1 == grid->rows, ends = row + 1 == end_row;

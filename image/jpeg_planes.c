@@ -3,10 +3,7 @@
  */
 #include "image/jpeg.h"
 
-static uint32_t ceil_divide(uint64_t value, uint32_t by)
-{
-    return (uint32_t)((value + by - 1) / by);
-}
+#include "base/bytes.h"
 
 static void reduce(uint32_t *num, uint32_t *den)
 {
@@ -47,8 +44,8 @@ struct jpeg_planes jpeg_planes_of(const struct jpeg_info *info)
             reduce(&plane->x_num, &plane->x_den);
             reduce(&plane->y_num, &plane->y_den);
         }
-        plane->width = ceil_divide((uint64_t)info->width * plane->x_num, plane->x_den);
-        plane->height = ceil_divide((uint64_t)info->height * plane->y_num, plane->y_den);
+        plane->width = (uint32_t)bytes_divide_up((uint64_t)info->width * plane->x_num, plane->x_den);
+        plane->height = (uint32_t)bytes_divide_up((uint64_t)info->height * plane->y_num, plane->y_den);
     }
     return planes;
 }

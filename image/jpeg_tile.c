@@ -3,6 +3,7 @@
  */
 #include "image/jpeg_tile.h"
 
+#include "base/bytes.h"
 #include "image/jpeg_cut.h"
 #include "image/jpeg_reader.h"
 #include "image/jpeg_writer.h"
@@ -25,8 +26,8 @@ struct transcoding {
 
 uint32_t jpeg_tile_interval(uint32_t width, uint32_t mcu_width)
 {
-    uint32_t mcus = width / mcu_width + (width % mcu_width != 0);
-    uint32_t interval = (SEGMENT_PIXELS + mcu_width - 1) / mcu_width;
+    uint32_t mcus = (uint32_t)bytes_divide_up(width, mcu_width);
+    uint32_t interval = (uint32_t)bytes_divide_up(SEGMENT_PIXELS, mcu_width);
     while (interval < mcus && mcus % interval != 0)
         interval++;
     return interval < mcus ? interval : mcus;
@@ -34,7 +35,7 @@ uint32_t jpeg_tile_interval(uint32_t width, uint32_t mcu_width)
 
 uint32_t jpeg_tile_width(uint32_t width)
 {
-    uint32_t mcus = width / JPEG_TILE_MCU_PIXELS + (width % JPEG_TILE_MCU_PIXELS != 0);
+    uint32_t mcus = (uint32_t)bytes_divide_up(width, JPEG_TILE_MCU_PIXELS);
     uint32_t even = (mcus - 1) * JPEG_TILE_MCU_PIXELS;
     return mcus % 2 == 0 || (width - even) * LOST_WIDTHS_LEAST > width ? width : even;
 }

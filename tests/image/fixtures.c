@@ -3,6 +3,7 @@
  */
 #include "tests/image/fixtures.h"
 
+#include "base/bytes.h"
 #include "base/philox.h"
 #include "tests/support/test.h"
 
@@ -34,6 +35,19 @@ void test_files_free(struct test_files *files)
         free(files->path[i]);
     free(files->path);
     *files = (struct test_files){0};
+}
+
+const char *test_name_of(const char *path)
+{
+    return strrchr(path, '/') + 1;
+}
+
+struct jpeg_decoder *test_open_decoder(void)
+{
+    struct err err;
+    struct jpeg_decoder *decoder;
+    assert_ok(jpeg_decoder_open(&decoder, &err), &err);
+    return decoder;
 }
 
 uint8_t *test_render_rgb(uint32_t width, uint32_t height)
@@ -78,11 +92,6 @@ unsigned char *test_add_orientation(const unsigned char *jpeg, size_t bytes, uns
     return out;
 }
 
-static uint32_t ceil_divide(uint64_t value, uint32_t by)
-{
-    return (uint32_t)((value + by - 1) / by);
-}
-
 void test_compare_part(const struct jpeg_planes *whole, const struct jpeg_planes *some,
                        struct image_rect part, const char *what)
 {
@@ -91,8 +100,8 @@ void test_compare_part(const struct jpeg_planes *whole, const struct jpeg_planes
     for (uint32_t i = 0; i < whole->count; i++) {
         const struct jpeg_plane *a = &whole->plane[i], *b = &some->plane[i];
         uint32_t left = part.x * a->x_num / a->x_den, top = part.y * a->y_num / a->y_den;
-        uint32_t right = ceil_divide((uint64_t)(part.x + part.width) * a->x_num, a->x_den);
-        uint32_t bottom = ceil_divide((uint64_t)(part.y + part.height) * a->y_num, a->y_den);
+        uint32_t right = (uint32_t)bytes_divide_up((uint64_t)(part.x + part.width) * a->x_num, a->x_den);
+        uint32_t bottom = (uint32_t)bytes_divide_up((uint64_t)(part.y + part.height) * a->y_num, a->y_den);
         assert_true(b->left <= left && b->top <= top && b->width == a->width && b->height == a->height);
         for (uint32_t y = top; y < bottom; y++)
             if (memcmp(a->data + y * a->stride_bytes + left,

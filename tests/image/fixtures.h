@@ -17,6 +17,10 @@ struct test_files {
 struct test_files test_files_find(const char *relative_glob);
 void test_files_free(struct test_files *files);
 
+const char *test_name_of(const char *path); /* what stands behind its last slash */
+
+struct jpeg_decoder *test_open_decoder(void);
+
 /* Smooth colours, edges and some noise, the same for the same sizes; memory of malloc, rows of 3 * width bytes. */
 uint8_t *test_render_rgb(uint32_t width, uint32_t height);
 /* That image as a JPEG of the given quality; bytes of malloc. */

@@ -11,24 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct jpeg_decoder *open_decoder(void)
-{
-    struct err err;
-    struct jpeg_decoder *decoder;
-    assert_ok(jpeg_decoder_open(&decoder, &err), &err);
-    return decoder;
-}
-
-static const char *name_of(const char *path)
-{
-    return strrchr(path, '/') + 1;
-}
-
 static void every_malformed_file_is_refused_with_an_offset(void **state)
 {
     (void)state;
     struct test_files files = test_files_find("jpeg-malformed/*");
-    struct jpeg_decoder *decoder = open_decoder();
+    struct jpeg_decoder *decoder = test_open_decoder();
     assert_int_equal(files.count, 38);
     for (size_t i = 0; i < files.count; i++) {
         struct err err = {0};
@@ -37,7 +24,7 @@ static void every_malformed_file_is_refused_with_an_offset(void **state)
         unsigned char *data = test_read_file(files.path[i], &bytes);
         int status = jpeg_decode(decoder, data, bytes, files.path[i], &planes, &err);
         if (status != -EBADMSG || err.code != -EBADMSG)
-            fail_msg("%s: %d", name_of(files.path[i]), status);
+            fail_msg("%s: %d", test_name_of(files.path[i]), status);
         assert_in_range(err.offset, 0, bytes);
         assert_string_equal(err.path, files.path[i]);
         assert_true(err.what[0] && err.found[0] && err.advice[0]);
@@ -52,7 +39,7 @@ static void every_valid_file_is_accepted(void **state)
 {
     (void)state;
     struct test_files files = test_files_find("jpeg-variety/*");
-    struct jpeg_decoder *decoder = open_decoder();
+    struct jpeg_decoder *decoder = test_open_decoder();
     uint32_t warnings = 0;
     assert_int_equal(files.count, 65);
     for (size_t i = 0; i < files.count; i++) {
@@ -83,7 +70,7 @@ static void luma_is_what_djpeg_decodes(void **state)
 {
     (void)state;
     struct test_files files = test_files_find("jpeg-variety/*");
-    struct jpeg_decoder *decoder = open_decoder();
+    struct jpeg_decoder *decoder = test_open_decoder();
     size_t compared = 0;
     if (test_run("command -v djpeg >/dev/null"))
         test_skip("no djpeg here (libjpeg-turbo-progs)");
@@ -107,7 +94,7 @@ static void luma_is_what_djpeg_decodes(void **state)
         for (uint32_t y = 0; y < planes.height; y++)
             if (memcmp(pgm + header_bytes + (size_t)y * planes.width,
                        planes.plane[0].data + y * planes.plane[0].stride_bytes, planes.width))
-                fail_msg("%s: row %u differs", name_of(files.path[i]), y);
+                fail_msg("%s: row %u differs", test_name_of(files.path[i]), y);
         compared++;
         free(pgm);
     }
@@ -120,7 +107,7 @@ static void parts_are_those_of_the_whole(void **state)
 {
     (void)state;
     struct test_files files = test_files_find("jpeg-variety/*");
-    struct jpeg_decoder *full = open_decoder(), *some = open_decoder();
+    struct jpeg_decoder *full = test_open_decoder(), *some = test_open_decoder();
     for (size_t i = 0; i < files.count; i++) {
         struct err err;
         struct jpeg_planes planes, parts;
@@ -137,7 +124,7 @@ static void parts_are_those_of_the_whole(void **state)
             struct image_rect part = {width / 3, first, width - width / 3, end - first};
             assert_ok(jpeg_decode_begin(some, data, bytes, files.path[i], &info, &err), &err);
             assert_ok(jpeg_decode_part(some, &part, &parts, &err), &err);
-            test_compare_part(&planes, &parts, part, name_of(files.path[i]));
+            test_compare_part(&planes, &parts, part, test_name_of(files.path[i]));
         }
         free(data);
     }
@@ -153,7 +140,7 @@ static void a_file_without_its_tables_does_not_borrow_those_of_the_last(void **s
     struct jpeg_planes planes;
     size_t bytes;
     unsigned char *data = test_render_jpeg(64, 48, 80, &bytes), *bare = malloc(bytes);
-    struct jpeg_decoder *decoder = open_decoder();
+    struct jpeg_decoder *decoder = test_open_decoder();
     assert_non_null(bare);
     size_t at = 2, kept = 2;
     memcpy(bare, data, 2);
@@ -183,7 +170,7 @@ static void every_truncation_is_refused(void **state)
     struct jpeg_planes planes;
     size_t bytes;
     unsigned char *data = test_render_jpeg(75, 53, 85, &bytes);
-    struct jpeg_decoder *decoder = open_decoder();
+    struct jpeg_decoder *decoder = test_open_decoder();
     for (size_t kept = 0; kept < bytes; kept++) {
         unsigned char *cut =
             malloc(kept + !kept); /* exactly as long, so that a sanitizer sees a byte too many */
@@ -201,7 +188,7 @@ static void any_changed_byte_is_refused_or_decoded_within_bounds(void **state)
 {
     (void)state;
     struct test_files files = test_files_find("jpeg-variety/*");
-    struct jpeg_decoder *decoder = open_decoder();
+    struct jpeg_decoder *decoder = test_open_decoder();
     size_t refused = 0, decoded = 0;
     for (size_t i = 0; i < files.count; i++) {
         size_t bytes;
@@ -272,7 +259,7 @@ static void endless_scans_are_refused(void **state)
     size_t scan_bytes = bytes - 2 - scan; /* the last scan, without the end marker */
     unsigned char *endless = malloc(bytes + JPEG_SCANS_MAX * scan_bytes);
     assert_non_null(endless);
-    struct jpeg_decoder *decoder = open_decoder();
+    struct jpeg_decoder *decoder = test_open_decoder();
     for (size_t again = 10; again <= JPEG_SCANS_MAX; again += JPEG_SCANS_MAX - 10) {
         memcpy(endless, data, bytes - 2);
         for (size_t i = 0; i < again; i++)

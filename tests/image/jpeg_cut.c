@@ -14,19 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct jpeg_decoder *open_decoder(void)
-{
-    struct err err;
-    struct jpeg_decoder *decoder;
-    assert_ok(jpeg_decoder_open(&decoder, &err), &err);
-    return decoder;
-}
-
-static const char *name_of(const char *path)
-{
-    return strrchr(path, '/') + 1;
-}
-
 static struct image_rect random_part(uint32_t width, uint32_t height, uint64_t number)
 {
     struct philox_block random = philox(20, (uint32_t)number, (uint32_t)(number >> 32));
@@ -40,7 +27,7 @@ static struct image_rect random_part(uint32_t width, uint32_t height, uint64_t n
 static size_t compare_parts(const void *data, size_t bytes, const void *original, size_t original_bytes,
                             size_t count, const char *name)
 {
-    struct jpeg_decoder *full = open_decoder(), *some = open_decoder();
+    struct jpeg_decoder *full = test_open_decoder(), *some = test_open_decoder();
     struct jpeg_planes whole, parts;
     struct jpeg_info info;
     struct err err;
@@ -71,7 +58,7 @@ static size_t tile_and_cut(const struct test_files *files, size_t step, size_t p
         assert_ok(jpeg_tile(data, bytes, files->path[i], &tiled, &is_tiled, &err), &err);
         if (!is_tiled)
             str_add(&tiled, data, bytes);
-        size_t cut = compare_parts(tiled.data, tiled.bytes, data, bytes, parts, name_of(files->path[i]));
+        size_t cut = compare_parts(tiled.data, tiled.bytes, data, bytes, parts, test_name_of(files->path[i]));
         cut_files += cut > 0;
         free(data);
         str_deinit(&tiled);
@@ -173,7 +160,7 @@ static unsigned char *render_tiled(size_t *ret_bytes)
 
 static int decode_part_of(const void *data, size_t bytes, struct image_rect part, struct err *err)
 {
-    struct jpeg_decoder *decoder = open_decoder();
+    struct jpeg_decoder *decoder = test_open_decoder();
     struct jpeg_info info;
     struct jpeg_planes planes;
     assert_ok(jpeg_decode_begin(decoder, data, bytes, "damaged", &info, err), err);
@@ -210,7 +197,7 @@ static void data_lost_elsewhere_goes_unnoticed_but_in_whole_decodes(void **state
     struct jpeg_planes planes;
     size_t bytes;
     unsigned char *data = render_tiled(&bytes);
-    struct jpeg_decoder *decoder = open_decoder();
+    struct jpeg_decoder *decoder = test_open_decoder();
     struct image_rect part = {40, 20, 20, 10};
     size_t begin = find_segment(data, bytes, 2), end = find_segment(data, bytes, 3);
     memset(data + begin, 0, end - begin - 2); /* codes that stop short of the marker */
