@@ -1,0 +1,33 @@
+/*
+ * faults — fuzz target: rules of what is to go wrong (io/fault_rules.h). What is taken decides without dying, but where it says so.
+ */
+#include "io/fault_rules.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    struct fault_rules rules;
+    struct err err = {0};
+    char *text = malloc(bytes + 1);
+    if (!text)
+        return 0;
+    memcpy(text, data, bytes);
+    text[bytes] = '\0';
+    int status = fault_rules_parse(text, &rules, &err);
+    if (status && (err.code != status || !err.what[0] || !err.expected[0]))
+        abort();
+    bool kills = false;
+    for (unsigned i = 0; !status && i < rules.count; i++)
+        kills = kills || rules.rules[i].effect == FAULT_KILL;
+    for (int operation = 0; !status && !kills && operation < FAULT_OPERATIONS; operation++) {
+        struct fault_verdict verdict = fault_rules_decide(&rules, operation, "folder/shard-000003.tar", 512);
+        if (verdict.error > 0 || (operation == FAULT_ABORT && verdict.error) ||
+            ((verdict.cuts || verdict.flips) && operation != FAULT_READ && operation != FAULT_WRITE))
+            abort();
+    }
+    free(text);
+    return 0;
+}
