@@ -194,6 +194,7 @@ void grammar_setting(const struct config_field *field, struct grammar_value *ret
         read_name("true|false", GRAMMAR_NOTHING, ret_value);
         break;
     case CONFIG_COUNT_AUTO:
+    case CONFIG_SIZE_AUTO:
         read_name("auto", GRAMMAR_NOTHING, ret_value);
         break;
     case CONFIG_TEXT:

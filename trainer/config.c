@@ -13,6 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* "auto" is 0. */
+static bool takes_auto(const struct config_field *field)
+{
+    return field->kind == CONFIG_COUNT_AUTO || field->kind == CONFIG_SIZE_AUTO;
+}
+
 /* Reads one field from its values; 0, -EINVAL (no such value), -ERANGE. */
 static int read_value(const struct config_field *field, const char *const *values, size_t count, void *target)
 {
@@ -40,6 +46,10 @@ static int read_value(const struct config_field *field, const char *const *value
     }
     uint64_t number;
     char *end;
+    if (takes_auto(field) && strcmp(text, "auto") == 0) {
+        *(uint64_t *)target = 0;
+        return 0;
+    }
     switch (field->kind) {
     case CONFIG_TEXT:
         if (strlen(text) >= field->bytes)
@@ -51,16 +61,12 @@ static int read_value(const struct config_field *field, const char *const *value
             return -EINVAL;
         *(bool *)target = text[0] == 't';
         return 0;
+    case CONFIG_SIZE_AUTO:
     case CONFIG_SIZE:
         if (str_parse_size(text, &number))
             return -EINVAL;
         break;
     case CONFIG_COUNT_AUTO:
-        if (strcmp(text, "auto") == 0) {
-            *(uint64_t *)target = 0;
-            return 0;
-        }
-        /* fall through */
     case CONFIG_COUNT:
         if (text[0] < '0' || text[0] > '9')
             return -EINVAL;
@@ -97,6 +103,7 @@ static void describe(const struct config_field *field, char *text, size_t bytes)
         [CONFIG_COUNT] = "a whole number",
         [CONFIG_COUNT_AUTO] = "a whole number or auto",
         [CONFIG_SIZE] = "a size such as 64MiB",
+        [CONFIG_SIZE_AUTO] = "a size such as 64MiB, or auto,",
         [CONFIG_REAL] = "a number",
         [CONFIG_FRACTION] = "a part such as 0.01 or 1%",
         [CONFIG_PAIR] = "two numbers in brackets",
@@ -256,6 +263,10 @@ out:
 static void add_value(struct str *out, const struct config_field *field, const void *source)
 {
     const double *reals = source;
+    if (takes_auto(field) && *(const uint64_t *)source == 0) {
+        str_add_text(out, "auto");
+        return;
+    }
     switch (field->kind) {
     case CONFIG_TEXT: {
         struct json_writer writer = {.out = out};
@@ -265,14 +276,10 @@ static void add_value(struct str *out, const struct config_field *field, const v
     case CONFIG_BOOL:
         str_add_text(out, *(const bool *)source ? "true" : "false");
         break;
-    case CONFIG_COUNT_AUTO:
-        if (*(const uint64_t *)source == 0) {
-            str_add_text(out, "auto");
-            break;
-        }
-        /* fall through */
     case CONFIG_COUNT:
+    case CONFIG_COUNT_AUTO:
     case CONFIG_SIZE:
+    case CONFIG_SIZE_AUTO:
         str_add_format(out, "%llu", (unsigned long long)*(const uint64_t *)source);
         break;
     case CONFIG_REAL:

@@ -102,7 +102,7 @@ struct train_config {
         uint64_t every;                  /* steps; 0: only at the end */
         uint64_t keep_last;              /* 0: all */
         bool async;
-        uint64_t staging_bytes;
+        uint64_t staging_bytes; /* 0: auto */
         uint32_t resume;        /* enum config_resume: auto or never */
         uint32_t on_save_error; /* enum config_save_error */
     } checkpoint;
@@ -121,6 +121,7 @@ enum config_kind {
     CONFIG_COUNT,      /* uint64_t */
     CONFIG_COUNT_AUTO, /* uint64_t, "auto" is 0 */
     CONFIG_SIZE,       /* uint64_t bytes: 64MiB */
+    CONFIG_SIZE_AUTO,  /* uint64_t bytes, "auto" is 0 */
     CONFIG_REAL,       /* double */
     CONFIG_FRACTION,   /* double: 0.01 or 1% */
     CONFIG_CHOICE,     /* uint32_t: one of choices, by its place */

@@ -184,8 +184,10 @@ static const struct config_field fields[] = {
      .help = "train on while a checkpoint is written"},
     {"checkpoint.keep.last", CONFIG_COUNT, AT(checkpoint.keep_last), "3", 0, COUNT_MAX,
      .help = "newest checkpoints that stay; 0: all"},
-    {"checkpoint.staging", CONFIG_SIZE, AT(checkpoint.staging_bytes), "64MiB", 4 << 20, 1e15,
-     .help = "memory for writing a checkpoint and for copies before updates"},
+    {"checkpoint.staging", CONFIG_SIZE_AUTO, AT(checkpoint.staging_bytes), "auto", 4 << 20, 1e15,
+     .help = "memory for writing a checkpoint and for copies before updates; auto: 64 MiB, with a GPU room "
+             "for the "
+             "whole checkpoint up to 1 GiB"},
     {"checkpoint.on_save_error", CONFIG_CHOICE, AT(checkpoint.on_save_error), "continue",
      .choices = save_error_names, .help = "what a run does after a save that failed"},
 

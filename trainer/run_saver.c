@@ -41,6 +41,18 @@ static int describe_tensors(struct run *run, struct err *err)
     return 0;
 }
 
+/* A GPU makes updates faster than a disk takes a state: with room for what is not written yet, the run goes on meanwhile. */
+static uint64_t staging_bytes(const struct run *run)
+{
+    enum {
+        STAGING_BYTES = 64 << 20,
+        STAGING_GPU_BYTES = 1 << 30 /* the saver takes no more than it can use */
+    };
+    if (run->config->checkpoint.staging_bytes > 0)
+        return run->config->checkpoint.staging_bytes;
+    return run->device->ops->is_host ? STAGING_BYTES : STAGING_GPU_BYTES;
+}
+
 int run_open_saver(struct run *run, struct err *err)
 {
     uint64_t seed[3] = {clock_wall_ns(), clock_now_ns(), (uint64_t)getpid()};
@@ -63,7 +75,7 @@ int run_open_saver(struct run *run, struct err *err)
         .device = run->device,
         .updates = run->ops->stream,
         .groups_count = (uint32_t)run->params->groups_count,
-        .staging_bytes = run->config->checkpoint.staging_bytes,
+        .staging_bytes = staging_bytes(run),
         .keep = {.last = (uint32_t)run->config->checkpoint.keep_last},
         .run_id = run->run_id,
         .numerics_id = str_text(&run->numerics_id),

@@ -48,7 +48,7 @@ lines.append('millrace train --set ')
 wanted.append([key + ('' if shell == 'zsh' else '=') for key in settings])
 for key, takes in settings.items():
     choices = takes.split('|')
-    if len(choices) > 1 and 'number' not in choices:
+    if len(choices) > 1 and choices[0] not in ('number', 'size'):
         lines.append(f'millrace train train.yaml --set {key}=')
         wanted.append(choices)
 assert len(lines) > 40, lines

@@ -52,6 +52,15 @@ static void values_of_all_kinds_are_read(void **state)
     assert_int_equal(config.model.type, 1);
     assert_true(config.optimizer.beta1 == 0.8 && config.optimizer.lr == 1e-2);
     assert_int_equal(config.checkpoint.keep_last, 7);
+    assert_int_equal(config.checkpoint.staging_bytes, 0);
+    assert_ok(parse(NEEDED "checkpoint: {staging: 8MiB}\nparallel: {offload: {optimizer: true}}\n",
+                    "model.offload=3", &config, &err),
+              &err);
+    assert_int_equal(config.checkpoint.staging_bytes, 8 << 20);
+    assert_true(config.parallel.offload.optimizer);
+    assert_int_equal(config.model.offload, 3);
+    assert_ok(parse(NEEDED "checkpoint: {staging: 8MiB}\n", "checkpoint.staging=auto", &config, &err), &err);
+    assert_int_equal(config.checkpoint.staging_bytes, 0);
 }
 
 static void expect_refusal(const char *text, const char *set, const char *what, const char *advice)
