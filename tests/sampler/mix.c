@@ -4,6 +4,7 @@
 #include "sampler/mix.h"
 
 #include "sampler/sampler.h"
+#include "tests/support/allocations.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
@@ -275,6 +276,25 @@ static void resuming_a_mix_anywhere_needs_only_the_position(void **state)
     sampler_close(walker);
 }
 
+/* 10^10 samples and more: opening takes some memory, a position anywhere none. */
+static void positions_of_an_enormous_mix_cost_no_memory(void **state)
+{
+    (void)state;
+    static const struct mix_source enormous[] = {
+        {UINT64_C(10000000000), 60000}, {UINT64_C(1) << 46, 5535}, {1000, 1}};
+    struct sampler_source sources[5];
+    struct sampler *sampler = open_sampler(enormous, 3, sources);
+    size_t before = allocations_ours() + allocations_others();
+    uint64_t samples = sampler_samples(sampler), position = 0;
+    for (uint32_t i = 0; i < 100000; i++) {
+        position = (position * 0x9E3779B97F4A7C15u + i) % samples;
+        struct sample_ref ref = sampler_at(sampler, i % 5, position);
+        assert_true(ref.sample < enormous[ref.dataset].samples);
+    }
+    assert_int_equal(allocations_ours() + allocations_others() - before, 0);
+    sampler_close(sampler);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +308,7 @@ int main(void)
         cmocka_unit_test(oracle_written_from_the_docs_gives_the_same_mix),
         cmocka_unit_test(datasets_of_a_mix_are_shuffled_apart),
         cmocka_unit_test(resuming_a_mix_anywhere_needs_only_the_position),
+        cmocka_unit_test(positions_of_an_enormous_mix_cost_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
