@@ -2,8 +2,8 @@
  * quality — how well an order mixes what lies together on disk, beside a full shuffle.
  *
  * The line of N samples is cut into as many equal neighbourhoods as a batch has samples, and those that a batch touches are counted. A
- * full shuffle touches 63 % of them, since some are drawn twice; the ratio to it is the quality: 1 is as good as a full shuffle, and a
- * sequential order is near 0. Class folders that were stored one after another are such neighbourhoods: it is then how many classes a batch
+ * full shuffle touches 63 % of them, since some are drawn twice; the ratio to it is the quality: 1 is as good as a full shuffle, a
+ * sequential order is near 0, and lanes that spread a batch more evenly than chance does are above 1. Class folders that were stored one after another are such neighbourhoods: it is then how many classes a batch
  * sees. Computed from the order alone, over some batches of an epoch; nothing is read.
  */
 #ifndef MILLRACE_SAMPLER_QUALITY_H
