@@ -1,6 +1,7 @@
 /*
  * cmd_train — `millrace train CONFIG.yaml`.
  */
+#include "base/clock.h"
 #include "base/json.h"
 #include "cli/output.h"
 #include "cli/signals.h"
@@ -15,7 +16,7 @@
 struct train_args {
     struct common_args common;
     struct option_list set;
-    const char *resume;
+    const char *resume, *profile;
     bool print_config;
 };
 
@@ -25,6 +26,9 @@ static const struct option rows[] = {
     {"resume", 0, OPTION_TEXT, AT(resume), "auto|never|PATH", NULL,
      "auto: from the newest whole checkpoint, if there is one; never: an existing one is an error; PATH: a "
      "checkpoint (default: what checkpoint.resume says)"},
+    {"profile", 0, OPTION_TEXT, AT(profile), "A:B", NULL,
+     "print where the time of steps A to B went, and let a profiler that is attached see them alone "
+     "(nsys profile --capture-range=cudaProfilerApi)"},
     {"print-config", 0, OPTION_FLAG, AT(print_config),
      .help = "print the effective configuration and do nothing else"},
 };
@@ -167,6 +171,31 @@ static void show(void *context, const struct trainer_report *report)
     }
 }
 
+/* Of the steps that --profile names, those that were made: where the time of the program's own thread went. */
+static void write_profile(struct json_writer *json, const struct trainer_result *result)
+{
+    double seconds = clock_seconds(result->profiled_ns);
+    json_begin_object(json, "profile");
+    json_write_u64(json, "first_step", result->profiled.first);
+    json_write_u64(json, "last_step", result->profiled.last);
+    json_write_f64(json, "total_seconds", seconds);
+    json_begin_array(json, "ranges");
+    for (int range = 0; range < RANGE_COUNT; range++) {
+        const struct range_time *time = &result->ranges[range];
+        if (time->count == 0)
+            continue;
+        json_begin_object(json, NULL);
+        json_write_string(json, "range", range_name((enum range)range));
+        json_write_u64(json, "times_count", time->count);
+        json_write_f64(json, "total_seconds", clock_seconds(time->ns));
+        json_write_f64(json, "mean_seconds", clock_seconds(time->ns) / (double)time->count);
+        json_write_f64(json, "time_share", clock_seconds(time->ns) / seconds);
+        json_end_object(json);
+    }
+    json_end_array(json);
+    json_end_object(json);
+}
+
 static int print_result(const struct trainer_result *result, bool as_json, struct err *err)
 {
     struct output output;
@@ -182,6 +211,8 @@ static int print_result(const struct trainer_result *result, bool as_json, struc
     json_write_string(json, "checkpoint", result->checkpoint);
     json_write_hex64(json, "once", result->once);
     json_write_hex64(json, "order", result->order);
+    if (result->profiled.last > 0)
+        write_profile(json, result);
     return output_end(&output, as_json, stdout, err);
 }
 
@@ -199,6 +230,25 @@ static int print_config(const struct train_config *config, bool as_json, struct 
         printf("%s%s", str_text(&text), as_json ? "\n" : "");
     str_deinit(&text);
     return status;
+}
+
+/* "A:B"; NULL is none. -EINVAL. */
+static int parse_profile(const char *text, struct trainer_steps *ret_steps, struct err *err)
+{
+    struct trainer_steps steps = {0};
+    int end = 0;
+    if (!text)
+        return 0;
+    if (strspn(text, "0123456789:") == strlen(text) &&
+        sscanf(text, "%" SCNu64 ":%" SCNu64 "%n", &steps.first, &steps.last, &end) == 2 && !text[end] &&
+        steps.first > 0 && steps.first <= steps.last) {
+        *ret_steps = steps;
+        return 0;
+    }
+    err_set(err, -EINVAL, "--profile wants two steps, the first not after the last");
+    err_expected(err, "A:B, as 10:12");
+    err_found(err, "%.100s", text);
+    return -EINVAL;
 }
 
 static int run_training(const struct invocation *invocation, const struct train_config *config,
@@ -221,13 +271,18 @@ static int run_training(const struct invocation *invocation, const struct train_
         options.resume_path = args->resume;
     }
     struct trainer_result result;
-    int status = io_open(config->run.dir, NULL, &options.io, err);
+    int status = parse_profile(args->profile, &options.profile, err);
+    if (status)
+        return status;
+    status = io_open(config->run.dir, NULL, &options.io, err);
     if (status)
         return status;
     options.stop = signals_install();
     signals_outlive_pipes();
     status = trainer_run(&options, &result, err);
     progress_end(invocation->console);
+    if (!status && args->profile && result.profiled.last == 0)
+        log_line(invocation->log, LOG_WARN, "no step of %s was made: there is no profile", args->profile);
     if (!status)
         status = print_result(&result, args->common.json, err);
     if (!status && result.end == TRAINER_STOPPED) {
@@ -257,6 +312,7 @@ static const char *const examples[] = {
     "millrace train train.yaml --print-config",
     "millrace train train.yaml",
     "millrace train train.yaml --set run.dir=runs/b --set run.steps=4 --resume never",
+    "millrace train train.yaml --set run.dir=runs/c --set run.steps=4 --profile 2:4",
     NULL,
 };
 

@@ -1,7 +1,9 @@
 /*
- * device_cuda_absent — device_cuda.h in a build without CUDA: there is no GPU. What takes an open one is never called.
+ * device_cuda_absent — device_cuda.h and profiler.h in a build without CUDA: there is no GPU, and nobody profiles it. What takes an open
+ * device is never called.
  */
 #include "device/device_cuda.h"
+#include "device/profiler.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -53,4 +55,21 @@ int device_cuda_status(const struct device *device, int cuda_status, const char 
 {
     (void)device, (void)cuda_status, (void)what;
     return absent(err);
+}
+
+void profiler_push(const char *name)
+{
+    (void)name;
+}
+
+void profiler_pop(void)
+{
+}
+
+void profiler_start(void)
+{
+}
+
+void profiler_stop(void)
+{
 }

@@ -15,6 +15,7 @@
 #include "trainer/metrics.h"
 #include "trainer/model.h"
 #include "trainer/optimizer.h"
+#include "trainer/range.h"
 #include "trainer/replay.h"
 #include "trainer/scaler.h"
 #include "trainer/schedule.h"
@@ -111,6 +112,7 @@ struct run {
     /* Of finished steps, since the last line of progress; a checkpoint keeps what its loss is made of. */
     struct step_totals window;
     struct evaluation evaluation;
+    struct ranges ranges;
     char folder[IO_PATH_BYTES_MAX]; /* of the checkpoints */
     char run_id[17];
     struct str numerics_id;

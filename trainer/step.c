@@ -76,11 +76,15 @@ static void queue_pass(void *context)
     const struct pass *pass = context;
     struct run *run = pass->run;
     const struct model_result result = {run->losses, run->correct};
+    range_begin(&run->ranges, RANGE_FORWARD);
     model_forward(run->model, &run->stage, run->compute_weights, &run->activations, pass->input, NULL, NULL,
                   NULL);
+    range_end(&run->ranges);
+    range_begin(&run->ranges, RANGE_BACKWARD);
     model_backward(run->model, &run->stage, run->compute_weights, &run->activations, pass->input,
                    tree_leaf(&run->tree), &result, NULL, NULL, NULL, NULL);
     run_add_result(run, &result);
+    range_end(&run->ranges);
 }
 
 /* The sum of all leaves is where the first was. */
@@ -93,7 +97,9 @@ static void queue_sums(void *context)
 static int micro_gradients(struct run *run, struct run_words *counts, struct err *err)
 {
     const struct batch *batch;
+    range_begin(&run->ranges, RANGE_DATA);
     int status = loader_next(run->loader, &batch, err);
+    range_end(&run->ranges);
     if (status == LOADER_END)
         return err_set(err, -ENODATA, "the training data ended before the run did");
     if (status != LOADER_BATCH)
@@ -101,19 +107,27 @@ static int micro_gradients(struct run *run, struct run_words *counts, struct err
     uint32_t items = batch->items_count;
     struct model_input input;
     uint64_t valid = 0;
+    range_begin(&run->ranges, RANGE_FEED);
     status = feed_push(&run->feed, run->loader, batch, &input, &valid, err);
+    range_end(&run->ranges);
     if (status)
         return status;
     input.loss_scale = &run->device_record->decision.loss_factor;
     struct pass pass = {run, &input};
+    range_begin(&run->ranges, RANGE_MICRO);
     status = replay_run(&run->passes, run->tree.depth * FEED_VARIANTS + feed_variant(&run->feed), queue_pass,
                         &pass, err);
+    if (!status)
+        tree_push(&run->tree);
+    range_end(&run->ranges);
     if (status)
         return status;
-    tree_push(&run->tree);
     counts->valid_count += (int64_t)valid;
     counts->samples_count += items;
-    return feed_pop(&run->feed, err);
+    range_begin(&run->ranges, RANGE_FEED);
+    status = feed_pop(&run->feed, err);
+    range_end(&run->ranges);
+    return status;
 }
 
 static void update(struct run *run, const void *gradients)
@@ -135,8 +149,10 @@ int run_step(struct run *run, struct err *err)
         status = micro_gradients(run, &counts, err);
     if (status)
         return status;
+    range_begin(&run->ranges, RANGE_NORM);
     const void *gradients = tree_finish(&run->tree);
     status = replay_run(&run->sums, 0, queue_sums, run, err);
+    range_end(&run->ranges);
     if (status)
         return status;
     counts.stop = run->options->stop && atomic_load(run->options->stop) != 0;
@@ -147,9 +163,15 @@ int run_step(struct run *run, struct err *err)
         status = offload_status(run->activations.offload, err);
     if (status)
         return status;
+    range_begin(&run->ranges, RANGE_UPDATE);
     run_decide(run, counts.valid_count);
     update(run, gradients);
+    range_end(&run->ranges);
     run->stop_requested = counts.stop > 0;
     status = run_end_step(run, &counts, err);
-    return status ? status : run_settle(run, run->device->ops->is_host ? 0 : DECISION_AHEAD_MAX, err);
+    range_begin(&run->ranges, RANGE_WAIT);
+    if (!status)
+        status = run_settle(run, run->device->ops->is_host ? 0 : DECISION_AHEAD_MAX, err);
+    range_end(&run->ranges);
+    return status;
 }

@@ -4,6 +4,7 @@
 #include "trainer/trainer.h"
 
 #include "base/clock.h"
+#include "device/profiler.h"
 #include "trainer/gauges.h"
 #include "trainer/run.h"
 
@@ -33,6 +34,8 @@ struct loop {
     struct window window;
     struct gauges gauges;
     struct saving saving;
+    struct trainer_steps profiled; /* last is 0 while they are made */
+    uint64_t profile_began_ns, profiled_ns;
     uint64_t began_ns, began_step; /* for the time that remains */
 };
 
@@ -105,7 +108,9 @@ static int evaluate(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;
     uint64_t began_ns = clock_now_ns();
+    range_begin(&run->ranges, RANGE_EVALUATE);
     int status = run_evaluate(run, err);
+    range_end(&run->ranges);
     loop->window.began_ns += clock_now_ns() - began_ns; /* no part of the training rate */
     if (status || run->evaluation.step != run->step)
         return status; /* it failed, or a stop was asked for in the middle */
@@ -151,6 +156,7 @@ static int settle_save(struct loop *loop, bool is_last, struct err *err)
 static int save(struct loop *loop, bool is_last, struct err *err)
 {
     struct run *run = loop->run;
+    range_begin(&run->ranges, RANGE_SAVE);
     int status = settle_save(loop, false, err);
     if (!status) /* the arrays are what the last update makes of them */
         status = run->ops->table->sync(run->ops, err);
@@ -158,6 +164,7 @@ static int save(struct loop *loop, bool is_last, struct err *err)
         status = run_encode_state(run, err);
     if (!status)
         status = ckpt_saver_save(run->saver, run->step, str_text(&run->state_json), err);
+    range_end(&run->ranges);
     if (status)
         return status;
     loop->saving.under_way = true;
@@ -183,11 +190,49 @@ static bool evaluation_is_due(const struct run *run)
     return here && !done && run->step > 0 && run->config->data.val[0];
 }
 
+/* Steps that were queued before are none of it. */
+static int begin_profile(struct loop *loop, struct err *err)
+{
+    struct run *run = loop->run;
+    const struct trainer_steps *wanted = &run->options->profile;
+    uint64_t step = run->step + 1;
+    if (step < wanted->first || step > wanted->last || loop->profiled.first > 0)
+        return 0;
+    int status = run_settle(run, 0, err);
+    if (!run->device->ops->is_host)
+        profiler_start();
+    loop->profiled.first = step;
+    loop->profile_began_ns = clock_now_ns();
+    run->ranges.measures = true;
+    return status;
+}
+
+static int end_profile(struct loop *loop, bool is_end, struct err *err)
+{
+    struct run *run = loop->run;
+    if (!run->ranges.measures || (run->step < run->options->profile.last && !is_end))
+        return 0;
+    range_begin(&run->ranges, RANGE_WAIT);
+    int status = run_settle(run, 0, err);
+    range_end(&run->ranges);
+    run->ranges.measures = false;
+    loop->profiled_ns = clock_now_ns() - loop->profile_began_ns;
+    loop->profiled.last = run->step;
+    if (!run->device->ops->is_host)
+        profiler_stop();
+    return status;
+}
+
 /* One step and what follows from it, for which the steps that are queued have to be done. */
 static int advance(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;
-    int status = run_step(run, err);
+    int status = begin_profile(loop, err);
+    if (status)
+        return status;
+    range_begin(&run->ranges, RANGE_STEP);
+    status = run_step(run, err);
+    range_end(&run->ranges);
     if (status)
         return status;
     log_line(run->options->log, LOG_DEBUG, "step %" PRIu64 " queued; micro-batches ahead: %" PRIu64,
@@ -208,7 +253,7 @@ static int advance(struct loop *loop, struct err *err)
     is_end = is_end || run->stop_requested; /* by the evaluation */
     if (!status && (saves || is_end))
         status = save(loop, is_end, err);
-    return status;
+    return status ? status : end_profile(loop, is_end, err);
 }
 
 static void say_what_is_read(const struct run *run)
@@ -289,8 +334,9 @@ static void say_what_runs(const struct run *run)
     say_memory(run);
 }
 
-static void fill_result(const struct run *run, enum trainer_end end, struct trainer_result *result)
+static void fill_result(const struct loop *loop, enum trainer_end end, struct trainer_result *result)
 {
+    const struct run *run = loop->run;
     struct cursor cursor = loader_cursor(run->loader);
     *result = (struct trainer_result){.end = end,
                                       .step = run->step,
@@ -298,7 +344,10 @@ static void fill_result(const struct run *run, enum trainer_end end, struct trai
                                       .val_loss = run->evaluation.loss,
                                       .val_accuracy = run->evaluation.accuracy,
                                       .once = cursor.once,
-                                      .order = cursor.order};
+                                      .order = cursor.order,
+                                      .profiled = loop->profiled,
+                                      .profiled_ns = loop->profiled_ns};
+    memcpy(result->ranges, run->ranges.times, sizeof result->ranges);
     snprintf(result->checkpoint, sizeof result->checkpoint, "%s/step-%08" PRIu64, run->folder, run->step);
 }
 
@@ -317,7 +366,7 @@ int trainer_run(const struct trainer_options *options, struct trainer_result *re
     while (run.step < run.steps && !run.stop_requested && !status)
         status = advance(&loop, err);
     if (!status)
-        fill_result(&run, run.step < run.steps || evaluation_is_due(&run) ? TRAINER_STOPPED : TRAINER_DONE,
+        fill_result(&loop, run.step < run.steps || evaluation_is_due(&run) ? TRAINER_STOPPED : TRAINER_DONE,
                     ret_result);
     gauges_close(&loop.gauges);
     run_close(&run);

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "io/io.h"
 #include "trainer/config.h"
+#include "trainer/range.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -57,12 +58,18 @@ struct trainer_report {
     struct trainer_gauges gauges;
 };
 
+/* Steps, the first being 1; 0: none. */
+struct trainer_steps {
+    uint64_t first, last;
+};
+
 struct trainer_options {
     const struct train_config *config;
     enum config_resume resume;
     const char *resume_path; /* CONFIG_RESUME_PATH: a step folder */
     struct io *io;
-    atomic_int *stop; /* non-zero: save and return; NULL: never */
+    atomic_int *stop;             /* non-zero: save and return; NULL: never */
+    struct trainer_steps profile; /* measured by range, and told to a profiler that is attached */
     const struct log *log;
     void (*report)(void *context, const struct trainer_report *report);
     void *report_context;
@@ -75,6 +82,9 @@ struct trainer_result {
     uint64_t step; /* the last one that is done and saved */
     bool evaluated;
     double val_loss, val_accuracy;           /* the last evaluation's */
+    struct trainer_steps profiled;           /* those of options.profile that were made */
+    uint64_t profiled_ns;                    /* with what came after them: evaluations, checkpoints */
+    struct range_time ranges[RANGE_COUNT];   /* of them */
     uint64_t once, order;                    /* the training loader's digests at that step */
     char checkpoint[IO_PATH_BYTES_MAX + 32]; /* the newest one */
 };

@@ -30,6 +30,52 @@ a_finished_run_is_done_again_at_once() {
   cmp out whole.out
 }
 
+# Ranges lie within a step, which lies within the time of all; each as often as steps and micro-batches want.
+a_profile_tells_where_the_time_of_its_steps_went() {
+  need_python
+  same "$(status_of millrace train train.yaml --set run.dir=runs/profile --profile 3:6 --json --quiet)" 0
+  same "$(json 'd[-1]["profile"]["first_step"], d[-1]["profile"]["last_step"]' out)" "(3, 6)"
+  same "$(json '[(r["range"], r["times_count"]) for r in d[-1]["profile"]["ranges"] if r["range"] in ("step", "micro-batch", "forward", "backward", "update", "evaluate", "save")]' out)" \
+    "[('step', 4), ('micro-batch', 8), ('forward', 8), ('backward', 8), ('update', 4), ('evaluate', 1), ('save', 1)]"
+  json '{r["range"]: r["total_seconds"] for r in d[-1]["profile"]["ranges"]}' out >seconds
+  same "$("$python" -c 't = eval(open("seconds").read())
+parts = sum(t[r] for r in t if r not in ("step", "forward", "backward", "evaluate", "save"))
+print(0 < t["forward"] + t["backward"] <= t["micro-batch"] < t["step"] and parts <= t["step"] + t["wait"])')" True
+  same "$(json 'sum(r["total_seconds"] for r in d[-1]["profile"]["ranges"] if r["range"] in ("step", "evaluate", "save")) <= d[-1]["profile"]["total_seconds"]' out)" True
+  same "$(json 'd[-1]["order"]' out)" "$(sed -n 's/^order  *//p' whole.out)" "order of the same run"
+  millrace ckpt hash runs/profile/ckpt >hash && millrace ckpt hash runs/a/ckpt | cmp - hash
+  same "$(status_of millrace train train.yaml --set run.dir=runs/profile --profile 3:6)" 0
+  contains "$(cat errors)" "no step of 3:6 was made"
+  for wrong in 6:3 0:2 3 3: 3:4x -1:2 " 3:4"; do
+    same "$(status_of millrace train train.yaml --profile "$wrong")" 2 "$wrong"
+    one_line errors
+  done
+}
+
+# Seen by what NVTX takes for a profiler (tests/device/nvtx_twin.c); only a build with CUDA tells one.
+a_profiler_sees_the_ranges_of_a_run_nested_and_closed() {
+  need_python
+  local twin
+  twin=$(dirname "$MILLRACE")/tests/nvtx_twin/libnvtx_twin.so
+  [[ -f $twin ]] || skip "no twin of a profiler was built"
+  NVTX_INJECTION64_PATH=$twin NVTX_TWIN_LOG=spans millrace train train.yaml --set run.dir=runs/spans --quiet >/dev/null
+  [[ -f spans ]] || skip "this build has no CUDA, and tells no profiler"
+  "$python" - >seen <<'PY'
+from collections import Counter
+open_, seen = [], Counter()
+for line in open("spans").read().splitlines():
+    if line == "<":
+        open_.pop()
+    else:
+        open_.append(line[2:])
+        seen["/".join(open_)] += 1
+assert not open_, open_
+print(*[f"{name} {seen[name]}" for name in ("step", "step/data", "step/micro-batch", "step/micro-batch/forward", "step/micro-batch/backward", "step/update", "evaluate", "save")], sep="\n")
+PY
+  printf '%s\n' 'step 12' 'step/data 24' 'step/micro-batch 24' \
+    'step/micro-batch/forward 24' 'step/micro-batch/backward 24' 'step/update 12' 'evaluate 2' 'save 3' | cmp - seen
+}
+
 json_is_a_line_an_event() {
   need_python
   same "$(status_of millrace train train.yaml --set run.dir=runs/json --json --quiet)" 0
@@ -248,7 +294,8 @@ a_checkpoint_is_inspected_by_its_manifest() {
 }
 
 run_cases a_run_tells_its_steps_on_stderr_and_its_result_on_stdout a_finished_run_is_done_again_at_once \
-  json_is_a_line_an_event a_stop_on_request_saves_and_says_75_and_the_same_command_goes_on \
+  json_is_a_line_an_event a_profile_tells_where_the_time_of_its_steps_went \
+  a_profiler_sees_the_ranges_of_a_run_nested_and_closed a_stop_on_request_saves_and_says_75_and_the_same_command_goes_on \
   data_that_changed_under_a_run_is_refused a_mix_goes_on_where_it_was_and_names_what_changed \
   a_second_interrupt_ends_at_once_with_130 checkpoints_are_listed_oldest_first_and_only_as_many_as_kept \
   damaged_steps_of_a_folder_are_all_named \

@@ -6,6 +6,7 @@
 #include "tests/cuda_on_cpu/queue.h"
 #include "tests/cuda_on_cpu/status.h"
 
+#include <cuda_profiler_api.h>
 #include <cuda_runtime_api.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -192,6 +193,16 @@ cudaError_t CUDARTAPI cudaRuntimeGetVersion(int *version)
 {
     *version = VERSION;
     return cudaSuccess;
+}
+
+cudaError_t CUDARTAPI cudaProfilerStart(void)
+{
+    return status_set(driver_status());
+}
+
+cudaError_t CUDARTAPI cudaProfilerStop(void)
+{
+    return status_set(driver_status());
 }
 
 cudaError_t CUDARTAPI cudaDeviceSynchronize(void)
