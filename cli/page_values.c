@@ -43,12 +43,20 @@ static void show_value(struct str *out, struct json_t *node)
 static int show_entry(void *context, const char *key, struct json_t *value)
 {
     struct place *place = context;
-    char path[KEY_BYTES_MAX];
+    char path[KEY_BYTES_MAX], entry[KEY_BYTES_MAX];
     snprintf(path, sizeof path, "%s%s", place->prefix, key);
     if (json_kind(value) == JSON_KIND_OBJECT) {
         size_t bytes = strlen(path);
         snprintf(path + bytes, sizeof path - bytes, ".");
         return json_each(value, show_entry, &(struct place){place->out, path});
+    }
+    if (json_kind(json_at(value, 0)) ==
+        JSON_KIND_OBJECT) { /* a list of them: an entry's keys are "train[0].path" */
+        for (size_t i = 0; i < json_count(value); i++) {
+            snprintf(entry, sizeof entry, "%.*s[%zu].", (int)(sizeof entry - 32), path, i);
+            json_each(json_at(value, i), show_entry, &(struct place){place->out, entry});
+        }
+        return 0;
     }
     page_row_begin(place->out);
     page_cell(place->out, path);

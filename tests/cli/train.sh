@@ -137,6 +137,8 @@ a_mix_goes_on_where_it_was_and_names_what_changed() {
   contains "$(cat errors)" "another number of datasets than was saved: runs/mixed/ckpt/step-00000005: expected 2, found 1"
   same "$(status_of "${common[@]}" --set run.dir=runs/mixed --set "$mix" --set 'data.train[0].weight=6' --set 'data.train[1].weight=1')" 0
   same "$(millrace ckpt hash runs/mixed/ckpt)" "$(millrace ckpt hash runs/mix/ckpt)"
+  millrace inspect runs/mix --html mix.html >/dev/null
+  grep -q 'data.train\[1\].weight</td><td>0.5</td>' mix.html
   millrace train train.yaml --set "$mix" --print-config | grep -q '^  train: \[{"path":"shards","weight":3},{"path":"drawings","weight":0.5}\]$'
 }
 
