@@ -14,8 +14,7 @@
 #include <string.h>
 
 enum {
-    TEXT_BYTES_MAX = 160,          /* shown of a field of text */
-    EMBEDDED_BYTES_MAX = 48 << 10, /* of a picture in a format that only the browser decodes */
+    TEXT_BYTES_MAX = 160, /* shown of a field of text */
     CLASS_NAME_BYTES_MAX = 256,
 };
 
@@ -72,21 +71,18 @@ const char *page_class_name(const struct dataset *dataset, int64_t number, char 
 }
 
 /* alt: what a reader who does not see it is told. */
-static void show_picture(struct page_sheet *sheet, const struct survey_sample *sample, const char *type,
-                         const void *data, size_t bytes, uint32_t width, uint32_t height)
+static void show_picture(struct page_sheet *sheet, const struct survey_sample *sample, const struct str *jpeg,
+                         uint32_t width, uint32_t height)
 {
     struct str *out = &sheet->figures;
     char name[CLASS_NAME_BYTES_MAX];
     str_add_text(out, "<img src=\"");
-    page_data_uri(out, type, data, bytes);
+    page_data_uri(out, "image/jpeg", jpeg->data, jpeg->bytes);
     str_add_text(out, "\" alt=\"");
     page_text(out, page_class_name(sheet->dataset, sample->class_number, name, sizeof name));
     str_add_text(out, sample->class_number < 0 ? "picture of " : ": picture of ");
     page_text_bytes(out, sample->key, sample->key_bytes);
-    str_add_text(out, "\"");
-    if (width > 0)
-        str_add_format(out, " width=\"%" PRIu32 "\" height=\"%" PRIu32 "\"", width, height);
-    str_add_text(out, "/>");
+    str_add_format(out, "\" width=\"%" PRIu32 "\" height=\"%" PRIu32 "\"/>", width, height);
 }
 
 static void show_words(struct str *out, const char *text, size_t bytes)
@@ -96,8 +92,8 @@ static void show_words(struct str *out, const char *text, size_t bytes)
     str_add_text(out, "</span>");
 }
 
-static int show_jpeg(struct page_sheet *sheet, const struct survey_sample *sample, const uint8_t *data,
-                     size_t bytes, struct err *err)
+static int show_thumbnail(struct page_sheet *sheet, const struct survey_sample *sample, const uint8_t *data,
+                          size_t bytes, struct err *err)
 {
     const uint8_t *rgb;
     uint32_t width, height;
@@ -114,23 +110,17 @@ static int show_jpeg(struct page_sheet *sheet, const struct survey_sample *sampl
     str_clear(&sheet->thumbnail);
     status = jpeg_encode(rgb, width, height, (size_t)width * 3, SHEET_QUALITY, 0, &sheet->thumbnail, err);
     if (!status)
-        show_picture(sheet, sample, "image/jpeg", sheet->thumbnail.data, sheet->thumbnail.bytes, width,
-                     height);
+        show_picture(sheet, sample, &sheet->thumbnail, width, height);
     return status;
 }
 
 /* How fields are shown, the first that a sample has. */
 static const struct {
     const char *extension;
-    const char *type; /* of a picture; NULL: text */
-    size_t bytes_max;
+    bool is_picture; /* else text */
 } shown[] = {
-    {"jpg", "image/jpeg", SURVEY_READ_BYTES_MAX},
-    {"jpeg", "image/jpeg", SURVEY_READ_BYTES_MAX},
-    {"png", "image/png", EMBEDDED_BYTES_MAX + 1},
-    {"webp", "image/webp", EMBEDDED_BYTES_MAX + 1},
-    {"txt", NULL, TEXT_BYTES_MAX},
-    {"json", NULL, TEXT_BYTES_MAX},
+    {"jpg", true}, {"jpeg", true}, {"png", true},   {"webp", true},
+    {"ppm", true}, {"txt", false}, {"json", false},
 };
 
 static int show_field(struct page_sheet *sheet, struct survey *survey, const struct survey_sample *sample,
@@ -141,19 +131,18 @@ static int show_field(struct page_sheet *sheet, struct survey *survey, const str
     const uint8_t *data;
     size_t bytes;
     for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
-        int status = survey_read(survey, sample, shown[i].extension, shown[i].bytes_max, &data, &bytes, err);
+        size_t bytes_max = shown[i].is_picture ? SURVEY_READ_BYTES_MAX : TEXT_BYTES_MAX;
+        int status = survey_read(survey, sample, shown[i].extension, bytes_max, &data, &bytes, err);
         if (status)
             return status;
         if (bytes == 0)
             continue;
-        if (!shown[i].type)
-            show_words(out, (const char *)data, bytes);
-        else if (out->bytes > SHEET_BYTES_MAX || (i >= 2 && bytes > EMBEDDED_BYTES_MAX))
+        if (shown[i].is_picture && out->bytes <= SHEET_BYTES_MAX)
+            return show_thumbnail(sheet, sample, data, bytes, err);
+        if (shown[i].is_picture)
             show_words(out, too_large, strlen(too_large));
-        else if (i < 2)
-            return show_jpeg(sheet, sample, data, bytes, err);
         else
-            show_picture(sheet, sample, shown[i].type, data, bytes, 0, 0);
+            show_words(out, (const char *)data, bytes);
         return 0;
     }
     show_words(out, nothing, strlen(nothing));

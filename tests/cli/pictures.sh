@@ -164,7 +164,14 @@ augmented_pixels_are_the_same_whatever_the_workers_and_ranks() {
   done
 }
 
+a_page_shows_pictures_of_all_kinds() {
+  make_pictures
+  millrace convert dataset pictures for-page --quiet >/dev/null
+  millrace inspect for-page --html page.html --quiet >/dev/null
+  same "$(grep -o '<img src="data:image/jpeg' page.html | wc -l)" "$(find pictures -type f | wc -l)"
+}
+
 run_cases a_dataset_of_jpeg_png_and_webp_is_read_as_one what_a_picture_is_tells_its_content_not_its_name \
   verify_names_pictures_that_can_not_be_decoded inspect_tells_what_they_are a_ppm_is_a_picture_too \
   convert_names_a_broken_picture raw_images_give_the_pixels_that_their_files_give raw_images_are_upright_and_at_most_max_side \
-  raw_images_have_one_name_each augmented_pixels_are_the_same_whatever_the_workers_and_ranks
+  raw_images_have_one_name_each augmented_pixels_are_the_same_whatever_the_workers_and_ranks a_page_shows_pictures_of_all_kinds
