@@ -66,6 +66,10 @@ static int read_value(const struct config_field *field, const char *const *value
         if (str_parse_size(text, &number))
             return -EINVAL;
         break;
+    case CONFIG_DURATION:
+        if (str_parse_duration(text, &number))
+            return -EINVAL;
+        break;
     case CONFIG_COUNT_AUTO:
     case CONFIG_COUNT:
         if (text[0] < '0' || text[0] > '9')
@@ -104,6 +108,7 @@ static void describe(const struct config_field *field, char *text, size_t bytes)
         [CONFIG_COUNT_AUTO] = "a whole number or auto",
         [CONFIG_SIZE] = "a size such as 64MiB",
         [CONFIG_SIZE_AUTO] = "a size such as 64MiB, or auto,",
+        [CONFIG_DURATION] = "a duration such as 90s or 10min",
         [CONFIG_REAL] = "a number",
         [CONFIG_FRACTION] = "a part such as 0.01 or 1%",
         [CONFIG_PAIR] = "two numbers in brackets",
@@ -282,6 +287,9 @@ static void add_value(struct str *out, const struct config_field *field, const v
     case CONFIG_SIZE_AUTO:
         str_add_format(out, "%llu", (unsigned long long)*(const uint64_t *)source);
         break;
+    case CONFIG_DURATION:
+        str_add_format(out, "%.15gms", (double)*(const uint64_t *)source / 1e6);
+        break;
     case CONFIG_REAL:
     case CONFIG_FRACTION: {
         struct json_writer writer = {.out = out};
@@ -340,7 +348,8 @@ void config_print_json(const struct train_config *config, struct str *out)
     for (size_t i = 0; i < count; i++) {
         str_clear(&value);
         add_value(&value, &fields[i], (const char *)config + fields[i].offset);
-        bool is_word = fields[i].kind == CONFIG_CHOICE || strcmp(str_text(&value), "auto") == 0;
+        bool is_word = fields[i].kind == CONFIG_CHOICE || fields[i].kind == CONFIG_DURATION ||
+                       strcmp(str_text(&value), "auto") == 0;
         if (is_word)
             json_write_string(&writer, fields[i].key, str_text(&value));
         else

@@ -44,6 +44,7 @@ struct train_config {
         uint64_t lanes, window, run; /* 0: auto */
         uint64_t workers;            /* 0: auto */
         uint64_t memory_bytes;
+        uint64_t timeout_ns; /* 0: none */
         struct {
             uint32_t policy; /* enum loader_bad_policy */
             double limit;    /* part of the samples delivered */
@@ -122,6 +123,7 @@ enum config_kind {
     CONFIG_COUNT_AUTO, /* uint64_t, "auto" is 0 */
     CONFIG_SIZE,       /* uint64_t bytes: 64MiB */
     CONFIG_SIZE_AUTO,  /* uint64_t bytes, "auto" is 0 */
+    CONFIG_DURATION,   /* uint64_t nanoseconds: 90s, 10min */
     CONFIG_REAL,       /* double */
     CONFIG_FRACTION,   /* double: 0.01 or 1% */
     CONFIG_CHOICE,     /* uint32_t: one of choices, by its place */

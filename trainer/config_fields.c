@@ -69,6 +69,8 @@ static const struct config_field fields[] = {
      .help = "threads that decode; changes no bit"},
     {"data.memory", CONFIG_SIZE, AT(data.memory_bytes), "256MiB", 1 << 20, 1e15,
      .help = "budget of a loader: batches, read-ahead and scratch; an evaluation has one of its own"},
+    {"data.timeout", CONFIG_DURATION, AT(data.timeout_ns), "0s", 0, 1e18,
+     .help = "data that does not come for so long ends the run; 0s: never"},
     {"data.bad_samples.policy", CONFIG_CHOICE, AT(data.bad_samples.policy), "substitute",
      .choices = policy_names, ORDERS, .help = "what happens at a sample that can't be used"},
     {"data.bad_samples.limit", CONFIG_FRACTION, AT(data.bad_samples.limit), "1%", 0, 1,

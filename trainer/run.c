@@ -89,6 +89,7 @@ struct loader_options run_loader_options(struct run *run, bool training)
     o.bad_fraction_max = c->data.bad_samples.limit;
     o.workers = (unsigned)c->data.workers;
     o.memory_bytes = c->data.memory_bytes;
+    o.timeout_ns = c->data.timeout_ns;
     o.log = run->options->log;
     return o;
 }

@@ -25,6 +25,11 @@ a_run_tells_its_steps_on_stderr_and_its_result_on_stdout() {
   grep -qE '^once  *[0-9a-f]{16}$' whole.out
 }
 
+data_that_never_comes_ends_a_run_where_there_is_a_time_limit() {
+  same "$(MILLRACE_FAULT=read:hold@2+:shard-000000 status_of millrace train train.yaml --set run.dir=runs/stuck --set data.timeout=200ms --quiet)" 1
+  grep -q '^millrace: no micro-batch came in 0.2 s: it waits for a read of [0-9]* bytes: .*shard-000000.tar at [0-9]*' errors
+}
+
 a_finished_run_is_done_again_at_once() {
   same "$(status_of millrace train train.yaml)" 0
   cmp out whole.out
@@ -295,7 +300,7 @@ a_checkpoint_is_inspected_by_its_manifest() {
   same "$(json 'd["tensors_count"] == len(d["tensors"])' report)" True
 }
 
-run_cases a_run_tells_its_steps_on_stderr_and_its_result_on_stdout a_finished_run_is_done_again_at_once \
+run_cases data_that_never_comes_ends_a_run_where_there_is_a_time_limit a_run_tells_its_steps_on_stderr_and_its_result_on_stdout a_finished_run_is_done_again_at_once \
   json_is_a_line_an_event a_profile_tells_where_the_time_of_its_steps_went \
   a_profiler_sees_the_ranges_of_a_run_nested_and_closed a_stop_on_request_saves_and_says_75_and_the_same_command_goes_on \
   data_that_changed_under_a_run_is_refused a_mix_goes_on_where_it_was_and_names_what_changed \

@@ -38,14 +38,17 @@ static void values_of_all_kinds_are_read(void **state)
     (void)state;
     struct train_config config;
     struct err err;
-    assert_ok(parse("run: {dir: r, steps: 9, seed: 3}\n"
-                    "data:\n  train: t\n  memory: 1GiB\n  bad_samples: {limit: 2%}\n  window: auto\n"
-                    "  image:\n    scale: [0.25, 0.5]\n    flip: false\n"
-                    "model: {type: gpt2}\nschedule: {type: linear, min_lr: 0}\noptimizer: {betas: [0.8, "
-                    "0.9], lr: 1e-2}\n",
-                    "checkpoint.keep.last=7", &config, &err),
-              &err);
+    assert_ok(
+        parse(
+            "run: {dir: r, steps: 9, seed: 3}\n"
+            "data:\n  train: t\n  memory: 1GiB\n  timeout: 90s\n  bad_samples: {limit: 2%}\n  window: auto\n"
+            "  image:\n    scale: [0.25, 0.5]\n    flip: false\n"
+            "model: {type: gpt2}\nschedule: {type: linear, min_lr: 0}\noptimizer: {betas: [0.8, "
+            "0.9], lr: 1e-2}\n",
+            "checkpoint.keep.last=7", &config, &err),
+        &err);
     assert_int_equal(config.data.memory_bytes, 1 << 30);
+    assert_int_equal(config.data.timeout_ns, 90000000000u);
     assert_true(fabs(config.data.bad_samples.limit - 0.02) < 1e-12);
     assert_true(config.data.image.scale_min == 0.25 && config.data.image.scale_max == 0.5);
     assert_false(config.data.image.flip);
