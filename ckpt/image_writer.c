@@ -45,7 +45,8 @@ static int submit(struct image_writer *image, struct io_file *file, unsigned buf
                                    .file = file,
                                    .offset = block * CKPT_BLOCK_BYTES,
                                    .data = snapshot_buffer(image->snapshot, buffer),
-                                   .bytes = bytes_round_up(bytes, IO_ALIGN_BYTES)};
+                                   .bytes = bytes_round_up(bytes, IO_ALIGN_BYTES),
+                                   .flags = IO_ONCE}; /* whoever resumes does so much later */
     image->block_crc32c[block] = crc32c(0, request->data, bytes);
     int taken = image->io->ops->submit(image->queue, &request, 1);
     assert(taken != 0); /* the queue is as deep as there are buffers */

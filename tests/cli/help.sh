@@ -39,7 +39,7 @@ a_mistyped_verb_is_answered_with_the_nearest() {
 }
 
 verbs_that_are_not_there_do_not_pretend_to_be() {
-  for verb in launch bench "ckpt prune"; do
+  for verb in launch "bench comm" "ckpt prune"; do
     # shellcheck disable=SC2086
     same "$(status_of millrace $verb)" 2
     contains "$(cat errors)" "unknown verb"
