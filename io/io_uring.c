@@ -10,22 +10,17 @@
 #include "io/file_queue.h"
 #include "io/uring_queue.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
-/* Immutable after open, but for what is atomic. */
+/* Immutable after open. */
 struct io_of_ring {
     struct io base;
     enum io_cache cache;
-    /* Each use orders the end of one queue before the beginning of another, which may get the ring's addresses: the kernel maps
-     * them by calls that ThreadSanitizer does not see. */
-    atomic_uint queues_count;
 };
 
 /* One of the two, the other is NULL. Immutable after open. */
 struct io_queue {
-    struct io_of_ring *io;
     struct io_queue *ring, *threads;
 };
 
@@ -35,22 +30,19 @@ static void ring_queue_close(struct io_queue *queue)
         return;
     uring_queue_close(queue->ring);
     file_queue_close(queue->threads);
-    atomic_fetch_sub(&queue->io->queues_count, 1);
     free(queue);
 }
 
 static int ring_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue, struct err *err)
 {
-    struct io_of_ring *own = (struct io_of_ring *)io;
+    enum io_cache cache = ((struct io_of_ring *)io)->cache;
     struct io_queue *queue = calloc(1, sizeof *queue);
     if (!queue)
         return err_set(err, -ENOMEM, "out of memory for an I/O queue");
-    queue->io = own;
-    atomic_fetch_add(&own->queues_count, 1);
-    int status = uring_queue_open(depth, own->cache, &queue->ring, err);
+    int status = uring_queue_open(depth, cache, &queue->ring, err);
     if (status && status != -EINVAL) {
         err_clear(err);
-        status = file_queue_open(depth, FILE_QUEUE_THREADS_USUAL, own->cache, &queue->threads, err);
+        status = file_queue_open(depth, FILE_QUEUE_THREADS_USUAL, cache, &queue->threads, err);
     }
     if (status)
         ring_queue_close(queue);
@@ -88,7 +80,6 @@ static void ring_cancel(struct io_queue *queue, struct io_request *request)
 
 static void ring_close(struct io *io)
 {
-    assert(atomic_load(&((struct io_of_ring *)io)->queues_count) == 0);
     free(io);
 }
 
