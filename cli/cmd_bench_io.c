@@ -328,13 +328,13 @@ static int run(const struct invocation *invocation, struct err *err)
     size_t engines_count = 0;
     struct io_probe probe;
     struct io *ring;
+    bench.stop = signals_install();
     int status = check_usage(bench.args, err);
     if (!status)
         status = io_probe_folder(bench.folder, false, &probe, err);
     if (status)
         return status;
     bench.has_direct = probe.write_status == 0 && probe.direct_status == 0;
-    bench.stop = signals_install();
     if (io_open(bench.folder, &(struct io_options){.engine = IO_ENGINE_URING}, &ring, NULL) == 0) {
         engines[engines_count++] = IO_ENGINE_URING;
         io_close(ring);

@@ -43,7 +43,7 @@ stopped_it_leaves_nothing() {
   mkdir -p folder
   "$MILLRACE" bench io folder --size 64MiB --seconds 60s --quiet 2>errors &
   local pid=$! status=0
-  until [[ -n $(ls -A folder) ]]; do sleep 0.02; done
+  until [[ -n $(ls -A folder | grep millrace-bench) ]]; do sleep 0.02; done
   kill -TERM $pid
   wait $pid || status=$?
   same $status 1
