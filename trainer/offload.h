@@ -53,6 +53,7 @@ void offload_after_backward(struct offload *offload, uint32_t item, void *slot);
 
 /* The first failure to queue since the last call, as the ops' sync tells theirs. Does not wait. NULL is fine: 0. */
 int offload_status(struct offload *offload, struct err *err);
-uint64_t offload_copied_bytes(const struct offload *offload); /* queued so far, out and in */
+/* Queued so far, out and in; of a pass that is recorded in a graph once. */
+uint64_t offload_copied_bytes(const struct offload *offload);
 
 #endif
