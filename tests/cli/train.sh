@@ -30,6 +30,19 @@ data_that_never_comes_ends_a_run_where_there_is_a_time_limit() {
   grep -q '^millrace: no micro-batch came in 0.2 s: it waits for a read of [0-9]* bytes: .*shard-000000.tar at [0-9]*' errors
 }
 
+tiled_photos_give_the_weights_that_they_give_as_they_are() {
+  "$RENDER_SHAPES" --count 6 --side 128 wide >/dev/null
+  local way
+  for way in tile keep; do
+    millrace convert dataset wide "wide-$way" --jpeg $way --quiet >/dev/null
+    millrace train train.yaml --set run.dir="runs/$way" --set data.train="wide-$way" --set data.val="wide-$way" --set data.run=1 \
+      --set run.steps=4 --quiet >"$way.out"
+  done
+  ! cmp -s wide-tile/shard-000000.tar wide-keep/shard-000000.tar || fail "the shards are the same"
+  same "$(millrace ckpt hash runs/tile/ckpt | grep -v '^loader')" "$(millrace ckpt hash runs/keep/ckpt | grep -v '^loader')"
+  same "$(grep 'val loss' tile.out)" "$(grep 'val loss' keep.out)"
+}
+
 a_finished_run_is_done_again_at_once() {
   same "$(status_of millrace train train.yaml)" 0
   cmp out whole.out
@@ -300,7 +313,7 @@ a_checkpoint_is_inspected_by_its_manifest() {
   same "$(json 'd["tensors_count"] == len(d["tensors"])' report)" True
 }
 
-run_cases data_that_never_comes_ends_a_run_where_there_is_a_time_limit a_run_tells_its_steps_on_stderr_and_its_result_on_stdout a_finished_run_is_done_again_at_once \
+run_cases tiled_photos_give_the_weights_that_they_give_as_they_are data_that_never_comes_ends_a_run_where_there_is_a_time_limit a_run_tells_its_steps_on_stderr_and_its_result_on_stdout a_finished_run_is_done_again_at_once \
   json_is_a_line_an_event a_profile_tells_where_the_time_of_its_steps_went \
   a_profiler_sees_the_ranges_of_a_run_nested_and_closed a_stop_on_request_saves_and_says_75_and_the_same_command_goes_on \
   data_that_changed_under_a_run_is_refused a_mix_goes_on_where_it_was_and_names_what_changed \
