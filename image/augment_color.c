@@ -10,14 +10,15 @@
 
 enum { FRACTION_BITS = 16, ONE = 1 << FRACTION_BITS, LEVELS = 256 };
 
-static uint8_t clamp(int64_t value)
+static uint8_t clamp(int32_t value)
 {
     return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
 }
 
-static uint8_t blend(int32_t other, int32_t value, int32_t factor)
+/* Factors reach some 2 * ONE, so 32 bits do. */
+static inline uint8_t blend(int32_t other, int32_t value, int32_t factor)
 {
-    return clamp(((int64_t)other * ONE + (int64_t)factor * (value - other)) >> FRACTION_BITS);
+    return clamp((other * ONE + factor * (value - other)) >> FRACTION_BITS);
 }
 
 /* ITU-R 601-2 luma as Pillow's convert("L"). */
@@ -154,7 +155,7 @@ void augment_equalize(const struct augment_image *image)
             last--;
         uint32_t step = (image->width * image->height - counts[c][last]) / 255, sum = step / 2;
         for (uint32_t level = 0; level < LEVELS; level++) {
-            table[c][level] = step ? clamp(sum / step) : (uint8_t)level;
+            table[c][level] = step ? clamp((int32_t)(sum / step)) : (uint8_t)level;
             sum += counts[c][level];
         }
     }
@@ -187,12 +188,15 @@ static void turn_pixel(uint8_t *pixel, int32_t turn)
     if (spread == 0)
         return;
     int32_t hue = (hue_of(pixel, most, spread) + turn) % (6 * ONE), part = hue & (ONE - 1);
-    uint8_t up = (uint8_t)(least + ((spread * part + ONE / 2) >> FRACTION_BITS));
-    uint8_t down = (uint8_t)(most - ((spread * part + ONE / 2) >> FRACTION_BITS));
-    uint8_t high = (uint8_t)most, low = (uint8_t)least;
-    const uint8_t sectors[6][3] = {{high, up, low},   {down, high, low}, {low, high, up},
-                                   {low, down, high}, {up, low, high},   {high, low, down}};
-    memcpy(pixel, sectors[hue >> FRACTION_BITS], 3);
+    int32_t moved = (spread * part + ONE / 2) >> FRACTION_BITS;
+    const uint8_t levels[] = {(uint8_t)most, (uint8_t)least, (uint8_t)(least + moved),
+                              (uint8_t)(most - moved)};
+    enum { HIGH, LOW, UP, DOWN };
+    static const uint8_t sectors[6][3] = {{HIGH, UP, LOW},   {DOWN, HIGH, LOW}, {LOW, HIGH, UP},
+                                          {LOW, DOWN, HIGH}, {UP, LOW, HIGH},   {HIGH, LOW, DOWN}};
+    const uint8_t *sector = sectors[hue >> FRACTION_BITS];
+    for (int c = 0; c < 3; c++)
+        pixel[c] = levels[sector[c]];
 }
 
 /* The turn is at most half the circle, either way. */
