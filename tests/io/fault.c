@@ -322,6 +322,25 @@ static void an_aborted_set_with_writes_under_way_is_noted(void **state)
     close_all();
 }
 
+static void a_set_that_lost_a_file_is_never_published(void **state)
+{
+    (void)state;
+    struct io_set *set;
+    struct io_file *output;
+    struct err err = {0};
+    open_with("seal:eio@1");
+    const struct io_set_options options = {.path = in_folder("set")};
+    assert_ok(faulty->ops->set_begin(faulty, &options, &set, &err), &err);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(faulty->ops->set_create(set, i ? "b" : "a", 0, &output, &err), &err);
+        assert_int_equal(faulty->ops->set_seal(set, output, 0, &err), i ? 0 : -EIO);
+    }
+    assert_int_equal(faulty->ops->set_publish(set, &err), -EINVAL);
+    assert_int_not_equal(access(in_folder("set"), F_OK), 0);
+    assert_int_equal(io->ops->sweep(io, folder, NULL, NULL), 0); /* nor is anything left of it */
+    close_all();
+}
+
 static void the_environment_gives_rules_where_options_have_none(void **state)
 {
     (void)state;
@@ -359,6 +378,7 @@ int main(void)
         CASE(a_queue_that_can_not_wait_never_can_again),
         CASE(a_kill_ends_the_process_before_the_operation),
         CASE(an_aborted_set_with_writes_under_way_is_noted),
+        CASE(a_set_that_lost_a_file_is_never_published),
         CASE(the_environment_gives_rules_where_options_have_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
