@@ -28,6 +28,7 @@
 enum {
     PIECE_BYTES = 16 << 20,
     PIECES_MAX = 1 << 14, /* the kernel's own limit of registered buffers */
+    PROBE_ENTRIES = 512,  /* as the loader's, since rings may count against RLIMIT_MEMLOCK */
     NO_WAY = -1,
 };
 #define CANCEL_MARK (UINT64_MAX - 1) /* what completions of cancellations carry */
@@ -87,7 +88,7 @@ static int init_ring(unsigned entries, struct io_uring *ring)
 int uring_queue_probe(void)
 {
     struct io_uring ring;
-    int status = init_ring(1, &ring);
+    int status = init_ring(PROBE_ENTRIES, &ring);
     if (!status)
         io_uring_queue_exit(&ring);
     return status;
