@@ -8,11 +8,11 @@ set -m # children are not deaf to SIGINT then
 millrace convert dataset photos shards --shard-bytes 40KiB --quiet >/dev/null
 millrace read shards --out whole-files --quiet >/dev/null
 cat >train.yaml <<'YAML'
-run:        {dir: whole, seed: 3, steps: 8}
+run:        {dir: whole, seed: 3, steps: 40}
 data:       {train: shards, memory: 32MiB, image: {size: 32}}
 model:      {layers: 1, heads: 1, width: 16, patch: 8}
 batch:      {global: 16, micro: 8}
-checkpoint: {every: 2}
+checkpoint: {every: 3}
 YAML
 millrace train train.yaml --quiet >/dev/null
 millrace ckpt hash whole/ckpt | sort >whole.hash
@@ -47,7 +47,7 @@ a_reader_leaves_whole_files_only() {
   for ((i = 0; i < rounds; i++)); do
     rm -rf files
     status=$(interrupt $((RANDOM % 300)) "$MILLRACE" read shards --out files)
-    seen+=\" $status\"
+    seen+=" $status"
     [[ $status == 0 || $status == 1 || $status == 130 ]] || fail "status $status: $(cat errors)"
     [[ ! -d files ]] && continue
     no_temporaries files
@@ -63,7 +63,7 @@ a_conversion_leaves_nothing_or_what_its_command_goes_on_with() {
   for ((i = 0; i < rounds; i++)); do
     rm -rf converted
     status=$(interrupt $((RANDOM % 300)) "$MILLRACE" convert dataset photos converted --shard-bytes 40KiB)
-    seen+=\" $status\"
+    seen+=" $status"
     [[ $status == 0 || $status == 1 || $status == 75 || $status == 130 ]] || fail "status $status: $(cat errors)"
     no_temporaries . -maxdepth 2
     [[ $status == 0 || ! -e converted/dataset.json ]] || [[ $status == 1 ]] || fail "a dataset of an interrupted conversion"
@@ -78,7 +78,7 @@ a_run_goes_on_to_the_same_weights() {
   for ((i = 0; i < rounds; i++)); do
     rm -rf part
     status=$(interrupt $((RANDOM % 300)) "$MILLRACE" train train.yaml --set run.dir=part)
-    seen+=\" $status\"
+    seen+=" $status"
     [[ $status == 0 || $status == 75 || $status == 130 ]] || fail "status $status: $(cat errors)"
     no_temporaries part
     same "$(status_of millrace train train.yaml --set run.dir=part --quiet)" 0
