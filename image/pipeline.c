@@ -7,9 +7,11 @@
 #include "image/jpeg_tile.h"
 #include "image/pixels.h"
 #include "image/render.h"
+#include "image/webp.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct image_pipeline {
@@ -217,4 +219,11 @@ void image_pipeline_close(struct image_pipeline *pipeline)
     jpeg_decoder_close(pipeline->jpeg);
     pixels_decoder_close(pipeline->pixels);
     free(pipeline);
+}
+
+void image_libraries(char text[IMAGE_LIBRARIES_BYTES])
+{
+    uint32_t webp = webp_library_version();
+    snprintf(text, IMAGE_LIBRARIES_BYTES, "%s, libwebp %u.%u.%u", jpeg_library(), webp >> 16,
+             webp >> 8 & 0xff, webp & 0xff);
 }

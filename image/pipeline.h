@@ -31,6 +31,10 @@ struct image_key {
     uint64_t sample;
 };
 
+/* The libraries whose version decides pixels, with it: "libjpeg-turbo 2.1.5, libwebp 1.2.4". Part of numerics_id. */
+enum { IMAGE_LIBRARIES_BYTES = 64 };
+void image_libraries(char text[IMAGE_LIBRARIES_BYTES]);
+
 struct image_pipeline; /* owner thread: a decoder and scratch memory, reused */
 int image_pipeline_open(const struct image_options *options, struct image_pipeline **ret_pipeline,
                         struct err *err);

@@ -137,3 +137,8 @@ int webp_part(const struct webp *webp, const struct image_rect *part, struct pix
         (struct pixels){.data = memory->data, .stride_bytes = row_bytes, .part = cut, .channels = 3};
     return 0;
 }
+
+uint32_t webp_library_version(void)
+{
+    return (uint32_t)WebPGetDecoderVersion();
+}

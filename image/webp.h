@@ -24,6 +24,9 @@ int webp_begin(struct webp *webp, const void *data, size_t bytes, const char *pa
 int webp_part(const struct webp *webp, const struct image_rect *part, struct pixels_memory *memory,
               struct pixels *ret_pixels, struct err *err);
 
+/* libwebp's version as it has it: 0x010204 is 1.2.4. Another one may give other pixels of lossy files. */
+uint32_t webp_library_version(void);
+
 /* What the headers say beside the size, for people. */
 struct webp_traits {
     bool lossless, has_alpha, has_animation;

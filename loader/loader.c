@@ -175,18 +175,18 @@ struct cursor loader_cursor(const struct loader *loader)
 struct loader_shape loader_shape(const struct loader *loader)
 {
     const struct dataset *first = loader->sources[0].dataset; /* all agree */
-    return (struct loader_shape){
-        .order = loader->order,
-        .fingerprint = loader->cursor.fingerprint,
-        .samples = loader->order.samples,
-        .steps = plan_steps(&loader->plan),
-        .classes_count = first->classes_count,
-        .vocabulary = first->text.vocabulary,
-        .document_end = first->text.document_end,
-        .memory_bytes = loader->memory_bytes,
-        .pixels_version = loader->options.decode == LOADER_IMAGE ? IMAGE_PIPELINE_VERSION : 0,
-        .pixels_library = loader->options.decode == LOADER_IMAGE ? jpeg_library() : "",
-        .engine = loader->io->ops->name};
+    return (struct loader_shape){.order = loader->order,
+                                 .fingerprint = loader->cursor.fingerprint,
+                                 .samples = loader->order.samples,
+                                 .steps = plan_steps(&loader->plan),
+                                 .classes_count = first->classes_count,
+                                 .vocabulary = first->text.vocabulary,
+                                 .document_end = first->text.document_end,
+                                 .memory_bytes = loader->memory_bytes,
+                                 .pixels_version =
+                                     loader->options.decode == LOADER_IMAGE ? IMAGE_PIPELINE_VERSION : 0,
+                                 .pixels_libraries = loader->pixels_libraries,
+                                 .engine = loader->io->ops->name};
 }
 
 uint64_t loader_quarantine(const struct loader *loader, const struct loader_bad_sample **ret_list)

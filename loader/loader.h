@@ -211,9 +211,10 @@ struct loader_shape {
     uint32_t document_end; /* text: the token behind each document */
     /* Of the image pipeline: another gives other pixels; 0 where nothing is decoded. */
     uint32_t pixels_version;
-    const char *pixels_library; /* that decodes, with its version; "" where nothing is decoded */
-    uint64_t memory_bytes;      /* what was taken of the budget */
-    const char *engine;         /* of io */
+    /* That decode, with their versions; "" where nothing is decoded. Lives as long as the loader. */
+    const char *pixels_libraries;
+    uint64_t memory_bytes; /* what was taken of the budget */
+    const char *engine;    /* of io */
 };
 struct loader_shape loader_shape(const struct loader *loader);
 

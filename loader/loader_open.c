@@ -217,6 +217,8 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
         return err_set(err, -ENOMEM, "out of memory for a loader");
     loader->opened_ns = clock_now_ns();
     copy_options(loader, options);
+    if (options->decode == LOADER_IMAGE)
+        image_libraries(loader->pixels_libraries);
     pthread_mutex_init(&loader->mutex, NULL);
     pthread_cond_init(&loader->reader_wake, NULL);
     pthread_condattr_t monotonic;

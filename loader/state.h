@@ -178,6 +178,7 @@ struct loader {
     uint64_t full_since_ns;    /* G: since when all waits for the consumer; 0: it does not */
     struct loader_stats stats; /* G */
     uint64_t opened_ns;
+    char pixels_libraries[IMAGE_LIBRARIES_BYTES]; /* "" where nothing is decoded */
 
     /* The consumer's. */
     int failure; /* what loader_next keeps returning */

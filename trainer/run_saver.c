@@ -60,7 +60,7 @@ int run_open_saver(struct run *run, struct err *err)
     run->ops->table->numerics_id(run->ops, &run->numerics_id);
     if (run->shape.pixels_version > 0)
         str_add_format(&run->numerics_id, "; pixels %u by %s", run->shape.pixels_version,
-                       run->shape.pixels_library);
+                       run->shape.pixels_libraries);
     str_add_format(&run->numerics_id, "; micro-batch %" PRIu64, run->batching.micro);
     int status = str_status(&run->numerics_id);
     if (status)
