@@ -256,7 +256,7 @@ static void every_order_of_threads_and_streams_gives_the_same_bits(void **state)
         const char *room[SETS_MAX];
         for (size_t order = 0; order < order_count(); order++) {
             struct outcome again = {0};
-            char name[32];
+            char name[64];
             snprintf(name, sizeof name, "order-%zu-%zu", m, order);
             order_set(order);
             run(f, name, "cuda", with(MODELS[m], "precision.compute=bf16", room), order ? &again : &first);
@@ -272,7 +272,7 @@ static void a_run_that_was_stopped_goes_on_to_the_same_bits(void **state)
     for (size_t m = 0; m < models_count(); m++) {
         struct outcome whole = {0}, begun = {.stop_step = STOP_STEP}, ended = {0};
         const char *room[SETS_MAX], *const *extra = with(MODELS[m], "precision.compute=fp16", room);
-        char name[32];
+        char name[64];
         order_set(1);
         snprintf(name, sizeof name, "whole-%zu", m);
         run(f, name, "cuda", extra, &whole);
@@ -352,7 +352,7 @@ static void a_run_takes_the_memory_that_was_told_before(void **state)
     order_set(0);
     for (size_t m = 0; m < models_count(); m++) {
         const char *room[SETS_MAX];
-        char name[32];
+        char name[64];
         snprintf(name, sizeof name, "memory-%zu", m);
         check_memory(f, name, with(MODELS[m], "precision.compute=bf16", room));
     }
@@ -386,7 +386,7 @@ static void what_is_offloaded_changes_no_bit(void **state)
 {
     const struct fixture *f = *state;
     struct outcome plain = {0};
-    char name[32];
+    char name[64];
     order_set(0);
     run(f, "plain", "cuda", PLAIN, &plain);
     for (size_t order = 0; order < order_count(); order++) {
@@ -407,7 +407,7 @@ static void a_run_goes_on_with_more_or_less_offloaded(void **state)
     run(f, "at-once", "cuda", PLAIN, &plain);
     for (size_t i = 0; i < 2; i++) {
         struct outcome begun = {.stop_step = STOP_STEP}, ended = {0};
-        char name[32];
+        char name[64];
         snprintf(name, sizeof name, "on-%zu", i);
         run(f, name, "cuda", sides[i][0], &begun);
         run(f, name, "cuda", sides[i][1], &ended);
