@@ -5,7 +5,8 @@
 
 Both train in bf16 with float32 weights and moments (torch: autocast and the fused AdamW), gradients clipped, one micro-batch a step. Tokens are
 random letters; pictures are random JPEGs, which millrace reads from shards and decodes while torch gets ready tensors in device memory: that favours torch.
-A rate is the median over windows of ten steps, the first window left out. Ratios are millrace's over torch's.
+A rate is the median over windows of ten steps, the first window left out. Ratios are millrace's over torch's. vit-s16 also tells whether the loader keeps up
+with a small model: the share of the time that steps waited for data. Then one run saves every 50 steps, and attention alone stands beside torch's by cuDNN.
 """
 import argparse
 import json
@@ -25,6 +26,7 @@ WINDOW_STEPS = 10
 MODELS = {
     "gpt2-124m": dict(type="gpt2", layers=12, heads=12, width=768, block=1024, vocabulary=50304, batch=32),
     "gpt2-350m": dict(type="gpt2", layers=24, heads=16, width=1024, block=1024, vocabulary=50304, batch=16),
+    "vit-s16": dict(type="vit", layers=12, heads=6, width=384, patch=16, side=224, classes=1000, batch=256),
     "vit-b16": dict(type="vit", layers=12, heads=12, width=768, patch=16, side=224, classes=1000, batch=128),
     "gpt2-tiny": dict(type="gpt2", layers=2, heads=2, width=64, block=64, vocabulary=512, batch=4),
     "vit-tiny": dict(type="vit", layers=2, heads=2, width=64, patch=8, side=32, classes=10, batch=4),
@@ -124,7 +126,8 @@ def make_pictures(folder, m, steps, millrace):
     return folder / "shards"
 
 
-def millrace_rate(m, steps, device, options, folder):
+def millrace_run(m, steps, device, options, folder, save_every=0):
+    """What the lines of metrics say: medians but for the first, the most memory."""
     text = m["type"] == "gpt2"
     data = make_tokens(folder, m, steps, options.millrace) if text else make_pictures(folder, m, steps, options.millrace)
     config = folder / "train.yaml"
@@ -136,20 +139,68 @@ def millrace_rate(m, steps, device, options, folder):
         + (f"vocabulary: {m['vocabulary']}" if text else f"patch: {m['patch']}, classes: {m['classes']}") + "}\n"
         f"batch: {{global: {m['batch']}, micro: {m['batch']}}}\noptimizer: {{lr: 1e-4}}\nschedule: {{min_lr: 1e-5}}\n"
         f"precision: {{compute: {'bf16' if device == 'cuda' else 'fp32'}}}\n"
-        f"checkpoint: {{every: 0}}\nlog: {{every: {WINDOW_STEPS}}}\n")
+        f"checkpoint: {{every: {save_every}}}\nlog: {{every: {WINDOW_STEPS}}}\n")
     ran = subprocess.run([options.millrace, "train", config], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if ran.returncode:
         sys.exit(f"gpu_speed: millrace train failed:\n{ran.stderr}")
     key = "tokens_per_second" if text else "samples_per_second"
     lines = [json.loads(line) for line in open(folder / "run" / "metrics.jsonl")]
-    memory = next((line.split("memory:")[1].strip() for line in ran.stderr.splitlines() if line.startswith("memory:")), "")
-    return statistics.median([line[key] for line in lines if key in line][1:]), memory
+    lines = [line for line in lines if key in line]
+    later = {name: [line[name] for line in lines[1:] if name in line] for name in (key, "peak_share", "data_wait_share", "checkpoint_wait_share")}
+    medians = {name: statistics.median(values) if values else 0 for name, values in later.items()}
+    return dict(rate=medians[key], peak_share=medians["peak_share"], data_wait_share=medians["data_wait_share"],
+                checkpoint_wait_share=statistics.mean(later["checkpoint_wait_share"]), used_bytes=max(line.get("device_used_bytes", 0) for line in lines))
+
+
+def checkpoint_cost(name, device, options):
+    """The share of a run's time that saving every 50 steps takes, of 200 steps."""
+    with tempfile.TemporaryDirectory(prefix="millrace-gpu-") as folder:
+        ran = millrace_run(MODELS[name], 200, device, options, pathlib.Path(folder), save_every=50)
+    print(f"\nSaving {name} every 50 steps: {100 * ran['checkpoint_wait_share']:.2f} % of the time is spent waiting for checkpoints.", flush=True)
+    return ran["checkpoint_wait_share"]
+
+
+def cudnn_attention(line, rounds=7, passes=5):
+    """Milliseconds of torch's forward and backward pass by cuDNN, of the shape of a line of bench-attention."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    heads = 2048 // line["head_dim"]
+    q, k, v, grad = (torch.randn(line["batch"], heads, line["tokens"], line["head_dim"], device="cuda", dtype=torch.bfloat16) for _ in range(4))
+    for x in (q, k, v):
+        x.requires_grad_()
+
+    def median_ms(act):
+        times = []
+        for _ in range(rounds + 1):
+            torch.cuda.synchronize()
+            began = time.monotonic()
+            for _ in range(passes):
+                act()
+            torch.cuda.synchronize()
+            times.append((time.monotonic() - began) * 1e3 / passes)
+        return statistics.median(times[1:])
+
+    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+        forward = median_ms(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=line["causal"]))
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=line["causal"])
+        backward = median_ms(lambda: torch.autograd.grad(out, (q, k, v), grad, retain_graph=True))
+    return forward, backward
+
+
+def attention_table(options):
+    program = pathlib.Path(options.millrace).with_name("bench-attention")
+    lines = [json.loads(line) for line in subprocess.run([program], check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()]
+    print("\n| attention | tokens | forward, TFLOP/s | of cuDNN | backward, TFLOP/s | of cuDNN |\n|---|---|---|---|---|---|")
+    for line in lines:
+        line["cudnn_forward_ms"], line["cudnn_backward_ms"] = cudnn_attention(line)
+        print(f"| {line['head_dim']} columns, {'causal' if line['causal'] else 'full'} | {line['tokens']} | {line['forward_tflops']:.0f} | {line['cudnn_forward_ms'] / line['forward_ms']:.2f} | "
+              f"{line['backward_tflops']:.0f} | {line['cudnn_backward_ms'] / line['backward_ms']:.2f} |", flush=True)
+    return lines
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--millrace", default="build/release/millrace")
-    parser.add_argument("--models", default="gpt2-124m,gpt2-350m,vit-b16", help="of " + ", ".join(MODELS))
+    parser.add_argument("--models", default="gpt2-124m,gpt2-350m,vit-b16,vit-s16", help="of " + ", ".join(MODELS))
     parser.add_argument("--steps", type=int, default=60, help=f"of each, a multiple of {WINDOW_STEPS}, at least {2 * WINDOW_STEPS}")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="cpu: to try this program, fp32 there")
     parser.add_argument("--out", type=pathlib.Path, help="folder for speed.json; default: none")
@@ -158,22 +209,25 @@ def main():
         parser.error(f"--steps is no multiple of {WINDOW_STEPS} from {2 * WINDOW_STEPS} on")
     device = torch.cuda.get_device_name() if options.device == "cuda" else "cpu"
     print(f"{device}, torch {torch.__version__}, {options.steps} steps each; tokens or pictures a second")
-    print("| model | millrace | torch eager | ratio | torch compiled | ratio | torch's peak, GiB | millrace's memory |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| model | millrace | share of peak | waits for data | torch eager | ratio | torch compiled | ratio | GiB | torch's |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     results = []
     for name in options.models.split(","):
         m = MODELS[name]
         with tempfile.TemporaryDirectory(prefix="millrace-gpu-") as folder:
-            ours, memory = millrace_rate(m, options.steps, options.device, options, pathlib.Path(folder))
+            ran = millrace_run(m, options.steps, options.device, options, pathlib.Path(folder))
         eager, peak = torch_rate(m, options.steps, options.device, False)
         can_compile = options.device == "cuda" and hasattr(torch, "compile")
         fast = torch_rate(m, options.steps, options.device, True)[0] if can_compile else float("nan")
-        results.append(dict(model=name, millrace_per_second=ours, torch_eager_per_second=eager, torch_compiled_per_second=fast,
-                            torch_peak_bytes=peak, millrace_memory=memory))
-        print(f"| {name} | {ours:.0f} | {eager:.0f} | {ours / eager:.2f} | {fast:.0f} | {ours / fast:.2f} | {peak / 2**30:.1f} | {memory} |", flush=True)
+        ours = ran["rate"]
+        results.append(dict(model=name, millrace=ran, torch_eager_per_second=eager, torch_compiled_per_second=fast, torch_peak_bytes=peak))
+        print(f"| {name} | {ours:.0f} | {100 * ran['peak_share']:.0f} % | {100 * ran['data_wait_share']:.1f} % | {eager:.0f} | {ours / eager:.2f} | {fast:.0f} | {ours / fast:.2f} | "
+              f"{ran['used_bytes'] / 2**30:.1f} | {peak / 2**30:.1f} |", flush=True)
+    wait_share = checkpoint_cost(options.models.split(",")[0], options.device, options)
+    attention = attention_table(options) if options.device == "cuda" else []
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
-        (options.out / "speed.json").write_text(json.dumps(dict(device=device, torch=torch.__version__, steps=options.steps, results=results), indent=1))
+        (options.out / "speed.json").write_text(json.dumps(dict(device=device, torch=torch.__version__, steps=options.steps, results=results, checkpoint_wait_share=wait_share, attention=attention), indent=1))
 
 
 main()
