@@ -50,7 +50,7 @@ static_assert(IO_CACHE_AUTO == 0 && IO_CACHE_ALL == 1 && IO_CACHE_NONE == 2, "an
 #define AT(member) offsetof(struct read_args, member)
 static const struct option rows[] = {
     {"mix", 0, OPTION_REPEAT, AT(mix), "DATASET=WEIGHT", NULL,
-     "one more dataset, drawn from in this share; DATASET alone has weight 1"},
+     "one more dataset, drawn from in this share; the argument DATASET has weight 1"},
     {"order", 0, OPTION_CHOICE, AT(order), NULL, "shuffle", "of the samples", order_choices},
     {"seed", 0, OPTION_COUNT, AT(seed), "N", "0", "key of the order and of every random crop"},
     {"epoch", 0, OPTION_COUNT, AT(epoch), "N", "0", "which epoch", .most = UINT32_MAX},
@@ -90,8 +90,9 @@ static const struct option rows[] = {
     {"max-errors", 0, OPTION_TEXT, AT(max_errors), "N|P%", NULL,
      "with --on-error skip: more than N, or P percent of an epoch, end it; no limit without it"},
     {"quality", 0, OPTION_FLAG, AT(quality),
-     .help = "read nothing: tell how well batches are mixed, beside a full shuffle, and what would mix them "
-             "better"},
+     .help =
+         "read no samples: tell how well batches are mixed, beside a full shuffle, and what would mix them "
+         "better"},
     {"out", 'o', OPTION_TEXT, AT(out), "DIR", NULL,
      "write each sample's fields as files, pixels as .ppm, windows as .npy; of a mix below DIR/N-E, of "
      "dataset N in its epoch E"},
@@ -143,6 +144,7 @@ static struct loader_options options_of(const struct invocation *invocation)
     options.log = invocation->log;
     options.single_pass = true;
     options.timeout_ns = args->timeout_ns;
+    options.order_only = args->quality;
     return options;
 }
 
@@ -224,12 +226,13 @@ static int check_skipped(const struct loader *loader, const struct error_limit *
                          uint64_t samples, struct err *err)
 {
     const struct loader_dataset *list;
-    loader_datasets(loader, &list);
+    uint32_t datasets_count = loader_datasets(loader, &list);
     bool too_many = limit->most >= 0 && skipped > (uint64_t)limit->most;
     if (!too_many && !(limit->fraction > 0 && (double)skipped > limit->fraction * (double)samples))
         return 0;
     err_set(err, -EBADMSG, "too many samples can not be used");
-    err_at(err, list[0].path, ERR_NO_OFFSET);
+    if (datasets_count == 1)
+        err_at(err, list[0].path, ERR_NO_OFFSET);
     if (too_many)
         err_expected(err, "at most %" PRId64, limit->most);
     else
@@ -289,16 +292,26 @@ static int check_usage(const struct read_args *args, const struct batching *batc
     return batching_check(batching, err) ? EXIT_USAGE : 0;
 }
 
-/* Of the datasets, whose files it drops from the page cache with --cold. */
+/* Drops the datasets' files from the page cache. Faults are for what is read afterwards. */
+static int make_cold(const struct read_mix *mix, struct err *err)
+{
+    struct io *io;
+    int status = io_open(mix->sources[0].path, &(struct io_options){.fault = ""}, &io, err);
+    if (status)
+        return status;
+    for (uint32_t i = 0; !status && i < mix->count; i++)
+        status = cold_make(io, mix->sources[i].path, err);
+    io_close(io);
+    return status;
+}
+
 static int open_io(const struct read_args *args, struct reading *reading, struct err *err)
 {
     struct io_options options = {.fault = args->fault,
                                  .engine = (enum io_engine)args->engine,
                                  .cache = (enum io_cache)args->page_cache};
-    int status = io_open(reading->mix.sources[0].path, &options, &reading->io, err);
-    for (uint32_t i = 0; !status && args->cold && i < reading->mix.count; i++)
-        status = cold_make(reading->io, reading->mix.sources[i].path, err);
-    return status;
+    int status = args->cold ? make_cold(&reading->mix, err) : 0;
+    return status ? status : io_open(reading->mix.sources[0].path, &options, &reading->io, err);
 }
 
 static int run(const struct invocation *invocation, struct err *err)

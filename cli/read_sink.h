@@ -15,7 +15,7 @@
 
 enum read_print { READ_PRINT_KEYS, READ_PRINT_JSON, READ_PRINT_NONE };
 
-/* Zero but for the first five. Owner thread. */
+/* Zero but for the first six. Owner thread. */
 struct read_sink {
     enum read_print print;
     enum loader_decode decode;

@@ -38,8 +38,10 @@ static int note_bad_samples(struct loader *loader, const struct load_slot *slot,
         char instead[64] = "left out";
         if (!item->skipped)
             snprintf(instead, sizeof instead, "sample %" PRIu64 " takes its place", load->substitute);
-        log_line(loader->options.log, LOG_WARN, "bad sample \"%.*s\" (%" PRIu64 "): %s; %s",
-                 (int)item->key_bytes, item->key ? item->key : "", item->ref.sample, load->reason, instead);
+        bool is_mix = loader->sources_count > 1;
+        log_line(loader->options.log, LOG_WARN, "bad sample \"%.*s\" (%" PRIu64 "%s%.300s): %s; %s",
+                 (int)item->key_bytes, item->key ? item->key : "", item->ref.sample, is_mix ? " of " : "",
+                 is_mix ? loader_source_of(loader, item->ref)->dataset->path : "", load->reason, instead);
         if (loader->quarantine_count == LOADER_QUARANTINE_MAX)
             continue;
         char *reason = loader->reasons[loader->quarantine_count];

@@ -114,6 +114,8 @@ struct loader_options {
     /* Nobody wants the bytes again soon: they need not stay in the page cache. They need not in any case where the datasets are larger than
      * half of the memory that programs can still take: none would be there any more when its turn comes again. */
     bool single_pass;
+    /* Only what follows from the datasets and their order is asked: nothing is read ahead, and loader_next is -EINVAL. */
+    bool order_only;
     unsigned workers; /* decoding threads; 0: one a CPU */
     /* For batch buffers, read-ahead, lists and scratch together; 0: 1 GiB. Beside it: the indexes of open shards, and
      * the bytes of a substitute until its batch is released. */
@@ -121,8 +123,9 @@ struct loader_options {
     unsigned batches_ahead; /* micro-batches in the making, 2 to 64; 0: as memory allows */
     /* From the consumer's thread: a line a bad sample, and a line each time that loader_next waited so long as below. */
     const struct log *log;
-    uint64_t stall_report_ns; /* how long a wait is worth a line that names what it waits for; 0: 30 s */
-    uint64_t timeout_ns;      /* how long a wait ends the run with -ETIMEDOUT; 0: none does */
+    uint64_t
+        stall_report_ns; /* how long a wait is worth a line that names what it waits for; 0: 30 s; UINT64_MAX: never */
+    uint64_t timeout_ns; /* how long a wait ends the run with -ETIMEDOUT; 0: none does */
 };
 
 /* Shuffled bytes, in micro-batches of 32 of 256; bad samples substituted, up to 1 %; 1 GiB; images 224 x 224, centre

@@ -71,6 +71,15 @@ static int check_paths(const struct loader_options *options, struct err *err)
     return -EINVAL;
 }
 
+/* What is asked for by name; "" where nothing is. */
+static const char *field_of(const struct loader_options *options)
+{
+    const char *field = options->decode == LOADER_TOKENS  ? options->text.field
+                        : options->decode == LOADER_IMAGE ? options->image.field
+                                                          : NULL;
+    return field ? field : "";
+}
+
 static int check_options(const struct loader_options *options, struct err *err)
 {
     int status = check_paths(options, err);
@@ -81,6 +90,14 @@ static int check_options(const struct loader_options *options, struct err *err)
         err_expected(err, "at most %d samples", LOADER_MICRO_MAX);
         err_found(err, "%" PRIu64, options->batching.micro);
         err_advise(err, "use a smaller micro-batch");
+        return -EINVAL;
+    }
+    const char *field = field_of(options);
+    if (strlen(field) >= LOADER_FIELD_BYTES) {
+        err_set(err, -EINVAL, "the list of fields is too long");
+        err_expected(err, "at most %d bytes", LOADER_FIELD_BYTES - 1);
+        err_found(err, "%zu, \"%.80s...\"", strlen(field), field);
+        err_advise(err, "name fewer of them");
         return -EINVAL;
     }
     return batching_check(&options->batching, err);
@@ -202,8 +219,7 @@ static void copy_options(struct loader *loader, const struct loader_options *opt
     loader->options = *options;
     if (options->memory_bytes == 0)
         loader->options.memory_bytes = MEMORY_DEFAULT_BYTES;
-    const char *field = options->decode == LOADER_TOKENS ? options->text.field : options->image.field;
-    strncpy(loader->field, field ? field : "", sizeof loader->field - 1);
+    strcpy(loader->field, field_of(options)); /* check_options found that it fits */
     loader->options.image.field = loader->options.text.field = loader->field;
 }
 
@@ -229,8 +245,10 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
     status = open_foundation(loader, err);
     if (!status)
         status = open_order(loader, err);
-    if (!status)
+    if (!status && !options->order_only)
         status = open_stages(loader, err);
+    if (options->order_only)
+        loader->failure = err_set(&loader->failure_err, -EINVAL, "the loader was opened for its order alone");
     loader->options.dataset = NULL; /* the caller's, as is mix; datasets' paths say it */
     loader->options.mix = NULL;
     if (status)

@@ -59,19 +59,11 @@ static int check_text(const struct dataset *first, const struct dataset *other, 
     return status;
 }
 
-static bool has_field(const struct dataset *dataset, const char *field)
-{
-    for (uint32_t i = 0; i < dataset->fields_count; i++)
-        if (strcmp(dataset->fields[i], field) == 0)
-            return true;
-    return false;
-}
-
 /* The fields of a that b lacks: the first of them. */
 static const char *missing_field(const struct dataset *a, const struct dataset *b)
 {
     for (uint32_t i = 0; i < a->fields_count; i++)
-        if (!has_field(b, a->fields[i]))
+        if (!dataset_has_field(b, a->fields[i], strlen(a->fields[i])))
             return a->fields[i];
     return NULL;
 }

@@ -92,12 +92,13 @@ struct load_slot {
     uint32_t sorted_count;
     struct load_chunk *chunks;
     uint32_t chunks_count, chunks_issued;
-    uint32_t chunks_left;  /* G: not yet read */
-    uint32_t items_left;   /* G: not yet decoded */
-    uint64_t read_done_ns; /* G: when the last of its bytes came; 0: not yet */
-    bool is_ready;         /* G */
-    uint32_t failed_item;  /* G: the first item that ends the run; UINT32_MAX: none */
-    struct err err;        /* G: of that item, or of the slot as a whole */
+    uint32_t chunks_left;                 /* G: not yet read */
+    uint32_t items_left;                  /* G: not yet decoded */
+    uint64_t read_done_ns;                /* G: when the last of its bytes came; 0: not yet */
+    atomic_uint_least32_t shards_awaited; /* by workers, for substitutes */
+    bool is_ready;                        /* G */
+    uint32_t failed_item;                 /* G: the first item that ends the run; UINT32_MAX: none */
+    struct err err;                       /* G: of that item, or of the slot as a whole */
 };
 
 /* An item that is read and waits for a worker. */

@@ -59,7 +59,9 @@ static int try_candidate(struct load_worker *worker, struct load_slot *slot, uin
     struct view_place place = view_locate(view, candidate.sample);
     struct shard *shard;
     uint32_t count = 0;
+    atomic_fetch_add(&slot->shards_awaited, 1);
     int status = shard_cache_get(loader->cache, place.shard, &shard, err);
+    atomic_fetch_sub(&slot->shards_awaited, 1);
     if (status)
         return status;
     status = view_pieces(view, shard, place, worker->pieces, &count, err);

@@ -43,21 +43,26 @@ static int wrong_field(const struct dataset *dataset, const char *field, struct 
     return -EINVAL;
 }
 
-static bool has_field(const struct dataset *dataset, const char *name, size_t name_bytes)
+static int too_many_fields(const struct dataset *dataset, const char *names, struct err *err)
 {
-    for (uint32_t i = 0; i < dataset->fields_count; i++)
-        if (strlen(dataset->fields[i]) == name_bytes && memcmp(dataset->fields[i], name, name_bytes) == 0)
-            return true;
-    return false;
+    err_set(err, -EINVAL, "too many fields are named for a sample's one");
+    err_at(err, dataset->path, ERR_NO_OFFSET);
+    err_expected(err, "at most %d that the dataset has", FIELDS_MAX);
+    err_found(err, "%s", names);
+    err_advise(err, "name fewer of them");
+    return -EINVAL;
 }
 
 /* names: one, or some with `;` between them. */
 static int choose_fields(struct view *view, const char *names, struct err *err)
 {
-    for (const char *name = names; *name && view->fields_count < FIELDS_MAX;) {
+    for (const char *name = names; *name;) {
         size_t name_bytes = strcspn(name, ";");
-        if (name_bytes && has_field(view->dataset, name, name_bytes))
+        if (name_bytes && dataset_has_field(view->dataset, name, name_bytes)) {
+            if (view->fields_count == FIELDS_MAX)
+                return too_many_fields(view->dataset, names, err);
             memcpy(view->fields[view->fields_count++], name, name_bytes);
+        }
         name += name_bytes;
         name += *name == ';';
     }
@@ -165,9 +170,14 @@ static void widen(struct view_piece *piece)
     piece->read_bytes = end - begin;
 }
 
-static int missing(const struct shard *shard, const char *field, struct err *err)
+static int missing(const struct view *view, const struct shard *shard, struct err *err)
 {
-    err_set(err, -EBADMSG, "the sample has no field \"%s\"", field);
+    char list[FIELDS_MAX * (SHARD_EXTENSION_BYTES_MAX + 4)] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < view->fields_count; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s\"%s\"", i ? ", " : "", view->fields[i]);
+    err_set(err, -EBADMSG, "the sample has %s %.120s",
+            view->fields_count > 1 ? "none of the fields" : "no field", list);
     err_at(err, shard->path, ERR_NO_OFFSET);
     return -EBADMSG;
 }
@@ -190,7 +200,7 @@ static int window_piece(const struct view *view, const struct shard *shard, stru
                         struct view_piece *piece, struct err *err)
 {
     if (!find_field(shard, place.member, view->fields[0], piece))
-        return missing(shard, view->fields[0], err);
+        return missing(view, shard, err);
     uint64_t begin;
     int status = windows_offset(view->windows, shard, &piece->field, place.window, &begin, err);
     if (status)
@@ -235,7 +245,7 @@ int view_pieces(const struct view *view, const struct shard *shard, struct view_
     while (i < view->fields_count && !find_field(shard, place.member, view->fields[i], &pieces[0]))
         i++;
     if (i == view->fields_count)
-        return missing(shard, view->fields[0], err);
+        return missing(view, shard, err);
     *ret_count = find_field(shard, place.member, label_extension, &pieces[1]) ? 2 : 1;
     return 0;
 }

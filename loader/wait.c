@@ -33,22 +33,25 @@ static void describe_read(const struct load_slot *slot, struct err *err)
     err_at(err, slot->loads[piece->item].shard->path, (int64_t)chunk->request.offset);
 }
 
-/* With mutex. While an index is read its thread does nothing else, so that comes first. */
+/* With mutex. While an index is read its thread does nothing else, so that comes first, unless all is read that the batch needs. */
 static void describe(struct loader *loader, struct err *err)
 {
     const struct load_slot *slot = loader_slot(loader, loader->taken);
     char path[IO_PATH_BYTES_MAX];
     uint64_t opening;
-    if (shard_cache_is_opening(loader->cache, &opening) &&
-        shard_cache_path(loader->cache, opening, path, NULL) == 0) {
+    bool is_planned = loader->taken < loader->planned;
+    if (is_planned && slot->chunks_left == 0 && atomic_load(&slot->shards_awaited) == 0) {
+        err_set(err, -ETIMEDOUT, "it waits for %" PRIu32 " of its samples to be decoded", slot->items_left);
+    } else if (shard_cache_is_opening(loader->cache, &opening) &&
+               shard_cache_path(loader->cache, opening, path, NULL) == 0) {
         err_set(err, -ETIMEDOUT, "it waits for the index of a shard");
         err_at(err, path, ERR_NO_OFFSET);
-    } else if (loader->taken == loader->planned) {
+    } else if (!is_planned) {
         err_set(err, -ETIMEDOUT, "it waits to be planned");
     } else if (slot->chunks_left > 0) {
         describe_read(slot, err);
     } else {
-        err_set(err, -ETIMEDOUT, "it waits for %" PRIu32 " of its samples to be decoded", slot->items_left);
+        err_set(err, -ETIMEDOUT, "it waits for the shard of a sample that takes a bad one's place");
     }
 }
 
@@ -60,6 +63,12 @@ static void report(struct loader *loader, uint64_t waited_ns, const struct err *
     log_line(loader->options.log, LOG_WARN, "no micro-batch for %.3g s: %s", clock_seconds(waited_ns),
              err_format(why, line, sizeof line));
     pthread_mutex_lock(&loader->mutex);
+}
+
+/* The end of time where it is later than that. */
+static uint64_t time_after(uint64_t begin_ns, uint64_t ns)
+{
+    return ns < UINT64_MAX - begin_ns ? begin_ns + ns : UINT64_MAX;
 }
 
 static void sleep_until(struct loader *loader, uint64_t at_ns)
@@ -75,8 +84,8 @@ static int wait_patiently(struct loader *loader, uint64_t begin_ns, struct err *
     const struct loader_options *options = &loader->options;
     uint64_t every_ns =
         options->stall_report_ns ? options->stall_report_ns : REPORT_DEFAULT_S * CLOCK_NS_PER_S;
-    uint64_t report_ns = begin_ns + every_ns;
-    uint64_t end_ns = options->timeout_ns ? begin_ns + options->timeout_ns : UINT64_MAX;
+    uint64_t report_ns = time_after(begin_ns, every_ns);
+    uint64_t end_ns = options->timeout_ns ? time_after(begin_ns, options->timeout_ns) : UINT64_MAX;
     while (!loader_has_next(loader)) {
         uint64_t now_ns = clock_now_ns();
         if (now_ns < report_ns && now_ns < end_ns) {
@@ -87,7 +96,7 @@ static int wait_patiently(struct loader *loader, uint64_t begin_ns, struct err *
         describe(loader, &why);
         report(loader, now_ns - begin_ns,
                &why); /* also at the end: closing may have to wait for the same read */
-        report_ns = now_ns + every_ns;
+        report_ns = time_after(now_ns, every_ns);
         if (now_ns < end_ns || loader_has_next(loader))
             continue;
         *err = why;

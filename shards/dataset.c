@@ -28,6 +28,14 @@ void dataset_close(struct dataset *dataset)
     free(dataset);
 }
 
+bool dataset_has_field(const struct dataset *dataset, const char *name, size_t name_bytes)
+{
+    for (uint32_t i = 0; i < dataset->fields_count; i++)
+        if (strlen(dataset->fields[i]) == name_bytes && memcmp(dataset->fields[i], name, name_bytes) == 0)
+            return true;
+    return false;
+}
+
 uint64_t dataset_locate(const struct dataset *dataset, uint64_t sample, uint64_t *ret_in_shard)
 {
     assert(sample < dataset->samples);

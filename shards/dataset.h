@@ -67,6 +67,9 @@ uint64_t dataset_locate(const struct dataset *dataset, uint64_t sample, uint64_t
 /* The path of a shard, into path of IO_PATH_BYTES_MAX. */
 int dataset_shard_path(const struct dataset *dataset, uint64_t shard, char *path, struct err *err);
 
+/* name: name_bytes of it. */
+bool dataset_has_field(const struct dataset *dataset, const char *name, size_t name_bytes);
+
 /* Over samples and index CRC of each, in order. -ENOMEM. */
 int dataset_fingerprint(const struct dataset_shard *shards, uint64_t count, uint64_t *ret_fingerprint,
                         struct err *err);

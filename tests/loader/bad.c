@@ -286,6 +286,52 @@ static void missing_field_empty_member_and_bad_label_are_bad_samples(void **stat
     expect_reason(options, "expected 0 to 6, found \"0?\"");
 }
 
+static void more_fields_than_a_view_takes_are_refused(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    char names[300];
+    fixture_make_plain(&fixture, 10);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    struct loader *loader;
+    struct err err = {0};
+    options.image.field = "jpg;jpg;jpg;jpg;jpg;jpg;jpg;jpg;cls";
+    assert_int_equal(loader_open(&options, &loader, &err), -EINVAL);
+    assert_string_equal(err.what, "too many fields are named for a sample's one");
+    memset(names, 'x', sizeof names);
+    memcpy(names, "jpg;", 4);
+    options.image.field = names;
+    names[256] = '\0';
+    assert_int_equal(loader_open(&options, &loader, &err), -EINVAL);
+    assert_string_equal(err.what, "the list of fields is too long");
+    names[255] = '\0';
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    loader_close(loader);
+    fixture_remove(&fixture);
+}
+
+/* As where the last shard is not there: nothing is read but dataset.json. */
+static void an_order_is_told_without_reading(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_make_plain(&fixture, SAMPLES);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    struct loader *loader;
+    const struct batch *batch;
+    struct err err = {0};
+    double ratio;
+    assert_int_equal(test_run("rm -f '%s'/*.tar", fixture.folder), 0);
+    options.order_only = true;
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    assert_int_equal(loader_shape(loader).samples, SAMPLES);
+    assert_ok(loader_quality(loader, &ratio, &err), &err);
+    assert_int_equal(loader_stats(loader).reads_count, 0);
+    assert_int_equal(loader_next(loader, &batch, &err), -EINVAL);
+    loader_close(loader);
+    fixture_remove(&fixture);
+}
+
 static void empty_members_are_delivered_as_bytes(void **state)
 {
     (void)state;
@@ -433,6 +479,8 @@ int main(void)
         cmocka_unit_test(substitutes_bytes_stay_until_release),
         cmocka_unit_test(digests_are_those_of_the_order_also_with_substitutes),
         cmocka_unit_test(missing_field_empty_member_and_bad_label_are_bad_samples),
+        cmocka_unit_test(more_fields_than_a_view_takes_are_refused),
+        cmocka_unit_test(an_order_is_told_without_reading),
         cmocka_unit_test(empty_members_are_delivered_as_bytes),
         cmocka_unit_test(bad_photos_leave_no_memory_behind),
         cmocka_unit_test(without_verifying_bits_are_delivered_as_they_are),

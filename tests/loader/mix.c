@@ -159,7 +159,15 @@ static void windows_of_two_texts_are_mixed(void **state)
     fixture_remove(&texts[1]);
 }
 
-/* What takes the place of a bad sample is of the same dataset. */
+static void expect_path(void *context, enum log_level level, const char *line)
+{
+    const struct fixture *fixture = context;
+    assert_int_equal(level, LOG_WARN);
+    assert_non_null(strstr(line, "bad sample \"k"));
+    assert_non_null(strstr(line, fixture->folder));
+}
+
+/* What takes the place of a bad sample is of the same dataset, which is named. */
 static void substitutes_come_from_the_bad_samples_dataset(void **state)
 {
     (void)state;
@@ -171,6 +179,8 @@ static void substitutes_come_from_the_bad_samples_dataset(void **state)
     struct loader_source mix[2] = {{pair[0].folder, 1}, {pair[1].folder, 1}};
     struct loader_options options = mix_options(&pair[0], mix, 2, LOADER_IMAGE);
     options.bad_fraction_max = 1;
+    struct log log = {.write = expect_path, .context = &pair[1]};
+    options.log = &log;
     struct loader *loader;
     struct delivered delivered = {0};
     struct err err;

@@ -135,6 +135,38 @@ static void a_read_that_never_comes_ends_the_run_in_time(void **state)
     fixture_remove(&fixture);
 }
 
+/* Sums beyond the end of time would be in the past: a line at once, or the end. */
+static void a_time_limit_may_be_never(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_make_plain(&fixture, SAMPLES);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    const char *rules = "read:hold@2+:shard-000000";
+    struct loader *loader;
+    const struct batch *batch;
+    struct err err = {0};
+    struct watch watch = {.expected = "it waits", .path = ""};
+    struct log log = {.write = let_go_when_named, .context = &watch};
+    options.order = ORDER_SEQUENTIAL;
+    options.log = &log;
+    for (int is_timeout = 0; is_timeout < 2; is_timeout++) {
+        assert_ok(io_open(fixture.folder, &(struct io_options){.fault = rules}, &watch.io, &err), &err);
+        watch.line[0] = '\0';
+        watch.others = 0;
+        watch.expected = is_timeout ? "it waits" : "never said";
+        options.io = watch.io;
+        options.stall_report_ns = is_timeout ? 1000000 : UINT64_MAX;
+        options.timeout_ns = is_timeout ? UINT64_MAX : 20000000;
+        assert_ok(loader_open(&options, &loader, &err), &err);
+        assert_int_equal(loader_next(loader, &batch, &err), is_timeout ? LOADER_BATCH : -ETIMEDOUT);
+        assert_int_equal(watch.others, is_timeout ? 0 : 1); /* the line of the end */
+        loader_close(loader);
+        io_close(watch.io);
+    }
+    fixture_remove(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -142,6 +174,7 @@ int main(void)
         cmocka_unit_test(a_stuck_index_is_named),
         cmocka_unit_test(a_stuck_worker_is_told_apart),
         cmocka_unit_test(a_read_that_never_comes_ends_the_run_in_time),
+        cmocka_unit_test(a_time_limit_may_be_never),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
