@@ -36,15 +36,16 @@ static const struct {
 
 static_assert(sizeof known / sizeof known[0] == CUDA_LIBRARIES_MAX, "there is room for all");
 
+/* They stay loaded: what their beginnings allocate is theirs to find again, and not lost when the last handle goes. */
 static void *open_library(const char *const files[2])
 {
     void *library = NULL;
     for (int i = 0; i < 2 && files[i] && !library; i++) {
         char path[512];
         snprintf(path, sizeof path, "%s/%s", MR_CUDA_LIBRARY_FOLDER, files[i]);
-        library = dlopen(files[i], RTLD_LAZY | RTLD_LOCAL);
+        library = dlopen(files[i], RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
         if (!library)
-            library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+            library = dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
     }
     return library;
 }
