@@ -95,24 +95,21 @@ void read_mix_write_order(struct json_writer *json, const struct loader *loader)
     json_end_array(json);
 }
 
-/* Adds up what batches of one dataset touch: as it is, and as it could be. */
-static int write_quality_of(struct json_writer *json, const struct loader_dataset *dataset, uint64_t batch,
-                            struct quality *now_sum, struct quality *best_sum, struct err *err)
+/* What batches touch of one dataset, and could; the latter is added to best_sum. */
+static int write_quality_of(struct json_writer *json, const struct loader_dataset *dataset,
+                            const struct quality *now, struct quality *best_sum, struct err *err)
 {
     struct order_params best;
-    struct quality now, better;
-    int status = quality_measure(&dataset->order, batch, &now, err);
-    if (!status)
-        status = quality_improve(&dataset->order, batch, QUALITY_ENOUGH, &best, &better, err);
+    struct quality better;
+    int status = quality_improve(&dataset->order, now->batch, QUALITY_ENOUGH, &best, &better, err);
     if (status)
         return status;
-    quality_add(now_sum, &now);
     quality_add(best_sum, &better);
     json_begin_object(json, NULL);
     json_write_string(json, "path", dataset->path);
-    json_write_u64(json, "batch_count", now.batch);
-    json_write_f64(json, "touched_count", now.touched);
-    json_write_f64(json, "full_count", now.full);
+    json_write_u64(json, "batch_count", now->batch);
+    json_write_f64(json, "touched_count", now->touched);
+    json_write_f64(json, "full_count", now->full);
     write_params(json, &dataset->order);
     json_write_u64(json, "better_lanes", best.lanes);
     json_write_u64(json, "better_window", best.window);
@@ -126,16 +123,20 @@ int read_mix_write_quality(struct json_writer *json, const struct loader *loader
 {
     const struct loader_dataset *list;
     uint32_t count = loader_datasets(loader, &list);
-    uint64_t period = 0;
-    struct quality now = {0}, best = {0};
-    int status = 0;
-    for (uint32_t i = 0; i < count; i++)
-        period += list[i].weight;
+    const struct order_params *orders[MIX_DATASETS_MAX];
+    uint64_t weights[MIX_DATASETS_MAX];
+    struct quality parts[MIX_DATASETS_MAX], now, best = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        orders[i] = &list[i].order;
+        weights[i] = list[i].weight;
+    }
+    int status = quality_measure_mix(orders, weights, count, batch, parts, &now, err);
+    if (status)
+        return status;
     json_write_string(json, "order_kind", order_kind_name(list[0].order.kind));
     json_begin_array(json, "datasets");
     for (uint32_t i = 0; i < count && !status; i++)
-        status =
-            write_quality_of(json, &list[i], quality_share(batch, list[i].weight, period), &now, &best, err);
+        status = write_quality_of(json, &list[i], &parts[i], &best, err);
     json_end_array(json);
     if (status)
         return status;

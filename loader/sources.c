@@ -214,20 +214,18 @@ uint64_t loader_sources_fingerprint(const struct loader *loader)
 
 int loader_quality(const struct loader *loader, double *ret_ratio, struct err *err)
 {
-    uint64_t weights = 0;
-    struct quality sum = {0}, part;
-    for (uint32_t i = 0; i < loader->sources_count; i++)
-        weights += loader->datasets[i].weight;
+    const struct order_params *orders[MIX_DATASETS_MAX];
+    uint64_t weights[MIX_DATASETS_MAX];
+    struct quality sum;
     for (uint32_t i = 0; i < loader->sources_count; i++) {
-        const struct loader_dataset *dataset = &loader->datasets[i];
-        uint64_t share = quality_share(loader->options.batching.global, dataset->weight, weights);
-        int status = quality_measure(&dataset->order, share, &part, err);
-        if (status)
-            return status;
-        quality_add(&sum, &part);
+        orders[i] = &loader->datasets[i].order;
+        weights[i] = loader->datasets[i].weight;
     }
-    *ret_ratio = quality_ratio(&sum);
-    return 0;
+    int status = quality_measure_mix(orders, weights, loader->sources_count, loader->options.batching.global,
+                                     NULL, &sum, err);
+    if (!status)
+        *ret_ratio = quality_ratio(&sum);
+    return status;
 }
 
 uint32_t loader_datasets(const struct loader *loader, const struct loader_dataset **ret_list)

@@ -76,6 +76,26 @@ int quality_measure(const struct order_params *params, uint64_t batch, struct qu
     return status;
 }
 
+int quality_measure_mix(const struct order_params *const *orders, const uint64_t *weights, uint32_t count,
+                        uint64_t batch, struct quality *ret_parts, struct quality *ret_sum, struct err *err)
+{
+    uint64_t weights_sum = 0;
+    struct quality sum = {0}, part;
+    for (uint32_t i = 0; i < count; i++)
+        weights_sum += weights[i];
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t share = batch * weights[i] / weights_sum; /* 2^30 and 2^16 at most */
+        int status = quality_measure(orders[i], share ? share : 1, &part, err);
+        if (status)
+            return status;
+        quality_add(&sum, &part);
+        if (ret_parts)
+            ret_parts[i] = part;
+    }
+    *ret_sum = sum;
+    return 0;
+}
+
 /* The n-th thing to change, where it can be. */
 static bool change(struct order_params *params, int n)
 {

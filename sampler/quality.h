@@ -29,13 +29,6 @@ static inline double quality_ratio(const struct quality *quality)
     return quality->touched / quality->full;
 }
 
-/* What of a mix's batch is one dataset's: measured for each, the counts of touched neighbourhoods add up. */
-static inline uint64_t quality_share(uint64_t batch, uint64_t weight, uint64_t weights_sum)
-{
-    uint64_t share = batch * weight / weights_sum; /* 2^30 and 2^16 at most */
-    return share ? share : 1;
-}
-
 static inline void quality_add(struct quality *sum, const struct quality *part)
 {
     sum->batch += part->batch;
@@ -46,6 +39,10 @@ static inline void quality_add(struct quality *sum, const struct quality *part)
 /* batch: positions that follow each other and are one batch, at least 1. params are resolved. -ENOMEM. */
 int quality_measure(const struct order_params *params, uint64_t batch, struct quality *ret_quality,
                     struct err *err);
+
+/* Of a mix: a batch is drawn from each order by its weight, and what the parts touch adds up. ret_parts: count of them, or NULL. -ENOMEM. */
+int quality_measure_mix(const struct order_params *const *orders, const uint64_t *weights, uint32_t count,
+                        uint64_t batch, struct quality *ret_parts, struct quality *ret_sum, struct err *err);
 
 /* Shorter runs, more lanes or wider windows, step by step whichever gains most, until the ratio is at least `enough` or nothing gains any
  * more. Gives the parameters and their quality; those asked about where they are good enough. -ENOMEM. */

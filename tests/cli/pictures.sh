@@ -136,8 +136,8 @@ PY
 raw_images_have_one_name_each() {
   make_pictures
   mkdir -p twice
-  cp "$(find pictures -name '*.png' | head -1)" twice/1.png
-  cp "$(find pictures -name '*.webp' | head -1)" twice/1.webp
+  cp "$(find pictures -name '*.png' -print -quit)" twice/1.png
+  cp "$(find pictures -name '*.webp' -print -quit)" twice/1.webp
   millrace convert dataset twice two --quiet >/dev/null
   same "$(status_of millrace convert dataset twice one --store raw)" 1
   contains "$(cat errors)" "two images of one sample"

@@ -306,7 +306,7 @@ a_read_that_never_comes_is_named_and_ends_the_run_in_time() {
 keys_with_dots_and_spaces_are_read() {
   mkdir -p 'a.b c' named
   local photo
-  photo=$(find photos -name '*.jpg' | head -n 1)
+  photo=$(find photos -name '*.jpg' -print -quit)
   cp "$photo" 'a.b c/one two.1.jpg'
   cp "$photo" 'a.b c/one two.left eye.jpg'
   cp "$photo" 'a.b c/three  four.jpg'
