@@ -174,6 +174,12 @@ static int start_thread(struct io_queue *queue)
     return 0;
 }
 
+unsigned file_queue_threads(const struct io_options *options)
+{
+    unsigned threads = options && options->threads ? options->threads : FILE_QUEUE_THREADS_USUAL;
+    return threads < FILE_QUEUE_THREADS_MAX ? threads : FILE_QUEUE_THREADS_MAX;
+}
+
 int file_queue_open(unsigned depth, unsigned threads, enum io_cache cache, struct io_queue **ret_queue,
                     struct err *err)
 {

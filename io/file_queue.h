@@ -10,6 +10,9 @@
 
 enum { FILE_QUEUE_THREADS_MAX = 64, FILE_QUEUE_THREADS_USUAL = 4 };
 
+/* How many threads a queue has by these options, NULL or 0 there: the usual; at most FILE_QUEUE_THREADS_MAX. */
+unsigned file_queue_threads(const struct io_options *options);
+
 /* depth: 1..IO_QUEUE_DEPTH_MAX; threads: 1..FILE_QUEUE_THREADS_MAX, of which one starts now and the others when there is
  * work for them. Gives the queue. -EINVAL, -ENOMEM, -EAGAIN where no thread can start. */
 int file_queue_open(unsigned depth, unsigned threads, enum io_cache cache, struct io_queue **ret_queue,

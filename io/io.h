@@ -126,8 +126,8 @@ struct io_ops {
     /* Takes as many of count as there is room for: returns how many (0: full, reap first) or -errno. */
     int (*submit)(struct io_queue *queue, struct io_request *const *requests, unsigned count);
     /* Waits until at least `least` are done or timeout_ms passed (IO_FOREVER), or nothing is under way. Returns how many,
-     * or -errno where it can't wait: then the engine has let go of all that was under way, whose results mean nothing, and
-     * the queue can only be closed. */
+     * or -errno where it can't go on: then the engine has cancelled, or waited for, all that was under way, as queue_close does;
+     * their results mean nothing, their memory is the caller's, and the queue can only be closed. */
     int (*reap)(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
                 int timeout_ms);
     /* Asks that the request end soon; it is reaped all the same, with -ECANCELED if it had not begun. */
@@ -183,8 +183,8 @@ struct io {
 
 /* What moves the bytes of local files. */
 enum io_engine {
-    IO_ENGINE_AUTO, /* io_uring where the kernel lets us, else threads */
-    IO_ENGINE_URING,
+    IO_ENGINE_AUTO, /* io_uring where the kernel lets us, else threads; so does each queue that it gives no ring */
+    IO_ENGINE_URING, /* opening the backend, or a queue, fails where the kernel gives no ring */
     IO_ENGINE_THREADS,
 };
 

@@ -40,14 +40,12 @@ static const struct io_ops threads_ops = {
 
 int io_threads_open(const struct io_options *options, struct io **ret_io, struct err *err)
 {
-    unsigned threads = options && options->threads ? options->threads : FILE_QUEUE_THREADS_USUAL;
-    if (threads > FILE_QUEUE_THREADS_MAX)
-        threads = FILE_QUEUE_THREADS_MAX;
     struct io_threads *io = malloc(sizeof *io);
     if (!io)
         return err_set(err, -ENOMEM, "out of memory for the local file backend");
-    *io = (struct io_threads){
-        .base.ops = &threads_ops, .threads = threads, .cache = options ? options->cache : IO_CACHE_AUTO};
+    *io = (struct io_threads){.base.ops = &threads_ops,
+                              .threads = file_queue_threads(options),
+                              .cache = options ? options->cache : IO_CACHE_AUTO};
     *ret_io = &io->base;
     return 0;
 }

@@ -4,7 +4,7 @@
  * Everything but the queue is shared with other engines for local files, see file_local.h.
  *
  * Rings can run out: newer kernels count their memory against RLIMIT_MEMLOCK, of all the user's processes together. A queue that
- * gets none is one of threads.
+ * gets none is one of threads, unless this engine was asked for by name.
  */
 #include "io/file_local.h"
 #include "io/file_queue.h"
@@ -17,6 +17,8 @@
 struct io_of_ring {
     struct io base;
     enum io_cache cache;
+    bool is_by_name;
+    unsigned threads; /* of a queue without a ring */
 };
 
 /* One of the two, the other is NULL. Immutable after open. */
@@ -35,14 +37,17 @@ static void ring_queue_close(struct io_queue *queue)
 
 static int ring_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue, struct err *err)
 {
-    enum io_cache cache = ((struct io_of_ring *)io)->cache;
+    const struct io_of_ring *ring_io = (struct io_of_ring *)io;
     struct io_queue *queue = calloc(1, sizeof *queue);
     if (!queue)
         return err_set(err, -ENOMEM, "out of memory for an I/O queue");
-    int status = uring_queue_open(depth, cache, &queue->ring, err);
-    if (status && status != -EINVAL) {
+    int status = uring_queue_open(depth, ring_io->cache, &queue->ring, err);
+    if (status && status != -EINVAL && ring_io->is_by_name) {
+        err_advise(err,
+                   "raise `ulimit -l`, or do not ask for io_uring by name: threads then do without a ring");
+    } else if (status && status != -EINVAL) {
         err_clear(err);
-        status = file_queue_open(depth, FILE_QUEUE_THREADS_USUAL, cache, &queue->threads, err);
+        status = file_queue_open(depth, ring_io->threads, ring_io->cache, &queue->threads, err);
     }
     if (status)
         ring_queue_close(queue);
@@ -106,7 +111,10 @@ int io_ring_open(const struct io_options *options, struct io **ret_io, struct er
     struct io_of_ring *io = malloc(sizeof *io);
     if (!io)
         return err_set(err, -ENOMEM, "out of memory for the local file backend");
-    *io = (struct io_of_ring){.base.ops = &ring_ops, .cache = options ? options->cache : IO_CACHE_AUTO};
+    *io = (struct io_of_ring){.base.ops = &ring_ops,
+                              .cache = options ? options->cache : IO_CACHE_AUTO,
+                              .is_by_name = options && options->engine == IO_ENGINE_URING,
+                              .threads = file_queue_threads(options)};
     *ret_io = &io->base;
     return 0;
 }

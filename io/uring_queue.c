@@ -4,7 +4,7 @@
  *     submit -> a way of the queue's, entry in the ring -> the kernel -> completion: more of it? entry again : done list -> reap
  *
  * A request under way has a `way`: what file_transfer.h keeps of it, found by the number that the kernel hands back. There are
- * as many as the queue is deep, and the kernel's completion ring is twice that, so that it can't overflow. Nothing is
+ * as many as the queue is deep, and the kernel's completion ring is four times that, so that it can't overflow. Nothing is
  * allocated after open but by the kernel.
  *
  * Whatever completes while nobody reaps stays in the ring; requests that need no call, or that the kernel has given back, wait
@@ -33,6 +33,8 @@ enum {
 };
 #define CANCEL_MARK (UINT64_MAX - 1) /* what completions of cancellations carry */
 
+enum piece_state { PIECE_UNKNOWN, PIECE_IN, PIECE_REFUSED };
+
 /* Owner thread. One request under way. */
 struct way {
     struct file_transfer transfer; /* its request is NULL while the way is free */
@@ -55,7 +57,7 @@ struct io_queue {
     /* Registered memory. */
     uint8_t *memory;
     size_t memory_bytes;
-    uint8_t *registered; /* a flag a piece; NULL: none is, or can be */
+    uint8_t *pieces; /* enum piece_state each; NULL: none can be registered */
     struct way ways[];
 };
 
@@ -130,7 +132,7 @@ void uring_queue_register(struct io_queue *queue, void *memory, size_t bytes)
     if (pieces == 0 || pieces > PIECES_MAX ||
         io_uring_register_buffers_sparse(&queue->ring, (unsigned)pieces))
         return;
-    queue->registered = calloc(pieces, 1);
+    queue->pieces = calloc(pieces, 1);
     queue->memory = memory;
     queue->memory_bytes = bytes;
 }
@@ -139,24 +141,20 @@ void uring_queue_register(struct io_queue *queue, void *memory, size_t bytes)
 static int piece_of(struct io_queue *queue, const struct file_call *call)
 {
     uintptr_t at = (uintptr_t)call->data, begin = (uintptr_t)queue->memory;
-    if (!queue->registered || at < begin || at - begin + call->bytes > queue->memory_bytes)
+    if (!queue->pieces || at < begin || at - begin + call->bytes > queue->memory_bytes)
         return -1;
     size_t piece = (at - begin) / PIECE_BYTES, first = piece * PIECE_BYTES;
     if ((at - begin) + call->bytes > first + PIECE_BYTES)
         return -1;
-    if (queue->registered[piece])
-        return (int)piece;
+    if (queue->pieces[piece] != PIECE_UNKNOWN)
+        return queue->pieces[piece] == PIECE_IN ? (int)piece : -1;
     size_t left = queue->memory_bytes - first;
     struct iovec vector = {.iov_base = queue->memory + first,
                            .iov_len = left < PIECE_BYTES ? left : PIECE_BYTES};
     __u64 tag = 0;
-    if (io_uring_register_buffers_update_tag(&queue->ring, (unsigned)piece, &vector, &tag, 1) != 1) {
-        free(queue->registered); /* RLIMIT_MEMLOCK: the pieces that are in stay in, unused */
-        queue->registered = NULL;
-        return -1;
-    }
-    queue->registered[piece] = 1;
-    return (int)piece;
+    bool is_in = io_uring_register_buffers_update_tag(&queue->ring, (unsigned)piece, &vector, &tag, 1) == 1;
+    queue->pieces[piece] = is_in ? PIECE_IN : PIECE_REFUSED; /* by RLIMIT_MEMLOCK */
+    return is_in ? (int)piece : -1;
 }
 
 /* ---- Submitting. ---- */
@@ -313,15 +311,44 @@ static void wait_for(struct io_queue *queue, unsigned least, int timeout_ms)
     }
 }
 
-/* Closing a ring that can't be entered is all that makes the kernel cancel or finish what is under way. */
+/* Requests in the submission ring, which the kernel has not taken. */
+static unsigned not_taken_count(const struct io_queue *queue)
+{
+    const struct io_uring_sq *ring = &queue->ring.sq;
+    unsigned count = 0;
+    for (unsigned i = io_uring_sq_ready(&queue->ring); i > 0; i--)
+        count += ring->sqes[(ring->sqe_tail - i) & *ring->kring_mask].user_data != CANCEL_MARK;
+    return count;
+}
+
+/* Closing a ring does not wait for what is under way in it, which goes on writing to memory. A ring that can't be entered still
+ * shows what completes; all of it does by itself, as files on disks do, and sooner where the kernel cancels without being
+ * entered (Linux 6.0). */
+static void wait_for_the_rest(struct io_queue *queue)
+{
+    struct io_uring_sync_cancel_reg all = {.fd = -1,
+                                           .flags = IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY};
+    queue->is_closing = true;
+    drain(queue);
+    while (queue->in_kernel_count > not_taken_count(queue)) {
+        io_uring_register_sync_cancel(&queue->ring, &all);
+        pause_a_moment();
+        drain(queue);
+    }
+}
+
+/* Everything under way is its caller's again. */
 static void let_go(struct io_queue *queue)
 {
     if (queue->has_ring) {
+        wait_for_the_rest(queue);
         ORDER_RINGS(__tsan_release);
         io_uring_queue_exit(&queue->ring);
     }
     queue->has_ring = false;
-    queue->taken_count = queue->in_kernel_count = 0;
+    queue->taken_count = queue->in_kernel_count = queue->done_count = 0;
+    queue->done_first = NULL;
+    queue->done_end = &queue->done_first;
     for (unsigned i = 0; i < queue->depth; i++) {
         if (queue->ways[i].transfer.request)
             queue->ways[i].transfer.request->result = -ECANCELED;
@@ -366,8 +393,9 @@ static void ask_to_cancel(struct io_queue *queue, const struct way *way)
 
 void uring_queue_cancel(struct io_queue *queue, struct io_request *request)
 {
-    if (queue->broken || io_uring_sq_space_left(&queue->ring) <= queue->depth)
-        return; /* so many were asked for already that the kernel can't take: it ends by itself */
+    if (queue->broken || io_uring_sq_space_left(&queue->ring) <= queue->depth ||
+        io_uring_cq_ready(&queue->ring) > 2 * queue->depth)
+        return; /* so much was asked for already and is not taken, or its answers are not: it ends by itself */
     for (unsigned i = 0; i < queue->depth; i++) {
         if (queue->ways[i].transfer.request != request)
             continue;
@@ -397,6 +425,6 @@ void uring_queue_close(struct io_queue *queue)
     if (queue->has_ring)
         end_all(queue);
     let_go(queue);
-    free(queue->registered);
+    free(queue->pieces);
     free(queue);
 }

@@ -22,10 +22,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { DEPTH = 8, MEMORY_BYTES = 40 << 20, FILE_BYTES = 300000 };
+enum { DEPTH = 8, MEMORY_BYTES = 36 << 20, FILE_BYTES = 300000 };
 
 static struct io_queue *queue;
-static struct io_file pipe_file;
+static struct io_file pipe_file; /* the end to read from; pipe_end: the one to write to */
 static int pipe_end;
 
 static int set_up(void **state)
@@ -121,12 +121,13 @@ static unsigned char *make_file(const char *name)
 }
 
 /* Reads the file to places all over the memory that was registered, within its pieces and across them. */
-static bool reads_all_over(struct io_file *file, const unsigned char *content, unsigned char *memory)
+static bool reads_all_over(struct io *by, struct io_file *file, const unsigned char *content,
+                           unsigned char *memory)
 {
-    io->ops->queue_register(queue, memory, MEMORY_BYTES);
+    by->ops->queue_register(queue, memory, MEMORY_BYTES);
     bool right = true;
     for (size_t place = 0; place + FILE_BYTES <= MEMORY_BYTES; place += 250007) {
-        right = right && !io_read_exact(queue, io, file, "data", 0, memory + place, FILE_BYTES, NULL);
+        right = right && !io_read_exact(queue, by, file, "data", 0, memory + place, FILE_BYTES, NULL);
         right = right && memcmp(memory + place, content, FILE_BYTES) == 0;
     }
     return right;
@@ -140,7 +141,7 @@ static void registered_memory_is_read_into_by_number(void **state)
     struct err err = {0};
     assert_non_null(memory);
     assert_ok(io->ops->file_open(io, in_folder("data"), &file, &err), &err);
-    assert_true(reads_all_over(file, content, memory));
+    assert_true(reads_all_over(io, file, content, memory));
     io->ops->file_close(file);
     if (io_probe_registering())
         test_skip("RLIMIT_MEMLOCK lets no memory be registered here");
@@ -155,26 +156,47 @@ static void registered_memory_is_read_into_by_number(void **state)
     free(content);
 }
 
-/* A child without privileges, and with so much memory that it may lock: 0, or what is wrong. */
-static int child_with_limit(rlim_t bytes, struct io_file *file, const unsigned char *content,
+enum { CHILD_SKIPS = 77 };
+
+/* The exit status of a child. */
+static int status_of(pid_t child)
+{
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* The kernel counts what is locked by all processes of a user: a child of root becomes a user that nobody else is. */
+static bool is_new_user(void)
+{
+    uid_t id = (1u << 20) + (uid_t)getpid();
+    return setresuid(id, id, id) == 0;
+}
+
+/* A child without privileges, and with so much memory that it may lock, reads all over: 0, or what is wrong. Some of the memory
+ * is registered, or none. */
+static int child_with_limit(rlim_t bytes, bool some, struct io_file *file, const unsigned char *content,
                             unsigned char *memory)
 {
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
         struct rlimit limit = {.rlim_cur = bytes, .rlim_max = bytes};
-        if (setrlimit(RLIMIT_MEMLOCK, &limit) || (geteuid() == 0 && setresuid(65534, 65534, 65534)))
-            _exit(2);
-        if (io->ops->queue_open(io, 1, &queue, NULL)) /* of threads, where the kernel counts rings, too */
+        struct io *other;
+        if (io_open("file:", NULL, &other, NULL))
+            _exit(1);
+        if (setrlimit(RLIMIT_MEMLOCK, &limit) || (geteuid() == 0 && !is_new_user()))
+            _exit(CHILD_SKIPS);
+        if (other->ops->queue_open(other, 1, &queue,
+                                   NULL)) /* of threads, where the kernel counts rings, too */
             _exit(3);
-        if (!reads_all_over(file, content, memory))
+        if (!reads_all_over(other, file, content, memory))
             _exit(4);
-        io->ops->queue_close(queue);
-        _exit(syscalls_fixed_count() == 0 ? 0 : 5);
+        other->ops->queue_close(queue);
+        _exit((syscalls_fixed_count() > 0) == some ? 0 : 5);
     }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return status;
+    return status_of(child);
 }
 
 static void beyond_the_limit_of_locked_memory_reads_are_the_same(void **state)
@@ -185,24 +207,64 @@ static void beyond_the_limit_of_locked_memory_reads_are_the_same(void **state)
     struct err err = {0};
     assert_non_null(memory);
     assert_ok(io->ops->file_open(io, in_folder("data"), &file, &err), &err);
-    assert_int_equal(child_with_limit(0, file, content, memory), 0);
-    assert_int_equal(child_with_limit(1 << 20, file, content, memory), 0);
+    int without = child_with_limit(0, false, file, content, memory);
+    int with_little = child_with_limit(1 << 20, false, file, content, memory);
     io->ops->file_close(file);
     free(memory);
     free(content);
+    if (without == CHILD_SKIPS)
+        test_skip("root can't become another user here");
+    assert_int_equal(without, 0);
+    assert_int_equal(with_little, 0);
+}
+
+/* Not those of 16 MiB, but the last one. */
+static void the_pieces_that_the_limit_lets_in_are_used(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        test_skip("what others of this user have locked counts too: needs root, to become a user of its own");
+    unsigned char *content = make_file("data"), *memory = aligned_alloc(IO_ALIGN_BYTES, MEMORY_BYTES);
+    struct io_file *file;
+    struct err err = {0};
+    assert_non_null(memory);
+    assert_ok(io->ops->file_open(io, in_folder("data"), &file, &err), &err);
+    int status = child_with_limit(8 << 20, true, file, content, memory);
+    io->ops->file_close(file);
+    free(memory);
+    free(content);
+    if (status == CHILD_SKIPS)
+        test_skip("root can't become another user here");
+    assert_int_equal(status, 0);
+}
+
+static void fill_pipe(void)
+{
+    for (int i = 0; i < DEPTH; i++)
+        assert_int_equal(write(pipe_end, "12345678", 8), 8);
 }
 
 static void a_ring_that_breaks_lets_go_of_everything(void **state)
 {
     (void)state;
+    if (!syscalls_can_cancel_in_rings())
+        test_skip("a read of a pipe could not be ended by this kernel (Linux 6.0 can)");
     struct err err = {0};
-    struct io_request *done, request;
-    unsigned char *data = malloc(8);
-    assert_non_null(data);
+    struct io_request *done, request, others[DEPTH - 1];
+    unsigned char data[DEPTH][8], before[DEPTH][8];
+    memset(data, 0xC5, sizeof data);
+    memset(before, 0xC5, sizeof before);
+    for (size_t i = 0; i < DEPTH - 1; i++) {
+        others[i] = pipe_read(data[i]);
+        submit(&others[i]);
+    }
     syscalls_break_rings();
-    assert_int_equal(io_read_exact(queue, io, &pipe_file, "pipe", 0, data, 8, &err), -EBADF);
+    syscalls_at_ring_exit(fill_pipe); /* nobody reads it any more */
+    assert_int_equal(io_read_exact(queue, io, &pipe_file, "pipe", 0, data[DEPTH - 1], 8, &err), -EBADF);
     assert_int_equal(err.code, -EBADF);
-    free(data);
+    assert_memory_equal(data, before, sizeof data);
+    unsigned char left[DEPTH][8];
+    assert_int_equal(read(pipe_file.fd, left, sizeof left), sizeof left);
     request = pipe_read(&done);
     assert_int_equal(io->ops->submit(queue, (struct io_request *[]){&request}, 1), -EBADF);
     assert_int_equal(io->ops->reap(queue, &done, 1, 1, IO_FOREVER), -EBADF);
@@ -221,7 +283,45 @@ static void forbid_rings(void)
     };
     struct sock_fprog program = {.len = sizeof filter / sizeof filter[0], .filter = filter};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
-        _exit(77);
+        _exit(CHILD_SKIPS);
+}
+
+/* A child where rings are forbidden once the backend is open: 0, or what is wrong. */
+static int child_without_rings(enum io_engine engine, int expected, const unsigned char *content)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        struct io *other;
+        struct err err = {0};
+        char *data;
+        size_t bytes;
+        if (io_open("file:", &(struct io_options){.engine = engine}, &other, NULL))
+            _exit(1);
+        forbid_rings();
+        if (other->ops->queue_open(other, 1, &queue, &err) != expected)
+            _exit(2);
+        if (expected)
+            _exit(err.code == expected && err.advice[0] ? 0 : 3);
+        other->ops->queue_close(queue);
+        if (io_read_file(other, in_folder("data"), FILE_BYTES, &data, &bytes, NULL))
+            _exit(4);
+        _exit(bytes == FILE_BYTES && memcmp(data, content, bytes) == 0 ? 0 : 5);
+    }
+    return status_of(child);
+}
+
+static void a_queue_without_a_ring_is_of_threads_but_where_rings_were_asked_for_by_name(void **state)
+{
+    (void)state;
+    unsigned char *content = make_file("data");
+    int chosen = child_without_rings(IO_ENGINE_AUTO, 0, content);
+    int by_name = child_without_rings(IO_ENGINE_URING, -EPERM, content);
+    free(content);
+    if (chosen == CHILD_SKIPS)
+        test_skip("this kernel takes no seccomp filter");
+    assert_int_equal(chosen, 0);
+    assert_int_equal(by_name, 0);
 }
 
 /* As in a container whose seccomp profile has no io_uring. */
@@ -243,10 +343,9 @@ static void where_it_is_forbidden_threads_take_over(void **state)
         right = right && io_read_file(other, in_folder("data"), FILE_BYTES, &data, &bytes, NULL) == 0;
         _exit(right && bytes == FILE_BYTES && memcmp(data, content, bytes) == 0 ? 0 : 1);
     }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
+    int status = status_of(child);
     free(content);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+    if (status == CHILD_SKIPS)
         test_skip("this kernel takes no seccomp filter");
     assert_int_equal(status, 0);
 }
@@ -270,7 +369,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(registered_memory_is_read_into_by_number, set_up, tear_down),
         cmocka_unit_test_setup_teardown(beyond_the_limit_of_locked_memory_reads_are_the_same, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(the_pieces_that_the_limit_lets_in_are_used, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_ring_that_breaks_lets_go_of_everything, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_queue_without_a_ring_is_of_threads_but_where_rings_were_asked_for_by_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(where_it_is_forbidden_threads_take_over, set_up, tear_down),
         cmocka_unit_test_setup_teardown(it_is_chosen_where_there_is_one, set_up, tear_down),
     };

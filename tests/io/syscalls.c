@@ -38,6 +38,7 @@ static struct {
     unsigned readers_count;
     atomic_bool shorten, hold, refuse_rename_flags, break_rings;
     atomic_uint held_count, fixed_count;
+    void (*_Atomic at_ring_exit)(void);
 } script = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 void syscalls_reset(void)
@@ -53,6 +54,7 @@ void syscalls_reset(void)
     atomic_store(&script.refuse_rename_flags, false);
     atomic_store(&script.break_rings, false);
     atomic_store(&script.fixed_count, 0);
+    atomic_store(&script.at_ring_exit, NULL);
 }
 
 void syscalls_record(const char *folder)
@@ -113,6 +115,11 @@ unsigned syscalls_held_count(void)
 void syscalls_break_rings(void)
 {
     atomic_store(&script.break_rings, true);
+}
+
+void syscalls_at_ring_exit(void (*call)(void))
+{
+    atomic_store(&script.at_ring_exit, call);
 }
 
 unsigned syscalls_fixed_count(void)
@@ -368,6 +375,14 @@ DECLARE(int, io_uring_submit_and_wait_timeout, struct io_uring *ring, struct io_
     return REAL(io_uring_submit_and_wait_timeout, ring, first, least, timeout, mask);
 }
 
+DECLARE(void, io_uring_queue_exit, struct io_uring *ring)
+{
+    void (*call)(void) = atomic_load(&script.at_ring_exit);
+    if (call)
+        call();
+    REAL(io_uring_queue_exit, ring);
+}
+
 bool syscalls_can_fail_rings(void)
 {
     struct io_uring ring;
@@ -380,8 +395,24 @@ bool syscalls_can_fail_rings(void)
     io_uring_queue_exit(&ring);
     return can;
 }
+bool syscalls_can_cancel_in_rings(void)
+{
+    struct io_uring ring;
+    struct io_uring_sync_cancel_reg all = {.fd = -1,
+                                           .flags = IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY};
+    if (io_uring_queue_init(1, &ring, 0))
+        return false;
+    int status = io_uring_register_sync_cancel(&ring, &all);
+    io_uring_queue_exit(&ring);
+    return status != -EINVAL;
+}
 #else
 bool syscalls_can_fail_rings(void)
+{
+    return false;
+}
+
+bool syscalls_can_cancel_in_rings(void)
 {
     return false;
 }
