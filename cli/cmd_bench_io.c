@@ -24,6 +24,7 @@ enum {
     BLOCK_SMALL_BYTES = 4 << 10,
     DEPTH_USUAL = 32,
     FILL_RATIO = 4, /* filling the file may take so many times a measurement's time */
+    EACH_LEAST_NS = 1000000,
     MEASUREMENTS_MAX = 48,
 };
 
@@ -173,7 +174,7 @@ static int read_by(struct bench *bench, enum io_engine engine, const struct way 
 }
 
 /* Reads all of it once, so that it is in the page cache. */
-static int warm(const char *path, struct err *err)
+static int warm(const struct bench *bench, const char *path, struct err *err)
 {
     struct io *io;
     struct io_file *file;
@@ -188,7 +189,8 @@ static int warm(const char *path, struct err *err)
                                    .block_bytes = BLOCK_LARGE_BYTES,
                                    .depth = 4,
                                    .is_one_pass = true,
-                                   .ns_max = UINT64_MAX};
+                                   .ns_max = UINT64_MAX,
+                                   .stop = bench->stop};
         status = io_speed_run(io, file, path, &job, &unused, err);
         io->ops->file_close(file);
     }
@@ -205,7 +207,7 @@ static int read_all_ways(struct bench *bench, const enum io_engine *engines, siz
         if (ways[i].cache == IO_CACHE_NONE && !bench->has_direct)
             continue;
         if (ways[i].is_warm && !is_warm) {
-            status = warm(path, err);
+            status = warm(bench, path, err);
             is_warm = true;
         }
         for (size_t k = 0; !status && k < engines_count; k++)
@@ -235,6 +237,14 @@ static int write_all_ways(struct bench *bench, const enum io_engine *engines, si
     return status;
 }
 
+static int nothing_filled(const struct bench *bench, struct err *err)
+{
+    err_set(err, -ETIMEDOUT, "no 1 MiB of the temporary file was written in time");
+    err_at(err, bench->folder, ERR_NO_OFFSET);
+    err_advise(err, "give it more --seconds");
+    return -ETIMEDOUT;
+}
+
 /* The file that all ways of reading share. */
 static int with_file(struct bench *bench, const enum io_engine *engines, size_t engines_count,
                      struct err *err)
@@ -247,8 +257,10 @@ static int with_file(struct bench *bench, const enum io_engine *engines, size_t 
     status = write_file(bench, io, IO_CACHE_AUTO, FILL_RATIO * bench->args->each_ns, &set, err);
     if (!status) {
         bench->file_bytes = bench->list[--bench->count].speed.bytes; /* was no measurement */
-        status = read_all_ways(bench, engines, engines_count, io->ops->set_place(set), err);
+        status = bench->file_bytes > 0 ? 0 : nothing_filled(bench, err);
     }
+    if (!status)
+        status = read_all_ways(bench, engines, engines_count, io->ops->set_place(set), err);
     io->ops->set_abort(set);
     io_close(io);
     return status;
@@ -312,10 +324,10 @@ static int print(const struct bench *bench, struct err *err)
 static int check_usage(const struct bench_io_args *args, struct err *err)
 {
     if (args->size_bytes >= BLOCK_LARGE_BYTES && args->size_bytes % BLOCK_LARGE_BYTES == 0 &&
-        args->each_ns > 0)
+        args->each_ns >= EACH_LEAST_NS)
         return 0;
     err_set(err, -EINVAL, "nothing can be measured so");
-    err_expected(err, "--size a multiple of 1MiB, --seconds more than 0");
+    err_expected(err, "--size a multiple of 1MiB, --seconds at least 1ms");
     return EXIT_USAGE;
 }
 
@@ -334,7 +346,8 @@ static int run(const struct invocation *invocation, struct err *err)
         status = io_probe_folder(bench.folder, false, &probe, err);
     if (status)
         return status;
-    bench.has_direct = probe.write_status == 0 && probe.direct_status == 0;
+    bench.has_direct = probe.write_status == 0 && probe.direct_status == 0 &&
+                       probe.direct_offset_align_bytes <= IO_ALIGN_BYTES;
     if (io_open(bench.folder, &(struct io_options){.engine = IO_ENGINE_URING}, &ring, NULL) == 0) {
         engines[engines_count++] = IO_ENGINE_URING;
         io_close(ring);

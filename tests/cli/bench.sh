@@ -35,6 +35,8 @@ impossible_sizes_are_wrong_usage() {
   mkdir -p folder
   same "$(status_of millrace bench io folder --size 1000)" 2
   same "$(status_of millrace bench io folder --seconds 0s)" 2
+  same "$(status_of millrace bench io folder --seconds 0.5ms)" 2
+  contains "$(cat errors)" "at least 1ms"
   same "$(status_of millrace bench oi)" 2
   contains "$(cat errors)" "bench io"
 }
