@@ -51,7 +51,8 @@ const struct help_section help_formats[] = {
      "delay=DURATION; hold, for ever; short, a read that ends as if the file had shrunk or a write that "
      "stops with the disk full; flip, one bit; kill.\n"
      "When: @N the N-th, @N+ from the N-th on, /N every N-th, %P percent, the same for the same seed, file "
-     "and offset; without it, each one. PATH: only where the path contains this text."},
+     "and offset; without it, each one. PATH: only where the path contains this text; not of queue and wait, "
+     "which have none."},
     {NULL, NULL},
 };
 

@@ -18,6 +18,7 @@ enum { WORD_BYTES = 32, WORDS_MAX = 32 };
 
 #define BIT(operation) (1u << (operation))
 #define REQUESTS       (BIT(FAULT_READ) | BIT(FAULT_WRITE))
+#define QUEUES         (BIT(FAULT_WAIT) | BIT(FAULT_QUEUE))
 #define ALL            (BIT(FAULT_OPERATIONS) - 1)
 #define DURABLE                                                                                              \
     (BIT(FAULT_BEGIN) | BIT(FAULT_CREATE) | BIT(FAULT_WRITE) | BIT(FAULT_SEAL) | BIT(FAULT_PUBLISH) |        \
@@ -45,8 +46,8 @@ static const struct effect_word effect_words[] = {
     {"emfile", FAULT_ERROR, -EMFILE, ALL & ~BIT(FAULT_ABORT)},
     {"estale", FAULT_ERROR, -ESTALE, ALL & ~BIT(FAULT_ABORT)},
     {"etimedout", FAULT_ERROR, -ETIMEDOUT, ALL & ~BIT(FAULT_ABORT)},
-    {"delay", FAULT_DELAY, 0, ALL & ~BIT(FAULT_WAIT)},
-    {"hold", FAULT_HOLD, 0, ALL & ~BIT(FAULT_WAIT)},
+    {"delay", FAULT_DELAY, 0, ALL & ~QUEUES},
+    {"hold", FAULT_HOLD, 0, ALL & ~QUEUES},
     {"short", FAULT_SHORT, 0, REQUESTS},
     {"flip", FAULT_FLIP, 0, REQUESTS},
     {"kill", FAULT_KILL, 0, ALL},
@@ -203,6 +204,8 @@ static int take_path(struct reading *r, struct fault_rule *rule)
 {
     if (*r->at != ':')
         return 0;
+    if (rule->operations & QUEUES)
+        return wrong(r, r->at, "no end of the rule", "\",\": a queue has no path");
     const char *begin = ++r->at;
     size_t bytes = strcspn(begin, ",");
     if (bytes == 0 || bytes >= FAULT_PATH_BYTES)

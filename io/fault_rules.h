@@ -7,7 +7,7 @@
  *     EFFECT    = an error ("eio", "enospc", ...)  |  "delay=" DURATION  |  "hold"  |  "short"  |  "flip"  |  "kill"
  *     WHEN      = "@" N, the N-th  |  "@" N "+", from the N-th on  |  "/" N, every N-th  |  "%" P, P percent of them;
  *                 without it, every one
- *     PATH      = the rule is for paths that contain this text, which has no comma
+ *     PATH      = the rule is for paths that contain this text, which has no comma; queue and wait have no path, so none
  *
  *     read:eio@17                                 the 17th read fails
  *     read:delay=20ms%10:shard-000003,seed=7      every tenth read of that shard takes longer

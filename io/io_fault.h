@@ -39,7 +39,9 @@ struct io_fault_counts {
     uint64_t hits;                         /* operations that a rule changed */
     uint64_t held;                         /* now */
     uint64_t under_way;                    /* requests, now */
-    uint64_t abandoned; /* sets aborted while requests were under way: a mistake of the caller */
+    /* Sets aborted while requests were under way: a mistake of the caller, where no other than the set's are; what counts is
+     * any request of this backend. */
+    uint64_t abandoned;
 };
 struct io_fault_counts io_fault_counts(struct io *io);
 /* Of those operations that "durable" says. */

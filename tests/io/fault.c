@@ -114,17 +114,32 @@ static void a_held_read_lets_the_others_by_and_comes_when_it_is_let_go(void **st
     close_all();
 }
 
-static void a_delayed_read_comes_whole_and_lets_the_others_by(void **state)
+static void a_delayed_read_lets_the_others_by_and_can_be_cancelled(void **state)
 {
     (void)state;
     struct io_request *done[DEPTH];
-    open_with("read:delay=100ms@1");
+    open_with("read:delay=1h@1");
     submit_reads(2);
-    while (requests[1].result == -1) /* its thread may be slow, the delayed one can't come before its time */
-        (void)faulty->ops->reap(queue, done, 1, 1, IO_FOREVER);
-    reap_all(requests[0].result == -1);
-    assert_int_equal(requests[0].result, READ);
-    assert_memory_equal(data[0], content, READ);
+    assert_int_equal(faulty->ops->reap(queue, done, 1, 1, IO_FOREVER), 1);
+    assert_ptr_equal(done[0], &requests[1]);
+    assert_int_equal(requests[1].result, READ);
+    assert_memory_equal(data[1], content + READ, READ);
+    faulty->ops->cancel(queue, &requests[0]);
+    reap_all(1);
+    assert_int_equal(requests[0].result, -ECANCELED);
+    close_all();
+}
+
+static void a_delayed_read_comes_whole(void **state)
+{
+    (void)state;
+    open_with("read:delay=20ms");
+    submit_reads(2);
+    reap_all(2);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(requests[i].result, READ);
+        assert_memory_equal(data[i], content + i * READ, READ);
+    }
     close_all();
 }
 
@@ -368,7 +383,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(the_nth_read_fails_and_the_others_are_whole),
         CASE(a_held_read_lets_the_others_by_and_comes_when_it_is_let_go),
-        CASE(a_delayed_read_comes_whole_and_lets_the_others_by),
+        CASE(a_delayed_read_lets_the_others_by_and_can_be_cancelled),
+        CASE(a_delayed_read_comes_whole),
         CASE(a_held_request_can_be_cancelled_and_a_closing_queue_gives_it_back),
         CASE(a_short_read_is_the_beginning_of_what_was_asked_for),
         CASE(a_flip_inverts_one_bit_of_what_is_read),

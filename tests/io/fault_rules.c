@@ -72,6 +72,8 @@ static void a_wrong_rule_is_answered_with_its_column_and_the_nearest_word(void *
         {"open:flip", 6, "no such effect", ""},     /* bytes only can be flipped */
         {"abort:eio", 7, "no such effect", ""},     /* which can't fail */
         {"wait:delay=3s", 6, "no such effect", ""}, /* which would block who submits */
+        {"queue:delay=3s", 7, "no such effect", ""},
+        {"queue:hold", 7, "no such effect", ""},
         {"durable:short", 9, "no such effect", ""},
         {"read", 5, "no effect", ""},
         {"read:", 6, "no such effect", ""},
@@ -86,6 +88,8 @@ static void a_wrong_rule_is_answered_with_its_column_and_the_nearest_word(void *
         {"read:delay=20", 12, "no duration", ""},
         {"read:eio@3x", 11, "no end of the rule", ""},
         {"read:eio@3:", 12, "no part of a path", ""},
+        {"queue:emfile:data", 13, "no end of the rule", ""}, /* which has no path */
+        {"wait:eio@3:data", 11, "no end of the rule", ""},
         {"read:eio,", 10, "no rule", ""},
         {"seed=", 6, "no number", ""},
     };
