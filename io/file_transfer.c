@@ -114,7 +114,6 @@ struct file_call file_transfer_next(struct file_transfer *transfer)
         bytes = (transfer->head + bytes + IO_ALIGN_BYTES - 1) / IO_ALIGN_BYTES * IO_ALIGN_BYTES;
     transfer->called_bytes = bytes;
     return (struct file_call){.fd = is_direct ? transfer->direct_fd : request->file->fd,
-                              .is_direct = is_direct,
                               .data = (char *)request->data + transfer->moved - transfer->head,
                               .bytes = bytes,
                               .offset = (off_t)(offset - transfer->head)};

@@ -35,7 +35,6 @@ struct file_transfer {
 
 struct file_call {
     int fd;
-    bool is_direct;
     void *data;
     size_t bytes; /* at most FILE_CALL_BYTES_MAX */
     off_t offset;
