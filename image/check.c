@@ -19,7 +19,7 @@ int image_check(struct image_checker *checker, const void *data, size_t bytes, c
                 struct err *err)
 {
     enum image_kind kind = image_kind_of(data, bytes);
-    if (kind == IMAGE_JPEG || kind == IMAGE_UNKNOWN) {
+    if (kind == IMAGE_JPEG) {
         struct jpeg_planes planes;
         return jpeg_decode(checker->jpeg, data, bytes, path, &planes, err);
     }

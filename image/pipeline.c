@@ -33,13 +33,10 @@ struct image {
     uint32_t orientation;
 };
 
-/* What is no image that we know is left to the JPEG decoder to refuse. */
 static int begin(struct image_pipeline *pipeline, const void *data, size_t bytes, const char *path,
                  struct image *image, struct err *err)
 {
     image->kind = image_kind_of(data, bytes);
-    if (image->kind == IMAGE_UNKNOWN)
-        image->kind = IMAGE_JPEG;
     pipeline->kind = image->kind;
     if (image->kind == IMAGE_JPEG) {
         int status = jpeg_decode_begin(pipeline->jpeg, data, bytes, path, &image->jpeg, err);

@@ -30,7 +30,7 @@ static bool begins_with(const uint8_t *data, size_t bytes, const char *magic, si
 enum image_kind image_kind_of(const void *data, size_t bytes)
 {
     const uint8_t *head = data;
-    if (begins_with(head, bytes, "\xff\xd8\xff", 3))
+    if (begins_with(head, bytes, "\xff\xd8", 2)) /* libjpeg passes over what stands before the next marker */
         return IMAGE_JPEG;
     if (begins_with(head, bytes, "\x89PNG\r\n\x1a\n", 8))
         return IMAGE_PNG;
@@ -95,7 +95,7 @@ int pixels_begin(struct pixels_decoder *decoder, enum image_kind kind, const voi
     case IMAGE_PPM:
         return ppm_begin(&decoder->ppm, data, bytes, path, ret_info, err);
     default:
-        return pixels_refuse("image", path, 0, "it is neither PNG, WebP nor PPM", err);
+        return pixels_refuse("image", path, 0, "it is neither JPEG, PNG, WebP nor PPM", err);
     }
 }
 

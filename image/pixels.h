@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 enum {
-    PIXELS_SIDE_MAX = 65500, /* as JPEG's */
+    PIXELS_SIDE_MAX = 65500, /* libjpeg's own limit */
     PIXELS_MAX = 1 << 28,    /* 16 Ki x 16 Ki: beyond it an image is refused before anything is allocated */
 };
 
@@ -51,7 +51,7 @@ struct pixels_decoder; /* owner thread */
 int pixels_decoder_open(struct pixels_decoder **ret_decoder, struct err *err);
 void pixels_decoder_close(struct pixels_decoder *decoder); /* NULL is fine */
 
-/* kind: PNG, WebP or PPM. Borrows data and path until part returns, or until the next begin. -EBADMSG where the headers are refused;
+/* kind: PNG, WebP or PPM; where it is unknown, the file is refused as none of them and no JPEG. Borrows data and path until part returns, or until the next begin. -EBADMSG where the headers are refused;
  * path (may be NULL) serves messages. */
 int pixels_begin(struct pixels_decoder *decoder, enum image_kind kind, const void *data, size_t bytes,
                  const char *path, struct pixels_info *ret_info, struct err *err);
@@ -60,7 +60,7 @@ int pixels_begin(struct pixels_decoder *decoder, enum image_kind kind, const voi
 int pixels_part(struct pixels_decoder *decoder, const struct image_rect *part, struct pixels *ret_pixels,
                 struct err *err);
 
-/* For the decoders: their memory, and the checks that they share. */
+/* For the decoders: their memory, and the checks that they share (JPEG's too). */
 struct pixels_memory {
     uint8_t *data;
     size_t bytes;

@@ -3,6 +3,9 @@
  */
 #include "image/ppm.h"
 
+#include "base/bytes.h"
+
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -13,7 +16,7 @@ static bool is_space(uint8_t byte)
     return byte == ' ' || (byte >= '\t' && byte <= '\r');
 }
 
-/* White space and comments, then a decimal number; false where there is none. */
+/* White space and comments, then a decimal number; false where there is none. at moves past what was read either way. */
 static bool read_number(const uint8_t *data, size_t bytes, size_t *at, uint32_t *ret_number)
 {
     size_t i = *at;
@@ -25,23 +28,31 @@ static bool read_number(const uint8_t *data, size_t bytes, size_t *at, uint32_t 
     uint32_t number = 0;
     for (; i < bytes && data[i] >= '0' && data[i] <= '9' && number < DIGITS_LIMIT; i++)
         number = 10 * number + (data[i] - '0');
-    if (i == begin || i == *at)
-        return false;
     *at = i;
     *ret_number = number;
-    return true;
+    return i > begin;
+}
+
+static int refuse_header(const char *path, size_t at, bool is_long, struct err *err)
+{
+    pixels_refuse("PPM", path, (int64_t)at, is_long ? "its header is too long" : "its header is invalid",
+                  err);
+    if (is_long)
+        err_expected(err, "at most %d bytes, comments included", PPM_HEADER_READ_BYTES_MAX);
+    return -EBADMSG;
 }
 
 int ppm_begin(struct ppm *ppm, const void *data, size_t bytes, const char *path, struct pixels_info *ret_info,
               struct err *err)
 {
     const uint8_t *text = data;
-    size_t at = MAGIC_BYTES, head = bytes < PPM_HEADER_BYTES_MAX ? bytes : PPM_HEADER_BYTES_MAX;
+    size_t at = MAGIC_BYTES;
+    size_t head = bytes_min(bytes, PPM_HEADER_READ_BYTES_MAX);
     uint32_t width, height, most;
     if (head < MAGIC_BYTES || text[0] != 'P' || text[1] != '6' || !read_number(text, head, &at, &width) ||
         !read_number(text, head, &at, &height) || !read_number(text, head, &at, &most) || at == head ||
         !is_space(text[at]))
-        return pixels_refuse("PPM", path, (int64_t)(at < bytes ? at : bytes), "its header is invalid", err);
+        return refuse_header(path, bytes_min(at, bytes), at == head && head < bytes, err);
     if (most != VALUE_MAX)
         return pixels_refuse("PPM", path, (int64_t)at, "its samples do not have 8 bits", err);
     int status = pixels_check_size("PPM", path, width, height, err);

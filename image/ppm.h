@@ -10,7 +10,10 @@
 
 #include <stdbool.h>
 
-enum { PPM_HEADER_BYTES_MAX = 64 }; /* comments included; three numbers take some twenty */
+enum {
+    PPM_HEADER_BYTES_MAX = 64,        /* that are written: three numbers take some twenty */
+    PPM_HEADER_READ_BYTES_MAX = 4096, /* that are read: programs write comments, a line or two */
+};
 
 /* By value. */
 struct ppm {

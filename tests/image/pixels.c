@@ -171,6 +171,43 @@ static void broken_files_are_refused(void **state)
     remove_cases(&cases);
 }
 
+static void what_is_no_image_is_said_to_be_none(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *data;
+        bool begins_as_jpeg;
+    } cases[] = {
+        {"GIF89a\x01\x01\x80\x02\x02\x4c\x01", false},
+        {"\x89PNG\n\x1a\n, as a text", false},
+        {"", false},
+        {"\xff", false},
+        {"\xff\xd8", true},
+        {"\xff\xd8 and nothing else", true},
+    };
+    struct image_pipeline *pipeline = open_pipeline(CROP_CENTER, 8);
+    struct image_checker *checker;
+    struct err err;
+    uint8_t rgb[3 * 8 * 8];
+    assert_ok(image_checker_open(&checker, &err), &err);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        size_t bytes = strlen(cases[i].data);
+        for (int way = 0; way < 2; way++) {
+            struct image_key key = {0};
+            assert_int_equal(
+                way ? image_check(checker, cases[i].data, bytes, "a.png", &err)
+                    : image_pipeline_run(pipeline, cases[i].data, bytes, "a.png", key, rgb, 3 * 8, &err),
+                -EBADMSG);
+            bool is_jpeg = cases[i].begins_as_jpeg;
+            assert_string_equal(err.what, is_jpeg ? "JPEG can't be decoded" : "image can't be decoded");
+            assert_int_equal(strcmp(err.found, "it is neither JPEG, PNG, WebP nor PPM") != 0, is_jpeg);
+            assert_string_equal(err.path, "a.png");
+        }
+    }
+    image_checker_close(checker);
+    image_pipeline_close(pipeline);
+}
+
 static void a_file_that_ends_anywhere_is_refused_or_whole(void **state)
 {
     (void)state;
@@ -209,6 +246,8 @@ static void ppm_is_read_where_it_lies(void **state)
         {"P6\n3 2\n255\n", 3, 2},
         {"P6 3 2 255 ", 3, 2},
         {"P6\n# by a camera\n3\t2\r\n255\n", 3, 2},
+        {"P6\n# CREATOR: XV Version 3.10a-jumboFix+Enh of 20070520\n3 2\n255\n", 3, 2},
+        {"P6\n# CREATOR: GIMP PNM Filter Version 1.1\n3 2\n# of layer 1\n# and no other\n255\n", 3, 2},
         {"P6\n3 2\n65535\n", 0, 0},
         {"P6\n3 2\n254\n", 0, 0},
         {"P6\n0 2\n255\n", 0, 0},
@@ -243,6 +282,37 @@ static void ppm_is_read_where_it_lies(void **state)
             assert_ptr_equal(pixels.data, data + header_bytes);
         }
         free(data);
+    }
+    pixels_decoder_close(decoder);
+}
+
+static int begin_with_comment(struct pixels_decoder *decoder, size_t header_bytes, struct err *err)
+{
+    static const char end[] = "\n3 2\n255\n";
+    size_t end_bytes = strlen(end), bytes = header_bytes + 18;
+    struct pixels_info info;
+    char *data = malloc(bytes);
+    assert_non_null(data);
+    memset(data, 'x', bytes);
+    memcpy(data, "P6\n#", 4);
+    memcpy(data + header_bytes - end_bytes, end, end_bytes);
+    int status = pixels_begin(decoder, IMAGE_PPM, data, bytes, "a.ppm", &info, err);
+    free(data);
+    return status;
+}
+
+static void a_ppm_header_has_a_limit_that_is_told(void **state)
+{
+    (void)state;
+    struct pixels_decoder *decoder;
+    struct err err;
+    assert_ok(pixels_decoder_open(&decoder, &err), &err);
+    assert_ok(begin_with_comment(decoder, PPM_HEADER_READ_BYTES_MAX, &err), &err);
+    for (size_t more = 1; more < 40; more++) {
+        assert_int_equal(begin_with_comment(decoder, PPM_HEADER_READ_BYTES_MAX + more, &err), -EBADMSG);
+        assert_string_equal(err.found, "its header is too long");
+        assert_non_null(strstr(err.expected, "4096 bytes"));
+        assert_int_equal(err.offset, PPM_HEADER_READ_BYTES_MAX);
     }
     pixels_decoder_close(decoder);
 }
@@ -285,8 +355,10 @@ int main(void)
         cmocka_unit_test(files_of_all_kinds_are_what_pillow_sees),
         cmocka_unit_test(a_part_has_the_pixels_of_the_whole),
         cmocka_unit_test(broken_files_are_refused),
+        cmocka_unit_test(what_is_no_image_is_said_to_be_none),
         cmocka_unit_test(a_file_that_ends_anywhere_is_refused_or_whole),
         cmocka_unit_test(ppm_is_read_where_it_lies),
+        cmocka_unit_test(a_ppm_header_has_a_limit_that_is_told),
         cmocka_unit_test(a_crop_of_a_ppm_is_that_of_the_same_pixels_as_png),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
