@@ -62,9 +62,9 @@ struct convert_options {
     void *progress_context;
 };
 
-/* What became of JPEGs that were to be tiled. */
+/* What became of JPEGs that were to be tiled, and which of those to be encoded again were not. */
 struct convert_jpegs {
-    uint64_t tiled_count, kept_count;     /* kept: as they are (CMYK; tiled already) */
+    uint64_t tiled_count, kept_count;     /* kept: as they are (CMYK; tiled already; named as no JPEG) */
     uint64_t source_bytes, written_bytes; /* of both */
 };
 

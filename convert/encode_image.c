@@ -51,6 +51,14 @@ static int keep(struct image_encoder *encoder, const struct str *file, const cha
     return status;
 }
 
+static void count_jpeg(struct convert_jpegs *jpegs, bool tiled, size_t source_bytes, size_t written_bytes)
+{
+    jpegs->tiled_count += tiled;
+    jpegs->kept_count += !tiled;
+    jpegs->source_bytes += source_bytes;
+    jpegs->written_bytes += written_bytes;
+}
+
 static int tile(struct image_encoder *encoder, const struct str *file, const char *path, struct str *out,
                 struct convert_jpegs *jpegs, struct err *err)
 {
@@ -59,13 +67,9 @@ static int tile(struct image_encoder *encoder, const struct str *file, const cha
     int status = jpeg_tile(file->data, file->bytes, path, out, &tiled, err);
     if (!status && !tiled)
         status = keep(encoder, file, path, out, err);
-    if (status)
-        return status;
-    jpegs->tiled_count += tiled;
-    jpegs->kept_count += !tiled;
-    jpegs->source_bytes += file->bytes;
-    jpegs->written_bytes += out->bytes - start;
-    return 0;
+    if (!status)
+        count_jpeg(jpegs, tiled, file->bytes, out->bytes - start);
+    return status;
 }
 
 static int store_raw(struct image_encoder *encoder, const struct str *file, const char *path, struct str *out,
@@ -82,19 +86,14 @@ static int store_raw(struct image_encoder *encoder, const struct str *file, cons
     return 0;
 }
 
-/* Replaces what stands behind the last dot, or all. */
-static int set_last_extension(char extension[SHARD_EXTENSION_BYTES_MAX], const char *path, struct err *err)
+/* A JPEG whose extension is another format's: what names do not say is left as it is, and counted. */
+static int keep_misnamed(struct image_encoder *encoder, const struct str *file, const char *path,
+                         struct str *out, struct convert_jpegs *jpegs, struct err *err)
 {
-    static const char ppm[] = "ppm";
-    char *dot = strrchr(extension, '.');
-    char *last = dot ? dot + 1 : extension;
-    if ((size_t)(last - extension) + sizeof ppm > SHARD_EXTENSION_BYTES_MAX) {
-        err_set(err, -ENAMETOOLONG, "extension is too long");
-        err_at(err, path, ERR_NO_OFFSET);
-        return -ENAMETOOLONG;
-    }
-    memcpy(last, ppm, sizeof ppm);
-    return 0;
+    int status = keep(encoder, file, path, out, err);
+    if (!status)
+        count_jpeg(jpegs, false, file->bytes, file->bytes);
+    return status;
 }
 
 int image_encode(struct image_encoder *encoder, const struct str *file, const char *path,
@@ -103,13 +102,14 @@ int image_encode(struct image_encoder *encoder, const struct str *file, const ch
 {
     const struct convert_options *options = encoder->options;
     if (options->store == CONVERT_STORE_RAW) {
-        int status = set_last_extension(extension, path, err);
-        return status ? status : store_raw(encoder, file, path, out, err);
+        strcpy(extension, "ppm");
+        return store_raw(encoder, file, path, out, err);
     }
-    enum image_kind kind = image_kind_of(file->data, file->bytes);
-    bool is_other = kind == IMAGE_PNG || kind == IMAGE_WEBP || kind == IMAGE_PPM;
-    if (strcmp(extension, "jpg") != 0 || is_other || options->jpeg == CONVERT_JPEG_KEEP)
+    bool is_jpeg = image_kind_of(file->data, file->bytes) == IMAGE_JPEG;
+    if (!is_jpeg || options->jpeg == CONVERT_JPEG_KEEP)
         return keep(encoder, file, path, out, err);
+    if (strcmp(extension, "jpg") != 0)
+        return keep_misnamed(encoder, file, path, out, jpegs, err);
     return options->jpeg == CONVERT_JPEG_TILE ? tile(encoder, file, path, out, jpegs, err)
                                               : reencode(encoder, file, path, out, err);
 }

@@ -55,6 +55,30 @@ static void photos_are_tiled_to_the_same_pixels(void **state)
                      0);
 }
 
+static void a_jpeg_under_another_extension_is_kept_and_counted(void **state)
+{
+    struct fixture *fixture = *state;
+    static const enum convert_jpeg ways[] = {CONVERT_JPEG_TILE, CONVERT_JPEG_REENCODE, CONVERT_JPEG_KEEP};
+    write_jpeg(fixture, "a/1.jpeg", 1);
+    write_jpeg(fixture, "a/2.png", 2);
+    write_source(fixture, "a/3.jpg", "P6\n1 1\n255\nabc", 15);
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        fixture->options.jpeg = ways[i];
+        fixture->options.force = true;
+        assert_converts(fixture);
+        assert_int_equal(fixture->result.jpegs.tiled_count, ways[i] == CONVERT_JPEG_TILE);
+        assert_int_equal(fixture->result.jpegs.kept_count, ways[i] != CONVERT_JPEG_KEEP);
+        assert_int_equal(test_run("cd '%s' && rm -rf x && mkdir x && tar -C x -xf '%s/shard-000000.tar' && "
+                                  "cmp x/a/2.png '%s/a/2.png' && cmp x/a/3.jpg '%s/a/3.jpg' && "
+                                  "test -f x/a/1.jpg",
+                                  fixture->folder, fixture->target, fixture->source, fixture->source),
+                         0);
+        assert_int_equal(test_run("cmp -s '%s/x/a/1.jpg' '%s/a/1.jpeg'", fixture->folder, fixture->source) ==
+                             0,
+                         ways[i] == CONVERT_JPEG_KEEP);
+    }
+}
+
 static void the_number_of_workers_changes_no_byte(void **state)
 {
     struct fixture *fixture = *state;
@@ -440,6 +464,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(real_photos_keep_their_bytes_and_classes),
         CASE(photos_are_tiled_to_the_same_pixels),
+        CASE(a_jpeg_under_another_extension_is_kept_and_counted),
         CASE(the_number_of_workers_changes_no_byte),
         CASE(reencoding_bounds_the_longer_side),
         CASE(keys_and_extensions_are_normalised),
