@@ -89,7 +89,7 @@ static void decode_part(struct bench *bench, size_t i, size_t form)
 /* jpeg_crop_scanline and jpeg_skip_scanlines, to YCbCr, chroma repeated: the least that this interface asks for. */
 static void decode_turbo_crop(struct bench *bench, size_t i, size_t form)
 {
-    static JSAMPLE row[3 * JPEG_SIDE_MAX];
+    static JSAMPLE row[3 * JPEG_MAX_DIMENSION];
     JSAMPROW rows[1] = {row};
     struct jpeg_decompress_struct codec;
     struct jpeg_error_mgr errors; /* files were checked: its errors end the program */

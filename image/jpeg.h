@@ -1,6 +1,5 @@
 /*
- * jpeg — JPEG files to planes and back, by libjpeg-turbo; the files jpeg*.c that include jpeg_reader.h, and jpeg_encode.c, alone know
- * it.
+ * jpeg — JPEG files to planes and back, by libjpeg-turbo; the files that include jpeg_reader.h or jpeg_writer.h alone know it.
  *
  * A decoder is opened once a thread and reused: the memory of its planes grows to the largest image and stays, so the
  * steady state asks the system for nothing of ours. libjpeg's own object is made anew for each image: a reused one would
@@ -33,8 +32,6 @@
 #include <stdint.h>
 
 enum {
-    JPEG_SIDE_MAX = 65500,     /* libjpeg's own limit */
-    JPEG_PIXELS_MAX = 1 << 28, /* 16 Ki x 16 Ki: beyond it an image is refused before anything is allocated */
     JPEG_COMPONENTS_MAX = 4,
     JPEG_SCANS_MAX = 500, /* encoders write about ten; each costs a pass over all coefficients */
 };

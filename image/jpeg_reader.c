@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "image/exif.h"
+#include "image/pixels.h"
 
 #include <errno.h>
 
@@ -195,12 +196,10 @@ static int color_of(const struct jpeg_reader *reader, enum jpeg_color *ret_color
 static int check_headers(struct jpeg_reader *reader, struct jpeg_info *info, struct err *err)
 {
     const struct jpeg_decompress_struct *codec = &reader->codec;
-    if ((uint64_t)codec->image_width * codec->image_height > JPEG_PIXELS_MAX) {
-        err_set(err, -EBADMSG, "JPEG is too large");
+    int status = pixels_check_size("JPEG", reader->path, codec->image_width, codec->image_height, err);
+    if (status) {
         err_at(err, reader->path, offset_of(reader));
-        err_expected(err, "at most %d pixels", JPEG_PIXELS_MAX);
-        err_found(err, "%u x %u", codec->image_width, codec->image_height);
-        return advise(err);
+        return status;
     }
     if (codec->data_precision != BITS_IN_JSAMPLE || color_of(reader, &info->color)) {
         err_set(err, -EBADMSG, "JPEG is of a kind that is not supported");

@@ -11,8 +11,7 @@
 
 enum { STRIDE_ALIGNMENT_BYTES = 64 };
 
-static_assert((int)JPEG_SIDE_MAX <= (int)RESAMPLE_LINE_MAX && (int)PIXELS_SIDE_MAX <= (int)RESAMPLE_LINE_MAX,
-              "every line of an image can be resampled");
+static_assert((int)PIXELS_SIDE_MAX <= (int)RESAMPLE_LINE_MAX, "every line of an image can be resampled");
 
 /* ---- Which pixels are needed. ---- */
 
