@@ -105,23 +105,44 @@ static void rows_may_lie_apart(void **state)
     }
 }
 
+/* An operation on a small image, its rows side by side and apart: the same pixels, and nothing written between rows. */
+static void check_size(struct augment_step step, uint32_t width, uint32_t height)
+{
+    enum { PADDING = 7, FILLER = 0x5a };
+    size_t row_bytes = 3 * (size_t)width, stride_bytes = row_bytes + PADDING;
+    uint8_t *rgb = malloc(row_bytes * height),
+            *scratch = malloc(row_bytes * height); /* exact, for a sanitizer */
+    uint8_t *apart = malloc(stride_bytes * height);
+    assert_true(rgb && scratch && apart);
+    memset(apart, FILLER, stride_bytes * height);
+    for (uint32_t y = 0; y < height; y++) {
+        for (size_t i = 0; i < row_bytes; i++)
+            rgb[y * row_bytes + i] = (uint8_t)(20 + (y * row_bytes + i) * 73 % 211);
+        memcpy(apart + y * stride_bytes, rgb + y * row_bytes, row_bytes);
+    }
+    augment_apply(step, rgb, width, height, row_bytes, scratch);
+    memset(scratch, 0, row_bytes * height);
+    augment_apply(step, apart, width, height, stride_bytes, scratch);
+    for (uint32_t y = 0; y < height; y++) {
+        if (memcmp(apart + y * stride_bytes, rgb + y * row_bytes, row_bytes) != 0)
+            fail_msg("%s of %u x %u: row %u differs", op_names[step.op], width, height, y);
+        for (size_t i = row_bytes; i < stride_bytes; i++)
+            assert_int_equal(apart[y * stride_bytes + i], FILLER);
+    }
+    free(rgb);
+    free(scratch);
+    free(apart);
+}
+
 static void every_size_is_fine(void **state)
 {
     (void)state;
-    for (uint32_t width = 1; width < 5; width++) {
-        for (uint32_t height = 1; height < 5; height++) {
+    for (uint32_t width = 1; width < 5; width++)
+        for (uint32_t height = 1; height < 5; height++)
             for (int op = 0; op < AUGMENT_OPS_COUNT; op++) {
-                size_t bytes = (size_t)3 * width * height;
-                uint8_t *rgb = malloc(bytes), *scratch = malloc(bytes); /* exact, for a sanitizer */
-                assert_true(rgb && scratch);
-                memset(rgb, 77, bytes);
-                augment_apply((struct augment_step){(enum augment_op)op, op == AUGMENT_POSTERIZE ? 1 : -30},
-                              rgb, width, height, 3 * (size_t)width, scratch);
-                free(rgb);
-                free(scratch);
+                int32_t value = op == AUGMENT_POSTERIZE ? 1 : op >= AUGMENT_BRIGHTNESS ? 83231 : -30;
+                check_size((struct augment_step){(enum augment_op)op, value}, width, height);
             }
-        }
-    }
 }
 
 static void randaugment_draws_operations_and_signs_alike(void **state)
