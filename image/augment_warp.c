@@ -2,8 +2,9 @@
  * augment_warp — the operations that move pixels. See augment_ops.h.
  *
  * As Pillow's transform(AFFINE, NEAREST): the pixel (x, y) is taken from (a x' + b y' + c, d x' + e y' + f) with x' = x + 1/2, y' = y + 1/2,
- * in 16 fractional bits; black where that is outside. The coefficients come from sums, products and a table of doubles, which IEEE
- * 754 rounds exactly.
+ * in 16 fractional bits; black where that is outside. The coefficients come from sums and products of doubles and a table of
+ * them. IEEE 754 says how each is rounded, and -ffp-contract=off (cmake/folder.cmake) that each is rounded by itself: with a
+ * product and a sum fused, as compilers do for ARM, one could fall on the other side of a step of 2^-16.
  */
 #include "image/augment_ops.h"
 

@@ -3,7 +3,7 @@
  * part that it needs, resample each plane from its own resolution straight to the target, convert to RGB in the caller's buffer.
  *
  * The pixels are a pure function of (the file's bytes, options, seed, dataset, epoch, sample) and of IMAGE_PIPELINE_VERSION, on
- * any CPU: integers throughout.
+ * any CPU: integers, but for where some random changes take pixels from (augment_warp.c).
  */
 #ifndef MILLRACE_IMAGE_PIPELINE_H
 #define MILLRACE_IMAGE_PIPELINE_H

@@ -1,10 +1,13 @@
 /*
  * kernels_alone — the best kernels of a processor against plain C, as a program that needs nothing but image/ and base/: it is
- * compiled for processors that this machine can only emulate (kernels_arm.sh). Prints what it compared; status 1 where bytes differ.
+ * compiled for processors that this machine can only emulate (kernels_arm.sh). Prints what it compared, and a hash of images with
+ * random changes, which all processors share; status 1 where bytes differ.
  */
+#include "image/augment.h"
 #include "image/color.h"
 #include "image/resample.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,10 +67,32 @@ static int count_lines_that_differ(void)
     return differ;
 }
 
+/* Of 50 images with random changes; where those take pixels from is worked out in doubles. */
+static uint64_t hash_augmented(void)
+{
+    enum { IMAGES = 50, SIDE = 61 };
+    static uint8_t rgb[3 * SIDE * SIDE], scratch[sizeof rgb];
+    struct augment_options options = {16, 17, 0.4, 0.4, 0.4, 0.1};
+    struct augment_step steps[AUGMENT_STEPS_MAX];
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    for (uint64_t image = 0; image < IMAGES; image++) {
+        for (size_t i = 0; i < sizeof rgb; i++)
+            rgb[i] = (uint8_t)draw(256);
+        uint32_t count = augment_choose(&options, SIDE, SIDE, 5, 0, 1, image, steps);
+        for (uint32_t i = 0; i < count; i++) {
+            augment_apply(steps[i], rgb, SIDE, SIDE, 3 * SIDE, scratch);
+            for (size_t k = 0; k < sizeof rgb; k++)
+                hash = (hash ^ rgb[k]) * UINT64_C(0x100000001b3);
+        }
+    }
+    return hash;
+}
+
 int main(void)
 {
     int passes = count_passes_that_differ(), lines = count_lines_that_differ();
     printf("%s: %d of %d passes and %d lines of colours differ from plain C\n",
            image_kernels_name(image_kernels_best()), passes, PASSES, lines);
+    printf("augmented: %016" PRIx64 "\n", hash_augmented());
     return passes || lines;
 }
