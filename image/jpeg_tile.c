@@ -82,7 +82,10 @@ static int transcode(struct transcoding *transcoding, struct str *out, bool *ret
         status = jpeg_writer_guard(&transcoding->writer, write_coefficients, transcoding, err);
     jpeg_writer_deinit(&transcoding->writer);
     *ret_tiled = status == 0;
-    return status == -EINVAL ? 0 : status; /* a form that one scan does not take */
+    if (status != -EINVAL)
+        return status;
+    err_clear(err); /* a form that one scan does not take */
+    return 0;
 }
 
 int jpeg_tile(const void *data, size_t bytes, const char *path, struct str *out, bool *ret_tiled,
