@@ -14,9 +14,9 @@
  *
  * The snapshot is **copy before update**: arrays change only between before_update and the end of the update, so the writer
  * thread takes their bytes from where they lie, and a group is copied to staging only if the writer has not reached it
- * when its update comes. On a device copies are queued, and the update waits for them, not the caller. Staging is bounded; beyond it
- * before_update waits. A save that falls due while one is under way
- * waits for that one first. ckpt_saver_save returns the error of the save before it, if that failed.
+ * when its update comes. On a device copies are queued, and the update waits for them, not the caller; but an array in the device's
+ * pinned memory is copied by the calling thread at once. Staging is bounded; beyond it before_update waits. A save that falls due
+ * while one is under way waits for that one first. ckpt_saver_save returns the error of the save before it, if that failed.
  *
  * Commit: as docs/checkpoint.md's protocol; a step folder that is listed is whole. A failure on any rank fails the save on
  * all, and leaves the checkpoints before it as they are; only if making the new name durable is what failed, the step may stand
@@ -32,7 +32,8 @@
  *
  * Names starting with "optimizer." are of the section `optimizer`, all others of `model`.
  *
- * Threads: a saver's calls come from one thread (its own writer thread works beside it); readers are single-threaded.
+ * Threads: a saver's calls come from one thread (its own writer thread works beside it), but ckpt_saver_stats from any; readers are
+ * single-threaded.
  */
 #ifndef MILLRACE_CKPT_CKPT_H
 #define MILLRACE_CKPT_CKPT_H
@@ -113,10 +114,11 @@ bool ckpt_saver_busy(struct ckpt_saver *saver);
 struct ckpt_saver_stats {
     uint64_t saves_count, failures_count;
     uint64_t written_bytes;
-    uint64_t blocked_ns;   /* the caller, in save, before_update and wait together */
-    uint64_t copied_bytes; /* staged before an update */
-    uint64_t last_save_ns; /* from ckpt_saver_save to durable */
-    uint64_t last_step;    /* of the newest durable save of this saver, UINT64_MAX: none */
+    uint64_t blocked_ns;         /* the caller, in save, before_update and wait together */
+    uint64_t copied_bytes;       /* staged before an update */
+    uint64_t buffer_waits_count; /* blocks for which before_update waited, staging being full */
+    uint64_t last_save_ns;       /* from ckpt_saver_save to durable */
+    uint64_t last_step;          /* of the newest durable save of this saver, UINT64_MAX: none */
 };
 struct ckpt_saver_stats ckpt_saver_stats(struct ckpt_saver *saver);
 

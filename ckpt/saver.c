@@ -42,7 +42,7 @@ struct ckpt_saver {
     pthread_t thread;
     bool has_thread;
 
-    uint64_t blocked_ns; /* the caller's */
+    _Atomic uint64_t blocked_ns; /* the caller's */
 
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -341,6 +341,8 @@ struct ckpt_saver_stats ckpt_saver_stats(struct ckpt_saver *saver)
     struct ckpt_saver_stats stats = saver->stats;
     pthread_mutex_unlock(&saver->mutex);
     stats.blocked_ns = saver->blocked_ns;
-    stats.copied_bytes = snapshot_copied_bytes(&saver->snapshot);
+    struct snapshot_stats copies = snapshot_stats(&saver->snapshot);
+    stats.copied_bytes = copies.copied_bytes;
+    stats.buffer_waits_count = copies.buffer_waits_count;
     return stats;
 }

@@ -201,7 +201,7 @@ static void stage(struct snapshot *snapshot, uint64_t block)
     snapshot->block_of[buffer] = block;
     snapshot->state[block] = STAGED;
     snapshot->uncaptured_count--;
-    snapshot->copied_bytes += manifest_block_bytes(snapshot->layout->file_bytes, block);
+    snapshot->stats.copied_bytes += manifest_block_bytes(snapshot->layout->file_bytes, block);
     snapshot->staged[(snapshot->staged_first + snapshot->staged_count++) % snapshot->buffers_count] = buffer;
     if (status)
         fail_locked(snapshot, status, &detail);
@@ -211,6 +211,7 @@ static void stage(struct snapshot *snapshot, uint64_t block)
 /* Until the block is captured or nothing matters any more. Waits for a buffer, and for the writer where it is taking the block. */
 static void capture(struct snapshot *snapshot, uint64_t block)
 {
+    bool waited = false;
     while (!is_over(snapshot)) {
         switch ((enum block_state)snapshot->state[block]) {
         case STAGED:
@@ -221,6 +222,8 @@ static void capture(struct snapshot *snapshot, uint64_t block)
                 stage(snapshot, block);
                 return;
             }
+            snapshot->stats.buffer_waits_count += !waited;
+            waited = true;
             break;
         case TAKING:
         case COPYING:
@@ -261,12 +264,12 @@ void snapshot_before_update(struct snapshot *snapshot, uint32_t group)
         order_copies(snapshot);
 }
 
-uint64_t snapshot_copied_bytes(struct snapshot *snapshot)
+struct snapshot_stats snapshot_stats(struct snapshot *snapshot)
 {
     pthread_mutex_lock(&snapshot->mutex);
-    uint64_t bytes = snapshot->copied_bytes;
+    struct snapshot_stats stats = snapshot->stats;
     pthread_mutex_unlock(&snapshot->mutex);
-    return bytes;
+    return stats;
 }
 
 /* The first pending block into a free buffer of the writer's; the mutex as for stage. */

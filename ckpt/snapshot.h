@@ -8,7 +8,8 @@
  *     PENDING --caller--> COPYING --> STAGED --writer--> TAKEN      (in a buffer that waits for the writer)
  *
  * On a device both copy by queueing: from STAGED and TAKEN on the copy is queued, and an event of the buffer tells when the bytes
- * are there. Only the writer waits for it. The caller's stream waits for the copies, not the caller.
+ * are there. Only the writer waits for it. The caller's stream waits for the copies, not the caller. Of arrays in pinned memory the
+ * copy is made before the call that queues it returns (CUDA copies from host to host at once): there the caller copies itself.
  *
  * Invariants
  *   1. Bytes of a group change only while every block that holds some of them is STAGED or TAKEN, and copied: before_update returns no
@@ -43,6 +44,12 @@ struct snapshot_copier {
     struct device_event *copied; /* all that was queued on it so far */
 };
 
+/* Of all saves. */
+struct snapshot_stats {
+    uint64_t copied_bytes;       /* by the caller */
+    uint64_t buffer_waits_count; /* blocks for which it waited for a buffer */
+};
+
 struct snapshot {
     const struct layout *layout; /* immutable after init, as all down to copiers */
     struct device *device;       /* NULL: host memory */
@@ -66,7 +73,7 @@ struct snapshot {
     bool active; /* between begin and end */
     int status;  /* of the save: not 0: the caller need not copy any more */
     struct err detail;
-    uint64_t copied_bytes; /* by the caller, of all saves */
+    struct snapshot_stats stats;
 };
 
 /* Allocates all there is. -ENOMEM. */
@@ -78,7 +85,8 @@ void snapshot_deinit(struct snapshot *snapshot);
 void snapshot_begin(struct snapshot *snapshot);
 /* Waits only where staging is full, and without a stream of updates for the copies. A device that fails ends as snapshot_fail. */
 void snapshot_before_update(struct snapshot *snapshot, uint32_t group);
-uint64_t snapshot_copied_bytes(struct snapshot *snapshot);
+/* Any thread. */
+struct snapshot_stats snapshot_stats(struct snapshot *snapshot);
 
 enum snapshot_next {
     SNAPSHOT_GOT,   /* a block lies in the buffer, which the writer now holds */

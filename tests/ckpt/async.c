@@ -130,7 +130,7 @@ static void tiny_staging_makes_the_caller_wait_and_gives_each_instant(void **sta
     assert_int_equal(stats.saves_count, STEPS);
     /* of the four buffers one is held at the disk and one left to the writer: two were filled before the wait */
     assert_true(stats.copied_bytes >= STEPS * 2 * CKPT_BLOCK_BYTES);
-    assert_true(stats.blocked_ns > 0);
+    assert_true(stats.buffer_waits_count >= STEPS);
     ckpt_saver_close(saver);
     arrays_free(&arrays);
 }
