@@ -31,13 +31,15 @@ int device_cuda_graph_end(struct device *device, struct device_stream *stream,
 {
     cudaGraph_t recorded = NULL;
     cudaGraphExec_t handle = NULL;
+    int status = device_cuda_use(device, err);
     cudaError_t code = cudaStreamEndCapture(device_cuda_stream(stream), &recorded);
-    if (code == cudaSuccess)
+    if (!status && code == cudaSuccess)
         code = cudaGraphInstantiate(&handle, recorded, 0);
     if (recorded)
         cudaGraphDestroy(recorded);
-    if (code != cudaSuccess)
-        return device_cuda_status(device, (int)code, "recording a stream", err);
+    int ended = device_cuda_status(device, (int)code, "recording a stream", status ? NULL : err);
+    if (status || ended)
+        return status ? status : ended;
     struct device_graph *graph = malloc(sizeof *graph);
     if (!graph) {
         cudaGraphExecDestroy(handle);

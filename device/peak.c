@@ -3,9 +3,11 @@
  */
 #include "device/peak.h"
 
+#include <string.h>
+
 /* A multiprocessor's operations a cycle, a multiplication and an addition being two: its fp32 units, and its tensor cores over 16-bit
- * numbers. From NVIDIA's architecture white papers: A100, GA102, Ada, H100, Blackwell. GeForce cards of 8.6, 8.9 and 12.0 do half as much
- * on tensor cores where sums are in float. */
+ * numbers. From NVIDIA's architecture white papers: A100, GA102, Ada, H100, Blackwell. Where sums are in float, GeForce cards (of
+ * 8.6, 8.9 and 12.0) do half as much on tensor cores. */
 static const struct {
     int major, minor;
     double fp32, tensor;
@@ -19,7 +21,8 @@ double peak_flops(const struct device_cuda_info *info, enum dtype compute)
     for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
         if (rates[i].major != info->capability_major || rates[i].minor != info->capability_minor)
             continue;
-        double a_cycle = compute == DTYPE_F32 ? rates[i].fp32 : rates[i].tensor;
+        double tensor = strstr(info->name, "GeForce") ? rates[i].tensor / 2 : rates[i].tensor;
+        double a_cycle = compute == DTYPE_F32 ? rates[i].fp32 : tensor;
         return a_cycle * info->multiprocessors * (double)info->clock_hz;
     }
     return 0;

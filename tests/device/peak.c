@@ -6,6 +6,7 @@
 #include "tests/support/test.h"
 
 #include <math.h>
+#include <stdio.h>
 
 static void peaks_are_those_of_the_data_sheets(void **state)
 {
@@ -15,15 +16,21 @@ static void peaks_are_those_of_the_data_sheets(void **state)
         int major, minor, multiprocessors;
         double clock_mhz, fp32_tflops, bf16_tflops;
     } sheets[] = {
-        {"A100 SXM", 8, 0, 108, 1410, 19.5, 312},   {"RTX A6000", 8, 6, 84, 1800, 38.7, 154.8},
-        {"L40S", 8, 9, 142, 2520, 91.6, 362},       {"H100 SXM, tensor cores", 9, 0, 132, 1830, 0, 989.4},
-        {"H100 SXM, fp32", 9, 0, 132, 1980, 67, 0}, {"B200", 10, 0, 148, 1850, 0, 2250},
+        {"A100 SXM", 8, 0, 108, 1410, 19.5, 312},
+        {"RTX A6000", 8, 6, 84, 1800, 38.7, 154.8},
+        {"L40S", 8, 9, 142, 2520, 91.6, 362},
+        {"H100 SXM, tensor cores", 9, 0, 132, 1830, 0, 989.4},
+        {"H100 SXM, fp32", 9, 0, 132, 1980, 67, 0},
+        {"B200", 10, 0, 148, 1850, 0, 2250},
+        {"NVIDIA GeForce RTX 3090 Ti", 8, 6, 84, 1860, 40, 80},
+        {"NVIDIA GeForce RTX 4090", 8, 9, 128, 2520, 82.6, 165.2},
     };
     for (size_t i = 0; i < sizeof sheets / sizeof sheets[0]; i++) {
-        const struct device_cuda_info info = {.capability_major = sheets[i].major,
-                                              .capability_minor = sheets[i].minor,
-                                              .multiprocessors = sheets[i].multiprocessors,
-                                              .clock_hz = (uint64_t)(sheets[i].clock_mhz * 1e6)};
+        struct device_cuda_info info = {.capability_major = sheets[i].major,
+                                        .capability_minor = sheets[i].minor,
+                                        .multiprocessors = sheets[i].multiprocessors,
+                                        .clock_hz = (uint64_t)(sheets[i].clock_mhz * 1e6)};
+        snprintf(info.name, sizeof info.name, "%s", sheets[i].name);
         const double sheet[] = {sheets[i].fp32_tflops, sheets[i].bf16_tflops, sheets[i].bf16_tflops};
         const enum dtype types[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
         for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
