@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { WEIGHT_END = 1000000000 /* nine digits before the point */ };
+
 /* ---- Reading. ---- */
 
 static int set_path(struct config_source *source, const struct yaml_leaf *leaf)
@@ -129,7 +131,13 @@ void config_mix_print_saved(const struct json_t *list, struct str *out)
         double weight = 0; /* nine digits and six behind the point: a double holds them */
         json_text(json_get(entry, "path"), &path);
         json_f64(json_get(entry, "weight"), &weight);
-        print_entry(&json, path, (uint64_t)(weight * MIX_WEIGHT_UNIT + 0.5));
+        json_begin_object(&json, NULL);
+        json_write_string(&json, "path", path);
+        if (weight >= 0 && weight < WEIGHT_END)
+            print_weight(&json, (uint64_t)(weight * MIX_WEIGHT_UNIT + 0.5));
+        else /* of no configuration that was read: as it stands there */
+            json_write_f64(&json, "weight", weight);
+        json_end_object(&json);
     }
     json_end_array(&json);
 }

@@ -225,6 +225,34 @@ static void printed_configuration_reads_back_the_same(void **state)
     str_deinit(&yaml);
 }
 
+/* A manifest of nobody's keeping: what is no weight is told as it stands there. */
+static void saved_weights_of_any_size_are_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *saved, *told;
+    } weights[] = {{"-1", "-1"},
+                   {"-0.5", "-0.5"},
+                   {"1e300", "1e+300"},
+                   {"1000000000", "1e+09"},
+                   {"-1e300", "-1e+300"},
+                   {"999999999.25", "999999999.25"},
+                   {"0", "0"}};
+    for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++) {
+        char json[128], told[128];
+        struct json_t *saved;
+        struct str text = {0};
+        struct err err;
+        snprintf(json, sizeof json, "[{\"path\":\"a\",\"weight\":%s}]", weights[i].saved);
+        snprintf(told, sizeof told, "[{\"path\":\"a\",\"weight\":%s}]", weights[i].told);
+        assert_ok(json_parse(json, strlen(json), "saved", 0, &saved, &err), &err);
+        config_mix_print_saved(saved, &text);
+        assert_string_equal(str_text(&text), told);
+        str_deinit(&text);
+        json_free(saved);
+    }
+}
+
 static void a_saved_configuration_differs_only_where_it_was_changed(void **state)
 {
     (void)state;
@@ -291,6 +319,7 @@ int main(void)
         cmocka_unit_test(bytes_that_are_no_utf8_are_refused_at_their_offset),
         cmocka_unit_test(contradictions_are_refused),
         cmocka_unit_test(printed_configuration_reads_back_the_same),
+        cmocka_unit_test(saved_weights_of_any_size_are_told),
         cmocka_unit_test(a_saved_configuration_differs_only_where_it_was_changed),
         cmocka_unit_test(every_field_has_a_default_that_it_accepts_and_a_help_text),
         cmocka_unit_test(schedules_warm_up_and_come_down),
