@@ -65,9 +65,11 @@ void offload_close(struct offload *offload)
     free(offload);
 }
 
+/* A recording that one call spoils fails all that follow: only what failed first is a cause. */
 static void remember(struct offload *offload, int status, const struct err *detail)
 {
-    if (status == 0 || offload->status)
+    const struct ops *ops = offload->ops;
+    if (status == 0 || offload->status || ops->table->status(ops, NULL))
         return;
     offload->status = status;
     offload->failure = *detail;

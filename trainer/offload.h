@@ -51,7 +51,8 @@ void offload_after_forward(struct offload *offload, uint32_t item, const void *s
 void offload_before_backward(struct offload *offload, uint32_t item);
 void offload_after_backward(struct offload *offload, uint32_t item, void *slot);
 
-/* The first failure to queue since the last call, as the ops' sync tells theirs. Does not wait. NULL is fine: 0. */
+/* The first failure to queue since the last call, as the ops' sync tells theirs, but none that came after the ops had failed. Does not
+ * wait. NULL is fine: 0. */
 int offload_status(struct offload *offload, struct err *err);
 /* Queued so far, out and in; of a pass that is recorded in a graph once. */
 uint64_t offload_copied_bytes(const struct offload *offload);

@@ -87,11 +87,16 @@ static void queue_pass(void *context)
     range_end(&run->ranges);
 }
 
-/* The sum of all leaves is where the first was. */
+struct sums {
+    struct run *run;
+    const void *gradients; /* the sum of all leaves, which is where the first was */
+};
+
 static void queue_sums(void *context)
 {
-    struct run *run = context;
-    optimizer_sum_squares(&run->optimizer, tree_finish(&run->tree), run->device_record->words.squares.limb);
+    const struct sums *sums = context;
+    struct run *run = sums->run;
+    optimizer_sum_squares(&run->optimizer, sums->gradients, run->device_record->words.squares.limb);
 }
 
 static int micro_gradients(struct run *run, struct run_words *counts, struct err *err)
@@ -120,8 +125,10 @@ static int micro_gradients(struct run *run, struct run_words *counts, struct err
     if (!status)
         tree_push(&run->tree);
     range_end(&run->ranges);
-    if (status)
-        return status;
+    if (status) {
+        int cause = offload_status(run->activations.offload, err);
+        return cause ? cause : status;
+    }
     counts->valid_count += (int64_t)valid;
     counts->samples_count += items;
     range_begin(&run->ranges, RANGE_FEED);
@@ -150,22 +157,22 @@ int run_step(struct run *run, struct err *err)
     if (status)
         return status;
     range_begin(&run->ranges, RANGE_NORM);
-    const void *gradients = tree_finish(&run->tree);
-    status = replay_run(&run->sums, 0, queue_sums, run, err);
+    struct sums sums = {run, tree_finish(&run->tree)};
+    status = replay_run(&run->sums, 0, queue_sums, &sums, err);
     range_end(&run->ranges);
     if (status)
         return status;
     counts.stop = run->options->stop && atomic_load(run->options->stop) != 0;
     status = share_words(run, &counts, err);
     if (!status) /* of passes that could not be queued no update is made */
-        status = run->ops->table->status(run->ops, err);
-    if (!status)
         status = offload_status(run->activations.offload, err);
+    if (!status)
+        status = run->ops->table->status(run->ops, err);
     if (status)
         return status;
     range_begin(&run->ranges, RANGE_UPDATE);
     run_decide(run, counts.valid_count);
-    update(run, gradients);
+    update(run, sums.gradients);
     range_end(&run->ranges);
     run->stop_requested = counts.stop > 0;
     status = run_end_step(run, &counts, err);

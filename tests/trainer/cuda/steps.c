@@ -295,6 +295,53 @@ static void a_step_that_is_not_finite_is_named_late_and_leaves_no_trace(void **s
     free(expected);
 }
 
+/* The device's table, whose copies fail while a stream is recorded. */
+static struct device_ops cut;
+static const struct device_ops *whole;
+static bool is_recording;
+
+static int cut_graph_begin(struct device *device, struct device_stream *stream, struct err *err)
+{
+    is_recording = true;
+    return whole->graph_begin(device, stream, err);
+}
+
+static int cut_graph_end(struct device *device, struct device_stream *stream, struct device_graph **ret_graph,
+                         struct err *err)
+{
+    is_recording = false;
+    return whole->graph_end(device, stream, ret_graph, err);
+}
+
+static int cut_copy(struct device *device, struct device_stream *stream, void *target, const void *source,
+                    size_t bytes, struct err *err)
+{
+    return is_recording ? err_set(err, -EIO, "the link is cut")
+                        : whole->copy(device, stream, target, source, bytes, err);
+}
+
+static void a_recording_that_an_offloaded_copy_spoils_tells_the_copys_failure(void **state)
+{
+    static const char *const offloads[] = {"model.layers=4", "model.offload=1", NULL};
+    struct err err = {0};
+    int status = 0;
+    order_set(0);
+    struct stepped *s = stepped_open(*state, "cut", offloads);
+    struct device *device = s->run.device;
+    whole = device->ops;
+    cut = *whole;
+    cut.graph_begin = cut_graph_begin;
+    cut.graph_end = cut_graph_end;
+    cut.copy = cut_copy;
+    device->ops = &cut;
+    for (int step = 0; step < 3 && !status; step++)
+        status = run_step(&s->run, &err);
+    assert_int_equal(status, -EIO);
+    assert_string_equal(err.what, "the link is cut");
+    device->ops = whole;
+    stepped_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -302,6 +349,7 @@ int main(void)
         cmocka_unit_test(replayed_steps_have_the_bits_of_steps_that_are_queued_as_they_are),
         cmocka_unit_test(steps_that_the_host_learns_of_late_have_the_same_bits),
         cmocka_unit_test(a_step_that_is_not_finite_is_named_late_and_leaves_no_trace),
+        cmocka_unit_test(a_recording_that_an_offloaded_copy_spoils_tells_the_copys_failure),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
