@@ -46,7 +46,7 @@ struct trainer_gauges gauges_read(const struct gauges *gauges, double flops_per_
         struct device_mem_info info;
         gauges->device->ops->mem_info(gauges->device, &info);
         values.device_used_bytes = info.used_bytes[MEM_DEVICE];
-        values.device_reserved_bytes = info.total_bytes - info.free_bytes;
+        values.device_taken_bytes = info.total_bytes - info.free_bytes;
     }
     return values;
 }

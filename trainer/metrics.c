@@ -136,8 +136,8 @@ void metrics_write_gauges(struct json_writer *w, const struct trainer_gauges *ga
         json_write_f64(w, "device_utilization_share", gauges->utilization_share);
     if (gauges->device_used_bytes > 0)
         json_write_u64(w, "device_used_bytes", gauges->device_used_bytes);
-    if (gauges->device_reserved_bytes > 0)
-        json_write_u64(w, "device_reserved_bytes", gauges->device_reserved_bytes);
+    if (gauges->device_taken_bytes > 0)
+        json_write_u64(w, "device_taken_bytes", gauges->device_taken_bytes);
     if (gauges->process_bytes > 0)
         json_write_u64(w, "process_bytes", gauges->process_bytes);
 }

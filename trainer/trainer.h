@@ -38,8 +38,8 @@ struct trainer_gauges {
     double utilization_share;   /* of the device, by its driver: 0..1; below 0 where it is not known */
     uint64_t device_used_bytes; /* of its memory by this run */
     uint64_t
-        device_reserved_bytes; /* by all that use it: this run, what the driver keeps for it, other programs */
-    uint64_t process_bytes;    /* of the host's memory */
+        device_taken_bytes; /* by all that use it: this run, what the driver keeps for it, other programs */
+    uint64_t process_bytes; /* of the host's memory */
 };
 
 /* Fields not of the event are 0. Sums are over the whole global batch. */

@@ -29,8 +29,8 @@ static void a_device_is_read_when_it_is_asked(void **state)
     assert_true(values.peak_share == 0.25);
     assert_true(values.utilization_share == 0.64);
     assert_int_equal(values.device_used_bytes, info.used_bytes[MEM_DEVICE]);
-    assert_true(values.device_reserved_bytes >= values.device_used_bytes);
-    assert_true(values.device_reserved_bytes < info.total_bytes);
+    assert_true(values.device_taken_bytes >= values.device_used_bytes);
+    assert_true(values.device_taken_bytes < info.total_bytes);
     assert_true(values.process_bytes > 0);
     setenv("NVML_TWIN", "silent", 1);
     assert_true(gauges_read(&gauges, 1).utilization_share < 0);
@@ -73,7 +73,7 @@ static void the_cpu_has_a_process_and_nothing_else(void **state)
     struct trainer_gauges values = gauges_read(&gauges, 1e9);
     assert_true(values.process_bytes > 0);
     assert_true(values.peak_share == 0 && values.utilization_share < 0);
-    assert_int_equal(values.device_used_bytes + values.device_reserved_bytes, 0);
+    assert_int_equal(values.device_used_bytes + values.device_taken_bytes, 0);
     gauges_close(&gauges);
     ops_close(ops);
     device_close(device);
