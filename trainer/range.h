@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum range {
-    RANGE_STEP,     /* the ranges down to RANGE_WAIT lie within it */
+    RANGE_STEP,     /* the ranges down to RANGE_UPDATE lie within it */
     RANGE_DATA,     /* waiting for a micro-batch of the loader */
     RANGE_FEED,     /* its copies to the device, and giving back the one before */
     RANGE_MICRO,    /* a micro-batch: its passes, or their replay as a graph, and sums of gradients */
@@ -19,7 +19,7 @@ enum range {
     RANGE_BACKWARD, /* within it too, with losses */
     RANGE_NORM,     /* the last sums of gradients, and their norm */
     RANGE_UPDATE,   /* of the weights */
-    RANGE_WAIT,     /* for the device */
+    RANGE_WAIT,     /* for the device: within a step for those before it, beside steps for all */
     RANGE_EVALUATE, /* all of data.val */
     RANGE_SAVE,     /* what of a checkpoint the run waits for when it begins */
     RANGE_COUNT

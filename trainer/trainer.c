@@ -190,6 +190,15 @@ static bool evaluation_is_due(const struct run *run)
     return here && !done && run->step > 0 && run->config->data.val[0];
 }
 
+/* Until all steps that are queued are done. */
+static int settle(struct run *run, struct err *err)
+{
+    range_begin(&run->ranges, RANGE_WAIT);
+    int status = run_settle(run, 0, err);
+    range_end(&run->ranges);
+    return status;
+}
+
 /* Steps that were queued before are none of it. */
 static int begin_profile(struct loop *loop, struct err *err)
 {
@@ -198,13 +207,28 @@ static int begin_profile(struct loop *loop, struct err *err)
     uint64_t step = run->step + 1;
     if (step < wanted->first || step > wanted->last || loop->profiled.first > 0)
         return 0;
-    int status = run_settle(run, 0, err);
+    int status = settle(run, err);
+    if (status)
+        return status;
     if (!run->device->ops->is_host)
         profiler_start();
     loop->profiled.first = step;
     loop->profile_began_ns = clock_now_ns();
     run->ranges.measures = true;
-    return status;
+    return 0;
+}
+
+/* Where a step fails too: a profiler that is attached then has what it was told to. */
+static void stop_profile(struct loop *loop)
+{
+    struct run *run = loop->run;
+    if (!run->ranges.measures)
+        return;
+    run->ranges.measures = false;
+    loop->profiled_ns = clock_now_ns() - loop->profile_began_ns;
+    loop->profiled.last = run->step;
+    if (!run->device->ops->is_host)
+        profiler_stop();
 }
 
 static int end_profile(struct loop *loop, bool is_end, struct err *err)
@@ -212,14 +236,8 @@ static int end_profile(struct loop *loop, bool is_end, struct err *err)
     struct run *run = loop->run;
     if (!run->ranges.measures || (run->step < run->options->profile.last && !is_end))
         return 0;
-    range_begin(&run->ranges, RANGE_WAIT);
-    int status = run_settle(run, 0, err);
-    range_end(&run->ranges);
-    run->ranges.measures = false;
-    loop->profiled_ns = clock_now_ns() - loop->profile_began_ns;
-    loop->profiled.last = run->step;
-    if (!run->device->ops->is_host)
-        profiler_stop();
+    int status = settle(run, err);
+    stop_profile(loop);
     return status;
 }
 
@@ -243,7 +261,7 @@ static int advance(struct loop *loop, struct err *err)
     bool evaluates = evaluation_is_due(run) && !run->stop_requested;
     bool saves = is_end || is_due(run->config->checkpoint.every, run->step);
     if (line_is_due(run) || evaluates || saves)
-        status = run_settle(run, 0, err);
+        status = settle(run, err);
     if (!status && line_is_due(run))
         report_steps(loop);
     if (!status && evaluates)
@@ -307,10 +325,10 @@ static void say_memory(const struct run *run)
     if (config->data.val[0])
         snprintf(evaluating, sizeof evaluating, "; at most %s more while it evaluates",
                  str_format_size(config->data.memory_bytes, more));
-    run_say(
-        run,
-        "memory: %s%s for weights, gradients (%u buffers of the tree), moments, activations and batches%s",
-        str_format_size(is_host ? used + pinned : used, here), host, run->tree.buffers_count, evaluating);
+    run_say(run,
+            "memory: %s%s for weights, gradients (%u buffers of the tree), moments, activations, batches and "
+            "staging of checkpoints%s",
+            str_format_size(is_host ? used + pinned : used, here), host, run->tree.buffers_count, evaluating);
     if (is_host && (config->model.offload > 0 || config->parallel.offload.optimizer))
         run_say(
             run,
@@ -368,6 +386,7 @@ int trainer_run(const struct trainer_options *options, struct trainer_result *re
     if (!status)
         fill_result(&loop, run.step < run.steps || evaluation_is_due(&run) ? TRAINER_STOPPED : TRAINER_DONE,
                     ret_result);
+    stop_profile(&loop);
     gauges_close(&loop.gauges);
     run_close(&run);
     return status;

@@ -53,8 +53,8 @@ a_profile_tells_where_the_time_of_its_steps_went() {
   need_python
   same "$(status_of millrace train train.yaml --set run.dir=runs/profile --profile 3:6 --json --quiet)" 0
   same "$(json 'd[-1]["profile"]["first_step"], d[-1]["profile"]["last_step"]' out)" "(3, 6)"
-  same "$(json '[(r["range"], r["times_count"]) for r in d[-1]["profile"]["ranges"] if r["range"] in ("step", "micro-batch", "forward", "backward", "update", "evaluate", "save")]' out)" \
-    "[('step', 4), ('micro-batch', 8), ('forward', 8), ('backward', 8), ('update', 4), ('evaluate', 1), ('save', 1)]"
+  same "$(json '[(r["range"], r["times_count"]) for r in d[-1]["profile"]["ranges"] if r["range"] in ("step", "micro-batch", "forward", "backward", "update", "wait", "evaluate", "save")]' out)" \
+    "[('step', 4), ('micro-batch', 8), ('forward', 8), ('backward', 8), ('update', 4), ('wait', 8), ('evaluate', 1), ('save', 1)]"
   json '{r["range"]: r["total_seconds"] for r in d[-1]["profile"]["ranges"]}' out >seconds
   same "$("$python" -c 't = eval(open("seconds").read())
 parts = sum(t[r] for r in t if r not in ("step", "forward", "backward", "evaluate", "save"))
@@ -88,10 +88,10 @@ for line in open("spans").read().splitlines():
         open_.append(line[2:])
         seen["/".join(open_)] += 1
 assert not open_, open_
-print(*[f"{name} {seen[name]}" for name in ("step", "step/data", "step/micro-batch", "step/micro-batch/forward", "step/micro-batch/backward", "step/update", "evaluate", "save")], sep="\n")
+print(*[f"{name} {seen[name]}" for name in ("step", "step/data", "step/micro-batch", "step/micro-batch/forward", "step/micro-batch/backward", "step/update", "step/wait", "wait", "evaluate", "save")], sep="\n")
 PY
   printf '%s\n' 'step 12' 'step/data 24' 'step/micro-batch 24' \
-    'step/micro-batch/forward 24' 'step/micro-batch/backward 24' 'step/update 12' 'evaluate 2' 'save 3' | cmp - seen
+    'step/micro-batch/forward 24' 'step/micro-batch/backward 24' 'step/update 12' 'step/wait 12' 'wait 6' 'evaluate 2' 'save 3' | cmp - seen
 }
 
 json_is_a_line_an_event() {
