@@ -7,6 +7,7 @@ import fcntl, os, pty, re, signal, struct, sys, termios
 
 program, case = sys.argv[1:3]
 BAR = re.compile(r'((training|evaluating)  )?\d+/\d+( |$)')  # the narrowest go without the label
+WHOLE_BAR = re.compile(r'/\d+ steps  \d+%  \[=*>? *\]  [\d.]+/s  ')
 
 
 class Run:
@@ -84,10 +85,10 @@ def widths():
         run.draws(4)
         run.until(lambda: any(line.startswith('step ') for line in run.lines))
         run.draws(4)
+        if columns >= 80:  # evaluations draw bars of their own in between
+            run.until(lambda: any(WHOLE_BAR.search(line) for line in run.drawn))
         check_fit(run, run.drawn)
         assert all(re.search(r'\d+/\d+', line) for line in run.drawn), run.drawn
-        if columns >= 80:
-            assert any(re.search(r'/\d+ steps  \d+%  \[=*>? *\]  [\d.]+/s  ', line) for line in run.drawn), run.drawn
         assert run.interrupt() == 75
         check_end(run)
 
@@ -120,5 +121,10 @@ def plain():
         assert ('step 100/400' in run.raw) == (name == 'dumb'), run.raw
 
 
+def give_up(signal_number, frame):
+    raise TimeoutError('what was waited for is not drawn')
+
+
+signal.signal(signal.SIGALRM, give_up)
 signal.alarm(200)  # a run without end is not to outlive its test
 {'widths': widths, 'resized': resized, 'plain': plain}[case]()
