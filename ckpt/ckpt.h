@@ -28,6 +28,9 @@
  *     ckpt_reader_load(reader, tensors, tensors_count, err);      // any boxes; only the bytes needed, verified
  *     ckpt_reader_close(reader);
  *
+ * A reader holds its step: retention and ckpt_prune leave it alone until the reader is closed (docs/checkpoint.md tells on which file
+ * systems other hosts' readers are seen).
+ *
  * Arrays on a device are settled when save is called: what the caller queued that writes them has ended.
  *
  * Names starting with "optimizer." are of the section `optimizer`, all others of `model`.
@@ -70,8 +73,19 @@ struct ckpt_tensor {
     void *data;      /* on the saver's device */
 };
 
+enum ckpt_mode { CKPT_MIN, CKPT_MAX };
+enum { CKPT_METRIC_BYTES_MAX = 64 };
+
+/* Which whole steps of a folder stay: each that one of these rules names, the newest one, and those that somebody reads. */
 struct ckpt_keep {
-    uint32_t last; /* newest N stay; 0: all */
+    uint32_t last;  /* the newest so many; 0: all steps stay, whatever the rest says */
+    uint64_t every; /* those whose number is a multiple of it; 0: none */
+    struct {
+        const char *
+            metric; /* in the state's `metrics`, as "val_loss"; NULL: none. A step that lacks it is no best one */
+        enum ckpt_mode mode;
+        uint32_t count;
+    } best;
 };
 
 /* Immutable after open; texts are copied. */
@@ -121,6 +135,38 @@ struct ckpt_saver_stats {
     uint64_t last_step;          /* of the newest durable save of this saver, UINT64_MAX: none */
 };
 struct ckpt_saver_stats ckpt_saver_stats(struct ckpt_saver *saver);
+
+/* Why a step stays; several may hold. */
+enum ckpt_reason {
+    CKPT_KEPT_LAST = 1 << 0,   /* one of the newest, or the newest */
+    CKPT_KEPT_EVERY = 1 << 1,  /* its number is a multiple */
+    CKPT_KEPT_BEST = 1 << 2,   /* one of the best */
+    CKPT_KEPT_SAVED = 1 << 3,  /* it was just saved */
+    CKPT_KEPT_READ = 1 << 4,   /* somebody reads it: to be removed the next time */
+    CKPT_KEPT_BROKEN = 1 << 5, /* it is not whole: no rule speaks of it */
+};
+
+struct ckpt_verdict {
+    uint64_t step;
+    const char *path;
+    uint64_t size_bytes; /* of a whole one */
+    unsigned reasons;    /* of enum ckpt_reason; 0: it goes */
+    int status;          /* of a removal: 0, or -errno; told through log */
+};
+
+struct ckpt_prune_options {
+    struct ckpt_keep keep; /* borrowed during the call */
+    bool dry_run;          /* only tell */
+    void (*verdict)(
+        void *context,
+        const struct ckpt_verdict *verdict); /* of each step, by rising number; NULL: nobody asks */
+    void *context;
+    const struct log *log;
+};
+/* Removes the whole steps that no rule keeps, and with a step what was put aside for it (docs/checkpoint.md). A step that somebody reads
+ * stays. Takes the folder's lock (-EBUSY names the owner), but for a dry run. What can't be removed is logged and does not keep the rest; the
+ * first such status is returned. */
+int ckpt_prune(struct io *io, const char *folder, const struct ckpt_prune_options *options, struct err *err);
 
 /* A whole checkpoint in a folder of steps. */
 struct ckpt_entry {

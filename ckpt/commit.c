@@ -8,6 +8,7 @@
 #include "base/json_format.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/folder.h"
+#include "ckpt/prune.h"
 #include "io/whole.h"
 
 #include <errno.h>
@@ -33,11 +34,15 @@ static int begin_first(struct commit *commit, struct err *err)
     struct io *io = commit->io;
     struct io_stat info;
     commit->exists = io->ops->stat(io, commit->path, &info, NULL) == 0;
+    int status = folder_aside_path(commit->folder, commit->step, commit->aside, err);
+    if (status)
+        return status;
     struct io_set_options options = {.path = commit->path,
                                      .replace = commit->exists,
+                                     .aside = commit->exists ? commit->aside : NULL,
                                      .owner_id = commit->run_id,
                                      .attempt = commit->attempt};
-    int status = io->ops->set_begin(io, &options, &commit->set, err);
+    status = io->ops->set_begin(io, &options, &commit->set, err);
     if (status)
         return status;
     const char *place = io->ops->set_place(commit->set);
@@ -179,7 +184,21 @@ static int publish(struct commit *commit, const char *state_json, struct err *er
         return status;
     status = io->ops->set_publish(commit->set, err);
     commit->set = NULL;
+    if (!status && commit->exists)
+        log_line(commit->log, LOG_WARN, "%s was there with another content, which was put aside: %s",
+                 commit->path, commit->aside);
     return status;
+}
+
+/* What fails is logged and tried again the next time. */
+static void retain(struct commit *commit)
+{
+    struct ckpt_prune_options options = {.keep = commit->keep, .log = commit->log};
+    struct err detail = {0};
+    char line[ERR_LINE_BYTES_MAX];
+    if (commit->keep.last > 0 && prune_folder(commit->io, commit->folder, &options, commit->step, &detail) &&
+        detail.what[0])
+        log_line(commit->log, LOG_WARN, "old checkpoints stay: %s", err_format(&detail, line, sizeof line));
 }
 
 static void leave(struct commit *commit)
@@ -207,6 +226,6 @@ int commit_finish(struct commit *commit, int status, const struct commit_request
     status = comm_agree(comm, status, &options, err);
     leave(commit);
     if (!status && comm->rank == 0)
-        folder_retain(commit->io, commit->folder, commit->keep_last, commit->step, commit->log);
+        retain(commit);
     return status;
 }

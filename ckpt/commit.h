@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "ckpt/ckpt.h"
 #include "ckpt/roster.h"
 #include "comm/comm.h"
 #include "io/io.h"
@@ -33,11 +34,11 @@ struct commit {
     struct roster *roster;
     const char *folder, *run_id, *numerics_id;
     const struct log *log;
-    uint32_t keep_last;
+    struct ckpt_keep keep;
 
     struct commit_place *places; /* [ranks] */
     struct str manifest_text;
-    char path[IO_PATH_BYTES_MAX];
+    char path[IO_PATH_BYTES_MAX], aside[IO_PATH_BYTES_MAX];
     uint64_t step, attempt;
     struct io_set *set;
     struct io_file *file; /* this rank's, until it is sealed */

@@ -14,6 +14,7 @@
 #include <string.h>
 
 enum { STEP_DIGITS_MAX = 19 };
+static const char aside_prefix[] = "aside-";
 
 const char *folder_step_name(uint64_t step, char name[FOLDER_STEP_NAME_BYTES])
 {
@@ -38,6 +39,19 @@ int folder_step_path(const char *folder, uint64_t step, char *path, struct err *
 {
     char name[FOLDER_STEP_NAME_BYTES];
     return io_join_path(folder, folder_step_name(step, name), path, err);
+}
+
+int folder_aside_path(const char *folder, uint64_t step, char *path, struct err *err)
+{
+    char step_name[FOLDER_STEP_NAME_BYTES], name[sizeof aside_prefix + FOLDER_STEP_NAME_BYTES];
+    snprintf(name, sizeof name, "%s%s", aside_prefix, folder_step_name(step, step_name));
+    return io_join_path(folder, name, path, err);
+}
+
+bool folder_parse_aside(const char *name, uint64_t *ret_step)
+{
+    size_t bytes = strlen(aside_prefix);
+    return strncmp(name, aside_prefix, bytes) == 0 && folder_parse_step(name + bytes, ret_step);
 }
 
 int folder_check_file(struct io *io, const char *step_path, const struct manifest_file *file, struct err *err)
@@ -134,50 +148,6 @@ static void name_broken(const struct log *log, enum log_level level, const char 
 {
     char line[ERR_LINE_BYTES_MAX];
     log_line(log, level, "%s: %s", what, err_format(err, line, sizeof line));
-}
-
-static bool is_whole(struct io *io, const char *folder, uint64_t step, const struct log *log)
-{
-    struct manifest manifest;
-    struct err detail = {0};
-    char path[IO_PATH_BYTES_MAX];
-    int status = folder_step_path(folder, step, path, &detail);
-    if (!status)
-        status = folder_read_step(io, path, &manifest, NULL, &detail);
-    if (status)
-        name_broken(log, LOG_WARN, "a step that is not whole is neither counted nor removed", &detail);
-    else
-        manifest_deinit(&manifest);
-    return status == 0;
-}
-
-void folder_retain(struct io *io, const char *folder, uint32_t last, uint64_t saved, const struct log *log)
-{
-    uint64_t *steps;
-    size_t count;
-    struct err detail = {0};
-    char path[IO_PATH_BYTES_MAX];
-    if (last == 0)
-        return;
-    if (folder_steps(io, folder, &steps, &count, &detail)) {
-        name_broken(log, LOG_WARN, "old checkpoints could not be looked for", &detail);
-        return;
-    }
-    uint32_t kept = 1;                 /* the saved one */
-    for (size_t i = count; i-- > 0;) { /* those to be removed move to the front */
-        bool stays = steps[i] == saved || !is_whole(io, folder, steps[i], log) || (kept < last && ++kept);
-        steps[i] = stays ? UINT64_MAX : steps[i];
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (steps[i] == UINT64_MAX)
-            continue;
-        int status = folder_step_path(folder, steps[i], path, &detail);
-        if (!status)
-            status = io->ops->remove(io, path, &detail);
-        if (status)
-            name_broken(log, LOG_WARN, "an old checkpoint could not be removed", &detail);
-    }
-    free(steps);
 }
 
 int ckpt_each_step(struct io *io, const char *folder,

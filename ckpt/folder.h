@@ -1,5 +1,5 @@
 /*
- * folder — a folder of steps: names, what is whole, what is kept.
+ * folder — a folder of steps: names, and what is whole.
  *
  * `step-00001000`: eight digits at least, no more zeros in front than that. A step is whole if its manifest parses and every
  * file that it names is there with its size; only whole ones are listed, found and counted.
@@ -8,7 +8,6 @@
 #define MILLRACE_CKPT_FOLDER_H
 
 #include "base/err.h"
-#include "base/log.h"
 #include "ckpt/manifest.h"
 #include "io/io.h"
 
@@ -21,6 +20,9 @@ const char *folder_step_name(uint64_t step, char name[FOLDER_STEP_NAME_BYTES]);
 bool folder_parse_step(const char *name, uint64_t *ret_step);
 /* folder/step-N into path (IO_PATH_BYTES_MAX). */
 int folder_step_path(const char *folder, uint64_t step, char *path, struct err *err);
+/* `aside-step-00001000`: where a step goes that another one of its number replaces. No step: never listed, found or counted. */
+int folder_aside_path(const char *folder, uint64_t step, char *path, struct err *err);
+bool folder_parse_aside(const char *name, uint64_t *ret_step);
 
 /* The manifest of a step that is whole. size_bytes: of all its files, may be NULL. Gives the manifest. */
 int folder_read_step(struct io *io, const char *step_path, struct manifest *ret_manifest,
@@ -34,8 +36,5 @@ int folder_check_file(struct io *io, const char *step_path, const struct manifes
 /* The steps that have a folder, whole or not, rising; into memory that the caller frees with free(). -ENOENT where there is no
  * folder. */
 int folder_steps(struct io *io, const char *folder, uint64_t **ret_steps, size_t *ret_count, struct err *err);
-/* Keeps `last` whole steps, `saved` and the newest others, and removes older whole ones, the oldest first. What fails is logged and
- * tried again the next time. last 0: keeps all. */
-void folder_retain(struct io *io, const char *folder, uint32_t last, uint64_t saved, const struct log *log);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "ckpt/folder.h"
 #include "ckpt/safetensors.h"
+#include "io/whole.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -32,11 +33,31 @@ static int open_with(struct io *io, const char *path, bool is_file, struct manif
     return status;
 }
 
+int reader_hold(struct io *io, const char *step_path, struct io_hold **ret_hold, struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX];
+    int status = io_join_path(step_path, MANIFEST_NAME, path, err);
+    if (!status)
+        status = io_hold(io, path, false, ret_hold, err);
+    if (status == -EBUSY && err) /* who removes it will have done so in a moment */
+        err->code = -ENOENT;
+    return status == -EBUSY ? -ENOENT : status;
+}
+
 int ckpt_reader_open(struct io *io, const char *step_path, struct ckpt_reader **ret_reader, struct err *err)
 {
     struct manifest manifest;
-    int status = folder_read_step(io, step_path, &manifest, NULL, err);
-    return status ? status : open_with(io, step_path, false, &manifest, ret_reader, err);
+    struct io_hold *hold = NULL;
+    int status = reader_hold(io, step_path, &hold, err);
+    if (!status)
+        status = folder_read_step(io, step_path, &manifest, NULL, err);
+    if (!status)
+        status = open_with(io, step_path, false, &manifest, ret_reader, err);
+    if (status)
+        io_let_go(io, hold);
+    else
+        (*ret_reader)->hold = hold;
+    return status;
 }
 
 void ckpt_reader_close(struct ckpt_reader *reader)
@@ -44,6 +65,7 @@ void ckpt_reader_close(struct ckpt_reader *reader)
     if (!reader)
         return;
     blocks_close(reader->blocks);
+    io_let_go(reader->io, reader->hold);
     manifest_deinit(&reader->manifest);
     free(reader);
 }
@@ -104,18 +126,31 @@ static int open_file(struct io *io, const char *path, struct ckpt_reader **ret_r
     return status ? status : open_with(io, path, true, &manifest, ret_reader, err);
 }
 
+/* The newest of a folder may go between being found and being held, where a newer one appeared. */
+static int open_newest(struct io *io, const char *path, struct ckpt_reader **ret_reader,
+                       const struct log *log, struct err *err)
+{
+    enum { ATTEMPTS_MAX = 5 };
+    char step[IO_PATH_BYTES_MAX];
+    int status = -ENOENT;
+    for (int attempt = 0; attempt < ATTEMPTS_MAX && status == -ENOENT; attempt++) {
+        status = ckpt_find(io, path, step, NULL, log, err);
+        if (status)
+            return status;
+        status = ckpt_reader_open(io, step, ret_reader, err);
+    }
+    return status;
+}
+
 int reader_open_any(struct io *io, const char *path, struct ckpt_reader **ret_reader, const struct log *log,
                     struct err *err)
 {
     struct io_stat info;
-    char step[IO_PATH_BYTES_MAX];
     int status = io->ops->stat(io, path, &info, err);
     if (status)
         return status;
-    if (info.kind == IO_ENTRY_FILE)
-        return open_file(io, path, ret_reader, err);
-    status = ckpt_find(io, path, step, NULL, log, err);
-    return status ? status : ckpt_reader_open(io, step, ret_reader, err);
+    return info.kind == IO_ENTRY_FILE ? open_file(io, path, ret_reader, err)
+                                      : open_newest(io, path, ret_reader, log, err);
 }
 
 uint64_t ckpt_reader_step(const struct ckpt_reader *reader)

@@ -13,7 +13,12 @@ struct ckpt_reader {
     char path[IO_PATH_BYTES_MAX];
     struct manifest manifest;
     struct blocks *blocks;
+    struct io_hold *hold; /* of a step's manifest: retention leaves it alone */
 };
+
+/* Against removal, for who reads the step's files. -ENOENT also where it is being removed. *ret_hold is NULL where nothing can be held; to be
+ * let go by io_let_go. */
+int reader_hold(struct io *io, const char *step_path, struct io_hold **ret_hold, struct err *err);
 
 /* A step, or a folder of steps, or one safetensors file: then nothing can be verified but its header, step is 0 and the state
  * empty. log: as ckpt_find's. */

@@ -31,7 +31,8 @@ struct ckpt_saver {
     struct io *io;        /* immutable after open, as all down to commit; borrowed where options lent them */
     struct comm *comm;    /* own */
     struct io_lock *lock; /* of the first rank */
-    char *folder, *run_id, *numerics_id;
+    char *folder, *run_id, *numerics_id, *metric;
+    struct ckpt_keep keep; /* its metric is ours */
     struct log log;
     bool has_log;
     struct layout layout;
@@ -139,7 +140,11 @@ static int copy_options(struct ckpt_saver *saver, const struct ckpt_saver_option
         saver->log = *options->log;
         saver->has_log = true;
     }
-    if (!saver->folder || !saver->run_id || !saver->numerics_id)
+    saver->keep = options->keep;
+    if (options->keep.best.metric)
+        saver->keep.best.metric = saver->metric = strdup(options->keep.best.metric);
+    if (!saver->folder || !saver->run_id || !saver->numerics_id ||
+        (options->keep.best.metric && !saver->metric))
         return err_set(err, -ENOMEM, "out of memory for a saver");
     if (options->comm)
         return options->comm->ops->split(options->comm, 0, options->comm->rank, &saver->comm, err);
@@ -188,7 +193,7 @@ static int prepare(struct ckpt_saver *saver, const struct ckpt_saver_options *op
                                     .run_id = saver->run_id,
                                     .numerics_id = saver->numerics_id,
                                     .log = log_of(saver),
-                                    .keep_last = options->keep.last};
+                                    .keep = saver->keep};
     return commit_init(&saver->commit, err);
 }
 
@@ -250,6 +255,7 @@ void ckpt_saver_close(struct ckpt_saver *saver)
     free(saver->folder);
     free(saver->run_id);
     free(saver->numerics_id);
+    free(saver->metric);
     pthread_cond_destroy(&saver->changed);
     pthread_mutex_destroy(&saver->mutex);
     free(saver);

@@ -6,6 +6,7 @@
 #include "ckpt/box.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/folder.h"
+#include "ckpt/reader.h"
 #include "ckpt/safetensors.h"
 #include "io/whole.h"
 
@@ -151,10 +152,15 @@ int ckpt_verify(struct io *io, const char *step_path, void (*bad)(void *context,
     struct check check = {
         .io = io, .path = step_path, .manifest = &manifest, .bad = bad, .context = context, .watch = watch};
     struct blocks_visitor visitor = {next_block, take_block, &check};
+    struct io_hold *hold = NULL;
     uint64_t bytes;
-    int status = folder_read_manifest(io, step_path, &manifest, &bytes, err);
-    if (status)
+    int status = reader_hold(io, step_path, &hold, err);
+    if (!status)
+        status = folder_read_manifest(io, step_path, &manifest, &bytes, err);
+    if (status) {
+        io_let_go(io, hold);
         return status;
+    }
     check.skipped = calloc(manifest.files_count + 1, sizeof *check.skipped);
     if (!check.skipped)
         status = err_set(err, -ENOMEM, "out of memory to verify a checkpoint");
@@ -176,6 +182,7 @@ int ckpt_verify(struct io *io, const char *step_path, void (*bad)(void *context,
             check_header(&check, i);
     blocks_close(blocks);
     free(check.skipped);
+    io_let_go(io, hold);
     manifest_deinit(&manifest);
     return status ? status : check.bad_count;
 }

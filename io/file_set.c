@@ -27,6 +27,7 @@ struct io_set {
     bool lost; /* something could not be made durable: must not be published */
     struct io_file *open_files;
     char final[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX], place[IO_PATH_BYTES_MAX];
+    char aside[IO_PATH_BYTES_MAX]; /* "": what is replaced is removed */
 };
 
 static int taken(const char *path, struct err *err)
@@ -93,6 +94,14 @@ static int check_final(const struct io_set *set, struct err *err)
     return -EEXIST;
 }
 
+static int take_aside(struct io_set *set, const char *path, struct err *err)
+{
+    int status = local_path(path, &path, err);
+    if (!status)
+        strcpy(set->aside, path);
+    return status;
+}
+
 int local_set_begin(struct io *io, const struct io_set_options *options, struct io_set **ret_set,
                     struct err *err)
 {
@@ -110,6 +119,8 @@ int local_set_begin(struct io *io, const struct io_set_options *options, struct 
         status = check_final(set, err);
     if (!status)
         status = temporary_path(set->parent, name, options->owner_id, options->attempt, set->place, err);
+    if (!status && options->aside)
+        status = take_aside(set, options->aside, err);
     if (status)
         goto out;
     if (!set->single_file) {
@@ -388,12 +399,24 @@ static int check_publishable(const struct io_set *set, struct err *err)
     return -EINVAL;
 }
 
+/* The old one gets the name that it was given for that, in the place of what has it. */
+static int put_aside(const struct io_set *set, const char *old)
+{
+    struct stat info;
+    int status = lstat(set->aside, &info) ? 0 : local_remove(NULL, set->aside, NULL);
+    if (!status && rename(old, set->aside))
+        status = -errno;
+    return status ? status : local_sync_folder(set->parent, NULL);
+}
+
 /* What is left of it is a temporary: the next sweep takes it. A half of what stood by must never be given back, hence the other
  * name first. */
 static void discard_old(const struct io_set *set, const char *old)
 {
     char aside[IO_PATH_BYTES_MAX];
     bool stood_by = strcmp(old, set->place) != 0;
+    if (*set->aside && put_aside(set, old) == 0)
+        return;
     if (!stood_by)
         temporary_remove(old, NULL);
     else if (temporary_put_aside(old, aside, NULL) == 0)

@@ -66,6 +66,7 @@ struct io_file;
 struct io_queue;
 struct io_set;
 struct io_lock;
+struct io_hold;
 
 enum io_request_kind { IO_READ, IO_WRITE };
 
@@ -102,6 +103,8 @@ struct io_set_options {
     bool single_file; /* the set is one file of that name; create it as name "" */
     /* An existing output gives way at publish; otherwise it is -EEXIST, at begin and again at publish. */
     bool replace;
+    /* Of a folder that replaces one: where the old one goes, a name beside it; what stood there is removed. NULL: the old one is removed. */
+    const char *aside;
     const char *owner_id; /* part of the temporary name, so that a sweep can tell whose it is; NULL: "0" */
     uint64_t attempt;     /* part of the temporary name */
 };
@@ -172,6 +175,13 @@ struct io_ops {
     /* A folder has one owner at a time. -EBUSY names the holder's host and pid. Freed by the kernel at any death. */
     int (*lock_acquire)(struct io *io, const char *folder, struct io_lock **ret_lock, struct err *err);
     void (*lock_release)(struct io_lock *lock); /* NULL is fine */
+
+    /* Who reads a file holds it shared; who would remove it holds it exclusively meanwhile: -EBUSY where the two meet, -ENOENT where
+     * the path leads there no more. Freed by the kernel at any death. *ret_hold is NULL where nothing can be held. Optional (NULL:
+     * nothing can); io_hold asks. */
+    int (*hold_acquire)(struct io *io, const char *path, bool is_exclusive, struct io_hold **ret_hold,
+                        struct err *err);
+    void (*hold_release)(struct io_hold *hold); /* NULL is fine */
 
     void (*close)(struct io *io);
 };

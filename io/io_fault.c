@@ -7,6 +7,7 @@
 #include "io/fault_backend.h"
 
 #include "base/clock.h"
+#include "io/whole.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -156,6 +157,14 @@ static int fault_lock_acquire(struct io *io, const char *folder, struct io_lock 
     struct io *inner = of(io)->inner;
     int status = enter(of(io), FAULT_LOCK, folder, err);
     return status ? status : inner->ops->lock_acquire(inner, folder, ret_lock, err);
+}
+
+static int fault_hold_acquire(struct io *io, const char *path, bool is_exclusive, struct io_hold **ret_hold,
+                              struct err *err)
+{
+    struct io *inner = of(io)->inner;
+    int status = enter(of(io), FAULT_LOCK, path, err);
+    return status ? status : io_hold(inner, path, is_exclusive, ret_hold, err);
 }
 
 /* ---- Sets. ---- */
@@ -310,6 +319,7 @@ static const struct io_ops fault_ops = {
     .set_leave = fault_set_leave,
     .sweep = fault_sweep,
     .lock_acquire = fault_lock_acquire,
+    .hold_acquire = fault_hold_acquire,
     .close = fault_close,
 };
 
@@ -328,6 +338,7 @@ int io_fault_open(struct io *inner, const char *rules, struct io **ret_io, struc
     fault->ops.name = fault->name;
     fault->ops.scheme = inner->ops->scheme;
     fault->ops.lock_release = inner->ops->lock_release;
+    fault->ops.hold_release = inner->ops->hold_release;
     fault->base.ops = &fault->ops;
     fault->inner = inner;
     *ret_io = &fault->base;

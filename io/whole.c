@@ -147,6 +147,20 @@ int io_write_file(struct io *io, const char *path, const void *data, size_t byte
     return status;
 }
 
+int io_hold(struct io *io, const char *path, bool is_exclusive, struct io_hold **ret_hold, struct err *err)
+{
+    if (io->ops->hold_acquire)
+        return io->ops->hold_acquire(io, path, is_exclusive, ret_hold, err);
+    *ret_hold = NULL;
+    return 0;
+}
+
+void io_let_go(struct io *io, struct io_hold *hold)
+{
+    if (hold)
+        io->ops->hold_release(hold);
+}
+
 int io_join_path(const char *folder, const char *name, char *path, struct err *err)
 {
     size_t folder_bytes = strcmp(folder, ".") == 0 ? 0 : strlen(folder), name_bytes = strlen(name);

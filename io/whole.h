@@ -31,6 +31,10 @@ int io_read_head(struct io *io, const char *path, size_t bytes_max, struct io_he
 int io_write_file(struct io *io, const char *path, const void *data, size_t bytes, bool replace,
                   struct err *err);
 
+/* hold_acquire and hold_release of a backend that may lack them. *ret_hold is NULL where nothing is held. */
+int io_hold(struct io *io, const char *path, bool is_exclusive, struct io_hold **ret_hold, struct err *err);
+void io_let_go(struct io *io, struct io_hold *hold); /* NULL is fine */
+
 /* folder + "/" + name, or name alone where folder is "" or ".". -ENAMETOOLONG. path holds IO_PATH_BYTES_MAX. */
 int io_join_path(const char *folder, const char *name, char *path, struct err *err);
 /* The folder part of path, "." where there is none, into folder, which holds IO_PATH_BYTES_MAX. */

@@ -1,0 +1,16 @@
+/*
+ * prune — retention carried out: the steps of a folder are read, judged (retention.h), and those that go are removed.
+ *
+ * A removal renames first, so that nobody finds half a step: who dies in it leaves a temporary, which the next owner sweeps. The step's
+ * manifest is held exclusively meanwhile (io.h): a reader, who holds it shared, and a removal never meet.
+ */
+#ifndef MILLRACE_CKPT_PRUNE_H
+#define MILLRACE_CKPT_PRUNE_H
+
+#include "ckpt/ckpt.h"
+
+/* ckpt_prune, for who owns the folder. saved_step: stays, whatever the rules say; UINT64_MAX: none. */
+int prune_folder(struct io *io, const char *folder, const struct ckpt_prune_options *options,
+                 uint64_t saved_step, struct err *err);
+
+#endif

@@ -1,0 +1,248 @@
+/*
+ * pruning — retention on real folders: the rules through a saver, readers in other processes, what was put aside, deaths.
+ */
+#include "io/io_fault.h"
+#include "tests/ckpt/steps.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The numbers of the steps that are there, whole or not: "100 200". */
+static const char *steps_there(char text[512])
+{
+    assert_int_equal(test_run_output(text, 512,
+                                     "cd '%s' && ls -d step-* 2>/dev/null | sed 's/step-0*\\(.\\)/\\1/' | "
+                                     "tr '\\n' ' ' | sed 's/ $//'",
+                                     folder),
+                     0);
+    return text;
+}
+
+#define assert_steps(expected)                                                                               \
+    do {                                                                                                     \
+        char there[512];                                                                                     \
+        assert_string_equal(steps_there(there), (expected));                                                 \
+    } while (0)
+
+static struct ckpt_saver *open_keeping(struct io *with, const struct ckpt_keep *keep)
+{
+    struct ckpt_saver_options options = {.folder = folder,
+                                         .io = with,
+                                         .groups_count = arrays.groups_count,
+                                         .keep = *keep,
+                                         .run_id = "test-run",
+                                         .numerics_id = "any"};
+    struct ckpt_saver *saver = NULL;
+    struct err err = {0};
+    assert_ok(ckpt_saver_open(&options, arrays.tensors, arrays.count, &saver, &err), &err);
+    return saver;
+}
+
+/* A step with what an evaluation said of it; "" is none. */
+static void save_with(struct ckpt_saver *saver, uint64_t step, const char *loss)
+{
+    char state[128];
+    struct err err = {0};
+    if (*loss)
+        snprintf(state, sizeof state, "{\"metrics\":{\"val_loss\":%s,\"val_step\":%" PRIu64 "}}", loss, step);
+    else
+        snprintf(state, sizeof state, "{}");
+    arrays_fill(&arrays, step);
+    assert_ok(ckpt_saver_save(saver, step, state, &err), &err);
+    assert_ok(ckpt_saver_wait(saver, &err), &err);
+}
+
+static void save_all(const struct ckpt_keep *keep)
+{
+    static const char *const losses[] = {"5", "1", "", "null", "2", "4"};
+    struct ckpt_saver *saver = open_keeping(io, keep);
+    for (uint64_t i = 0; i < 6; i++)
+        save_with(saver, 100 * (i + 1), losses[i]);
+    ckpt_saver_close(saver);
+}
+
+static void the_last_the_multiples_and_the_best_stay_together(void **state)
+{
+    (void)state;
+    struct ckpt_keep keep = {.last = 1, .every = 300, .best = {"val_loss", CKPT_MIN, 2}};
+    save_all(&keep);
+    assert_steps("200 300 500 600");
+    steps_check_listed(4);
+    assert_int_equal(steps_temporaries_count(), 0);
+}
+
+static void a_prune_does_what_a_run_would_have_done(void **state)
+{
+    (void)state;
+    save_all(&(struct ckpt_keep){.last = 0});
+    assert_steps("100 200 300 400 500 600");
+    struct ckpt_prune_options options = {.keep = {.last = 1, .every = 300, .best = {"val_loss", CKPT_MIN, 2}},
+                                         .dry_run = true};
+    struct err err = {0};
+    assert_ok(ckpt_prune(io, folder, &options, &err), &err);
+    assert_steps("100 200 300 400 500 600");
+    options.dry_run = false;
+    assert_ok(ckpt_prune(io, folder, &options, &err), &err);
+    assert_steps("200 300 500 600");
+    options.keep = (struct ckpt_keep){.last = 1};
+    assert_ok(ckpt_prune(io, folder, &options, &err), &err);
+    assert_steps("600");
+}
+
+static void a_folder_in_use_is_not_pruned(void **state)
+{
+    (void)state;
+    struct ckpt_saver *saver = open_keeping(io, &(struct ckpt_keep){0});
+    save_with(saver, 1, "");
+    save_with(saver, 2, "");
+    struct ckpt_prune_options options = {.keep.last = 1};
+    struct err err = {0};
+    char pid[32];
+    snprintf(pid, sizeof pid, "pid=%d ", (int)getpid());
+    assert_int_equal(ckpt_prune(io, folder, &options, &err), -EBUSY);
+    assert_non_null(strstr(err.found, pid));
+    options.dry_run = true; /* changes nothing, hence needs nothing */
+    assert_ok(ckpt_prune(io, folder, &options, &err), &err);
+    ckpt_saver_close(saver);
+    assert_steps("1 2");
+}
+
+/* A process that has the step open until it is killed. */
+static pid_t start_reader(uint64_t step)
+{
+    int ready[2];
+    char byte, path[FIXTURE_PATH_BYTES];
+    snprintf(path, sizeof path, "%s/step-%08" PRIu64, folder, step);
+    assert_int_equal(pipe(ready), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        struct ckpt_reader *reader;
+        close(ready[0]);
+        if (ckpt_reader_open(io, path, &reader, NULL) || write(ready[1], "x", 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return child;
+}
+
+static void note_reasons(void *context, const struct ckpt_verdict *verdict)
+{
+    unsigned *reasons = context;
+    reasons[verdict->step] = verdict->reasons;
+}
+
+static void a_step_that_another_process_reads_stays_until_its_end(void **state)
+{
+    (void)state;
+    struct ckpt_saver *saver = open_keeping(io, &(struct ckpt_keep){.last = 1});
+    save_with(saver, 1, "");
+    ckpt_saver_close(saver);
+    pid_t reader = start_reader(1);
+    saver = open_keeping(io, &(struct ckpt_keep){.last = 1});
+    save_with(saver, 2, "");
+    save_with(saver, 3, "");
+    assert_steps("1 3");
+    ckpt_saver_close(saver);
+    unsigned reasons[4] = {0};
+    struct ckpt_prune_options options = {.keep.last = 1, .verdict = note_reasons, .context = reasons};
+    struct err err = {0};
+    assert_ok(ckpt_prune(io, folder, &options, &err), &err);
+    assert_int_equal(reasons[1], CKPT_KEPT_READ);
+    assert_int_equal(reasons[3], CKPT_KEPT_LAST);
+    int status;
+    kill(reader, SIGKILL);
+    assert_int_equal(waitpid(reader, &status, 0), reader);
+    saver = open_keeping(io, &(struct ckpt_keep){.last = 1});
+    save_with(saver, 4, "");
+    ckpt_saver_close(saver);
+    assert_steps("4");
+}
+
+static void another_content_of_a_step_is_put_aside_and_goes_with_it(void **state)
+{
+    (void)state;
+    char before[64], after[64];
+    struct ckpt_saver *saver = open_keeping(io, &(struct ckpt_keep){.last = 1});
+    save_with(saver, 5, "1");
+    assert_int_equal(test_run_output(before, sizeof before, "stat -c %%i '%s/step-00000005'", folder), 0);
+    save_with(saver, 5, "2");
+    assert_int_equal(test_run_output(after, sizeof after, "stat -c %%i '%s/aside-step-00000005'", folder), 0);
+    assert_string_equal(before, after);
+    save_with(saver, 5, "2"); /* the same again changes nothing */
+    assert_int_equal(test_run_output(after, sizeof after, "stat -c %%i '%s/aside-step-00000005'", folder), 0);
+    assert_string_equal(before, after);
+    assert_int_equal(fixture_list(io, folder, NULL), 1);
+    assert_int_equal(test_run_output(before, sizeof before, "stat -c %%i '%s/step-00000005'", folder), 0);
+    save_with(saver, 5, "3"); /* of each step one is kept aside */
+    assert_int_equal(test_run_output(after, sizeof after, "stat -c %%i '%s/aside-step-00000005'", folder), 0);
+    assert_string_equal(before, after);
+    save_with(saver, 6, "");
+    assert_int_equal(test_run("test ! -e '%s/aside-step-00000005'", folder), 0);
+    ckpt_saver_close(saver);
+    assert_steps("6");
+    assert_int_equal(steps_temporaries_count(), 0);
+}
+
+/* A death before each of its removals: the next prune does the rest. */
+static void a_prune_that_was_killed_is_done_by_the_next(void **state)
+{
+    (void)state;
+    save_all(&(struct ckpt_keep){.last = 0});
+    for (int removals = 1; removals <= 3; removals++) {
+        fflush(NULL);
+        pid_t child = fork();
+        if (child == 0) {
+            struct io *own = NULL;
+            struct ckpt_prune_options options = {.keep.last = 2};
+            if (io_open(folder, &(struct io_options){.fault = "remove:kill@2"}, &own, NULL))
+                _exit(99);
+            _exit(ckpt_prune(own, folder, &options, NULL) != 0);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status));
+        steps_check_listed(6 - removals);
+    }
+    struct ckpt_prune_options options = {.keep.last = 2};
+    struct err err = {0};
+    assert_ok(ckpt_prune(io, folder, &options, &err), &err);
+    assert_steps("500 600");
+}
+
+static void a_removal_that_fails_does_not_keep_the_others(void **state)
+{
+    (void)state;
+    save_all(&(struct ckpt_keep){.last = 0});
+    struct io *faulty = steps_open_faulty("remove:eio:step-00000200");
+    struct ckpt_prune_options options = {.keep.last = 2};
+    struct err err = {0};
+    assert_int_equal(ckpt_prune(faulty, folder, &options, &err), -EIO);
+    assert_non_null(strstr(err.path, "step-00000200"));
+    assert_steps("200 500 600");
+    io_close(faulty);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, steps_set_up, steps_tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(the_last_the_multiples_and_the_best_stay_together),
+        CASE(a_prune_does_what_a_run_would_have_done),
+        CASE(a_folder_in_use_is_not_pruned),
+        CASE(a_step_that_another_process_reads_stays_until_its_end),
+        CASE(another_content_of_a_step_is_put_aside_and_goes_with_it),
+        CASE(a_prune_that_was_killed_is_done_by_the_next),
+        CASE(a_removal_that_fails_does_not_keep_the_others),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

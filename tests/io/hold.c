@@ -1,0 +1,138 @@
+/*
+ * hold — readers and removers of a file, with real processes.
+ */
+#include "io/io.h"
+#include "io/whole.h"
+#include "tests/support/scratch.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A process that holds the file until it is killed. */
+static pid_t start_holder(const char *path, bool is_exclusive)
+{
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        struct io_hold *hold;
+        close(ready[0]);
+        if (io_hold(io, path, is_exclusive, &hold, NULL) || write(ready[1], "x", 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return child;
+}
+
+static void stop(pid_t child)
+{
+    int status;
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+}
+
+static const char *make_file(void)
+{
+    const char *path = in_folder("manifest");
+    test_write_file(path, "text", 4);
+    return path;
+}
+
+static void readers_hold_together_and_no_remover_beside_them(void **state)
+{
+    (void)state;
+    const char *path = make_file();
+    struct err err = {0};
+    struct io_hold *mine = NULL, *other = NULL;
+    pid_t first = start_holder(path, false), second = start_holder(path, false);
+    assert_ok(io_hold(io, path, false, &mine, &err), &err);
+    assert_non_null(mine);
+    assert_int_equal(io_hold(io, path, true, &other, &err), -EBUSY);
+    assert_string_equal(err.path, path);
+    io_let_go(io, mine);
+    stop(first);
+    assert_int_equal(io_hold(io, path, true, &other, &err), -EBUSY);
+    stop(second); /* the kernel frees what a death leaves */
+    assert_ok(io_hold(io, path, true, &other, &err), &err);
+    io_let_go(io, other);
+    io_let_go(io, NULL);
+}
+
+static void a_remover_keeps_readers_and_other_removers_out(void **state)
+{
+    (void)state;
+    const char *path = make_file();
+    struct err err = {0};
+    struct io_hold *hold = NULL;
+    pid_t remover = start_holder(path, true);
+    assert_int_equal(io_hold(io, path, false, &hold, &err), -EBUSY);
+    assert_int_equal(io_hold(io, path, true, &hold, &err), -EBUSY);
+    stop(remover);
+    assert_ok(io_hold(io, path, false, &hold, &err), &err);
+    io_let_go(io, hold);
+}
+
+static void one_process_meets_its_own_holds(void **state)
+{
+    (void)state;
+    const char *path = make_file();
+    struct err err = {0};
+    struct io_hold *reads = NULL, *removes = NULL;
+    assert_ok(io_hold(io, path, false, &reads, &err), &err);
+    assert_int_equal(io_hold(io, path, true, &removes, &err), -EBUSY);
+    io_let_go(io, reads);
+    assert_ok(io_hold(io, path, true, &removes, &err), &err);
+    io_let_go(io, removes);
+    size_t bytes;
+    unsigned char *text = test_read_file(path, &bytes); /* as it was */
+    assert_int_equal(bytes, 4);
+    assert_memory_equal(text, "text", 4);
+    free(text);
+}
+
+static void a_file_that_is_gone_is_not_held(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_hold *hold = NULL;
+    assert_int_equal(io_hold(io, in_folder("absent"), false, &hold, &err), -ENOENT);
+    assert_int_equal(io_hold(io, in_folder("absent"), true, &hold, &err), -ENOENT);
+    assert_null(hold);
+}
+
+static void a_reader_needs_no_leave_to_write(void **state)
+{
+    (void)state;
+    if (geteuid() == 0)
+        test_skip("root may write everything");
+    const char *path = make_file();
+    struct err err = {0};
+    struct io_hold *hold = NULL;
+    assert_int_equal(chmod(path, 0444), 0);
+    assert_int_equal(io_hold(io, path, true, &hold, &err), -EACCES);
+    assert_ok(io_hold(io, path, false, &hold, &err), &err);
+    io_let_go(io, hold);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, scratch_set_up, scratch_tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(readers_hold_together_and_no_remover_beside_them),
+        CASE(a_remover_keeps_readers_and_other_removers_out),
+        CASE(one_process_meets_its_own_holds),
+        CASE(a_file_that_is_gone_is_not_held),
+        CASE(a_reader_needs_no_leave_to_write),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
