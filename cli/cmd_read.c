@@ -3,7 +3,6 @@
  */
 #include "base/clock.h"
 #include "cli/augment_args.h"
-#include "cli/cold.h"
 #include "cli/error_limit.h"
 #include "cli/output.h"
 #include "cli/read_mix.h"
@@ -11,6 +10,7 @@
 #include "cli/signals.h"
 #include "cli/verbs.h"
 #include "io/io_fault.h"
+#include "shards/cold.h"
 
 #include <assert.h>
 #include <errno.h>

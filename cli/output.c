@@ -61,10 +61,12 @@ static void add_number(struct str *out, const char *key, const struct json_t *va
     char size[STR_SIZE_BYTES];
     if (ends_in(key, "_bytes_per_second"))
         str_add_text(out, str_format_size((uint64_t)real, size));
-    else if (ends_in(key, "_per_second"))
+    else if (ends_in(key, "_per_second") || ends_in(key, "_per_cpu_second"))
         str_add_format(out, real < 100 ? "%.1f" : "%.0f", real);
     else if (ends_in(key, "_seconds") && real > 0 && real < 0.01)
         str_add_format(out, "%.3g ms", real * 1e3);
+    else if (ends_in(key, "_fraction"))
+        str_add_format(out, "%.3g", real);
     else if (ends_in(key, "_share"))
         str_add_format(out, "%.1f%%", real * 100);
     else if (ends_in(key, "_seconds"))

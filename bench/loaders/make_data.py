@@ -6,10 +6,13 @@
 PHOTOS is a folder of class folders of JPEGs. Under OUT appear, for each kind of data:
     original/   the photos as they are          small/   re-encoded, longer side at most 512, quality 90
     raw/        decoded, longer side at most 256 (millrace, FFCV)
-and in each: photos/ (an image folder), millrace/, wds/ (the same tars), mds/, ffcv.beton. What a loader that is not installed needs is left out.
+    bytes/      the photos as they are, each so often as --bytes-copies says: for reading what nobody decodes
+and in each: photos/ (an image folder), millrace/, wds/ (the same tars), mds/, ffcv.beton, as far as a job reads them. What a loader that is not
+installed needs is left out. Copies are hard links; shards hold them all.
 """
 import argparse
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -19,11 +22,13 @@ SIDE, RAW_SIDE, QUALITY = 512, 256, 90
 
 
 def copy_photos(photos, out, copies):
+    """The first is a copy; its names are as many as there are to be copies."""
     for path in sorted(photos.glob("*/*.jpg")):
-        for copy in range(copies):
-            target = out / path.parent.name / f"{path.stem}-{copy}.jpg"
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, target)
+        targets = [out / path.parent.name / f"{path.stem}-{copy}.jpg" for copy in range(copies)]
+        targets[0].parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, targets[0])
+        for target in targets[1:]:
+            os.link(targets[0], target)
 
 
 def convert(millrace, source, out, *options):
@@ -76,10 +81,11 @@ def main():
     parser.add_argument("photos", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--copies", type=int, default=4, help="of each photo, so that a run lasts longer")
+    parser.add_argument("--bytes-copies", type=int, default=16, help="of each photo in bytes/, so that a disk is busy for some seconds")
     parser.add_argument("--millrace", default="build/release/millrace")
     args = parser.parse_args()
 
-    original, small, raw = (args.out / name for name in ("original", "small", "raw"))
+    original, small, raw, undecoded = (args.out / name for name in ("original", "small", "raw", "bytes"))
     copy_photos(args.photos, original / "photos", args.copies)
     convert(args.millrace, original / "photos", original / "millrace")
     convert(args.millrace, original / "photos", original / "wds", "--jpeg", "keep")
@@ -87,7 +93,9 @@ def main():
     unpack(small / "millrace", small / "photos")
     convert(args.millrace, small / "photos", small / "wds", "--jpeg", "keep")
     convert(args.millrace, original / "photos", raw / "millrace", "--store", "raw", "--max-side", str(RAW_SIDE))
-    for kind in (original, small):
+    copy_photos(args.photos, undecoded / "photos", args.bytes_copies)
+    convert(args.millrace, undecoded / "photos", undecoded / "millrace", "--jpeg", "keep")
+    for kind in (original, small, undecoded):
         write_mds(kind / "photos", kind / "mds")
     # FFCV keeps JPEGs as it encoded them itself, from pixels: the originals are encoded once more, at their own size.
     write_ffcv(original / "photos", original / "ffcv.beton", write_mode="jpg")

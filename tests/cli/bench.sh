@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# bench — `millrace bench io` measures each way that this machine has, in bounded time, and leaves nothing.
+# bench — `millrace bench io` and `bench loader` measure each way that this machine has, in bounded time, and leave nothing.
 . "$(dirname "$0")/lib.sh"
+
+# ---- io ----
 
 measure() { millrace bench io folder --size 4MiB --seconds 20ms "$@"; }
 
@@ -53,5 +55,66 @@ stopped_it_leaves_nothing() {
   same "$(ls -A folder)" ""
 }
 
+# ---- loader ----
+
+make_shards() {
+  [[ -d shards ]] || { "$RENDER_SHAPES" --count 8 --side 64 photos >/dev/null; millrace convert dataset photos shards --quiet >/dev/null; }
+}
+measure_loader() { millrace bench loader "$@" --seconds 20ms; }
+whats() { json '[(m["what"], m["workers"]) for m in d["measurements"]]' "$1"; }
+
+each_stage_of_a_loader_stands_beside_its_limit() {
+  need_python
+  make_shards
+  measure_loader shards -j 3 --size 32 --json >result
+  same "$(json 'd["samples_count"]' result)" "$(json 'd["samples_count"]' <(millrace inspect shards --json))"
+  contains "$(whats result)" "('cold: samples as stored', 3)"
+  contains "$(whats result)" "('warm: samples as stored', 1)"
+  contains "$(whats result)" "('photos, cropped to 32', 1), ('photos, cropped to 32', 2), ('photos, cropped to 32', 3)]"
+  same "$(json 'all(m["samples_per_second"] > 0 and m["samples_per_cpu_second"] > 0 for m in d["measurements"])' result)" True
+  same "$(json '{m["of_limit_fraction"] > 0 and m["limit_per_second"] > 0 for m in d["measurements"] if m["workers"]}' result)" "{True}"
+  same "$(json '{m["limited_by"] in ("read", "decode", "copy", "consumer") for m in d["measurements"] if m["workers"]}' result)" "{True}"
+  same "$(json '[m["what"] for m in d["first_micro_batch"] if m["elapsed_seconds"] > 0 and m["limit_seconds"] > 0]' result)" "['at the start', 'in the middle of an epoch']"
+}
+
+text_is_measured_in_windows() {
+  need_python
+  head -c 20000 "$here"/../../README.md >book.txt
+  millrace convert dataset book.txt tokens --quiet >/dev/null
+  measure_loader tokens --block 16 -j 2 --json >result
+  contains "$(whats result)" "('windows of 17 tokens', 1), ('windows of 17 tokens', 2)]"
+}
+
+without_a_dataset_photos_are_made_and_removed() {
+  need_python
+  mkdir empty && cd empty
+  measure_loader --photos 8 -j 1 --json >../result
+  same "$(json 'd["dataset"], d["samples_count"]' ../result)" "('made photos', 8)"
+  contains "$(whats ../result)" "('photos decoded whole, one thread', 0)"
+  same "$(ls -A)" ""
+}
+
+photos_that_are_made_go_also_when_stopped() {
+  mkdir -p stopped && cd stopped
+  "$MILLRACE" bench loader --photos 8 --seconds 600s -v 2>../errors &
+  local pid=$! status=0
+  until [[ -n $(ls -A) ]]; do sleep 0.02; done
+  kill -TERM $pid
+  wait $pid || status=$?
+  same $status 1
+  contains "$(cat ../errors)" "stopped on request"
+  same "$(ls -A)" ""
+}
+
+what_no_loader_reads_is_one_error() {
+  same "$(status_of millrace bench loader nowhere)" 1
+  one_line errors
+  make_shards
+  same "$(status_of millrace bench loader shards --micro 3)" 2
+  same "$(status_of millrace bench loader shards --seconds 1us)" 2
+}
+
 run_cases each_way_is_measured_and_named text_is_a_table a_folder_that_is_not_there_is_one_error \
-  impossible_sizes_are_wrong_usage stopped_it_leaves_nothing
+  impossible_sizes_are_wrong_usage stopped_it_leaves_nothing \
+  each_stage_of_a_loader_stands_beside_its_limit text_is_measured_in_windows without_a_dataset_photos_are_made_and_removed \
+  photos_that_are_made_go_also_when_stopped what_no_loader_reads_is_one_error

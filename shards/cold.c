@@ -1,7 +1,7 @@
 /*
  * cold — see cold.h.
  */
-#include "cli/cold.h"
+#include "shards/cold.h"
 
 #include "io/cached.h"
 #include "shards/dataset.h"
@@ -15,7 +15,7 @@ int cold_make(struct io *io, const char *path, struct err *err)
     if (strcmp(io->ops->scheme, "file") != 0) {
         err_set(err, -EINVAL, "only local files are in the page cache");
         err_at(err, path, ERR_NO_OFFSET);
-        err_advise(err, "leave out --cold");
+        err_advise(err, "read it as it is, or from a local copy");
         return -EINVAL;
     }
     int status = dataset_open(io, path, &dataset, err);

@@ -1,8 +1,8 @@
 /*
  * cold — a dataset's files out of the page cache, so that what is measured next is the disk.
  */
-#ifndef MILLRACE_CLI_COLD_H
-#define MILLRACE_CLI_COLD_H
+#ifndef MILLRACE_SHARDS_COLD_H
+#define MILLRACE_SHARDS_COLD_H
 
 #include "io/io.h"
 

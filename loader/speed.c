@@ -1,0 +1,241 @@
+/*
+ * speed — see speed.h.
+ */
+#include "loader/speed.h"
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "image/check.h"
+#include "loader/state.h"
+#include "shards/dataset.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+    WARMING_BATCHES = 2 * LOADER_SLOTS_MAX, /* every slot was used, and most of the ring */
+    PHOTOS_MAX = 256,
+    BLOCK_BYTES = 1 << 20,
+    DEPTH = 32,
+};
+
+static bool is_stopped(const struct loader_speed_job *job)
+{
+    return job->stop && atomic_load(job->stop);
+}
+
+static int stopped(struct err *err)
+{
+    return err_set(err, -EINTR, "stopped on request");
+}
+
+/* ---- A loader. ---- */
+
+/* A micro-batch taken and given back. *ret_goes_on: there was one. */
+static int take(struct loader *loader, uint64_t *samples_count, bool *ret_goes_on, struct err *err)
+{
+    const struct batch *batch;
+    int status = loader_next(loader, &batch, err);
+    *ret_goes_on = status == LOADER_BATCH;
+    if (!*ret_goes_on)
+        return status;
+    *samples_count += batch->items_count;
+    loader_release(loader, batch);
+    return 0;
+}
+
+/* Until every slot was used, or for half of the time. */
+static int warm(struct loader *loader, const struct loader_speed_job *job, struct err *err)
+{
+    uint64_t began_ns = clock_now_ns(), unused = 0;
+    bool goes_on = true;
+    int status = 0;
+    for (uint32_t i = 0; !status && goes_on && i < WARMING_BATCHES && !is_stopped(job) &&
+                         clock_now_ns() - began_ns < job->ns_max / 2;
+         i++)
+        status = take(loader, &unused, &goes_on, err);
+    return status;
+}
+
+static enum loader_stage limit_between(const struct loader_stats *before, const struct loader_stats *after)
+{
+    enum loader_stage limit = LOADER_STAGE_CONSUMER;
+    for (int i = 0; i < LOADER_STAGE_COUNT; i++)
+        if (after->stage_ns[i] - before->stage_ns[i] > after->stage_ns[limit] - before->stage_ns[limit])
+            limit = (enum loader_stage)i;
+    return limit;
+}
+
+static int deliver(struct loader *loader, const struct loader_speed_job *job, struct loader_speed *speed,
+                   struct err *err)
+{
+    uint64_t began_ns = clock_now_ns();
+    bool goes_on = true;
+    int status = 0;
+    do {
+        status = take(loader, &speed->samples_count, &goes_on, err);
+    } while (!status && goes_on && !is_stopped(job) && clock_now_ns() - began_ns < job->ns_max);
+    return status;
+}
+
+int loader_speed_run(const struct loader_speed_job *job, struct loader_speed *ret_speed, struct err *err)
+{
+    struct loader_options options = *job->options;
+    struct loader_speed speed = {0};
+    struct loader_stats before = {0}, after;
+    struct loader *loader;
+    options.positions_max = 0;
+    options.epochs_max = job->is_one_epoch ? 1 : 0;
+    if (job->is_one_epoch)
+        io_speed_begin(&speed.took);
+    int status = loader_open(&options, &loader, err);
+    if (status)
+        return status;
+    if (!job->is_one_epoch) {
+        status = warm(loader, job, err);
+        before = loader_stats(loader);
+        io_speed_begin(&speed.took);
+    }
+    if (!status)
+        status = deliver(loader, job, &speed, err);
+    io_speed_end(&speed.took);
+    after = loader_stats(loader);
+    loader_close(loader);
+    speed.took.bytes = after.read_bytes - before.read_bytes;
+    speed.took.operations_count = after.reads_count - before.reads_count;
+    speed.first_batch_ns = after.first_batch_ns;
+    speed.limit = limit_between(&before, &after);
+    if (!status && is_stopped(job))
+        status = stopped(err);
+    if (!status)
+        *ret_speed = speed;
+    return status;
+}
+
+/* ---- Photos. ---- */
+
+/* The first of a sample's fields that is a photo. */
+static const struct batch_bytes *photo_of(const struct batch_item *item)
+{
+    for (uint32_t i = 0; i < item->fields_count; i++)
+        if (image_is_expected(item->fields[i].extension))
+            return &item->fields[i];
+    return NULL;
+}
+
+static int decode_all(struct image_checker *checker, const struct batch *batch, uint64_t *count,
+                      struct err *err)
+{
+    int status = 0;
+    for (uint32_t i = 0; !status && i < batch->items_count; i++) {
+        const struct batch_bytes *photo = photo_of(&batch->items[i]);
+        if (photo)
+            status = image_check(checker, photo->data, photo->bytes, NULL, err);
+        *count += photo && !status;
+    }
+    return status;
+}
+
+static int decode_again(const struct loader_speed_job *job, const struct batch *batch,
+                        struct loader_speed *speed, struct err *err)
+{
+    struct image_checker *checker;
+    uint64_t unused = 0;
+    int status = image_checker_open(&checker, err);
+    if (status)
+        return status;
+    status = decode_all(checker, batch, &unused, err); /* its memory grows to the largest */
+    if (!status && unused == 0)
+        status = err_set(err, -ENODATA, "the first samples hold no photos");
+    io_speed_begin(&speed->took);
+    uint64_t began_ns = clock_now_ns();
+    do {
+        if (!status)
+            status = decode_all(checker, batch, &speed->samples_count, err);
+    } while (!status && !is_stopped(job) && clock_now_ns() - began_ns < job->ns_max);
+    io_speed_end(&speed->took);
+    image_checker_close(checker);
+    return status;
+}
+
+int loader_speed_decode(const struct loader_speed_job *job, struct loader_speed *ret_speed, struct err *err)
+{
+    struct loader_options options = *job->options;
+    struct loader_speed speed = {0};
+    struct loader *loader;
+    const struct batch *batch;
+    options.decode = LOADER_BYTES;
+    options.batching = (struct batching){.global = PHOTOS_MAX, .micro = PHOTOS_MAX, .ranks = 1};
+    options.drop_tail = false;
+    options.epochs_max = 1;
+    options.positions_max = PHOTOS_MAX;
+    int status = loader_open(&options, &loader, err);
+    if (status)
+        return status;
+    status = loader_next(loader, &batch, err);
+    if (status == LOADER_BATCH)
+        status = decode_again(job, batch, &speed, err);
+    loader_close(loader);
+    if (!status && is_stopped(job))
+        status = stopped(err);
+    if (!status)
+        *ret_speed = speed;
+    return status;
+}
+
+/* ---- Plain reads. ---- */
+
+static int read_file(struct io *io, const char *path, const struct loader_speed_job *job, uint64_t ns_left,
+                     struct io_speed *took, struct err *err)
+{
+    struct io_file *file;
+    int status = io->ops->file_open(io, path, &file, err);
+    if (status)
+        return status;
+    uint64_t bytes = io->ops->file_size(file), least = bytes_min(bytes, BLOCK_BYTES);
+    uint64_t block_bytes = least - least % IO_ALIGN_BYTES;
+    struct io_speed_job reading = {.kind = IO_READ,
+                                   .file_bytes = block_bytes ? bytes - bytes % block_bytes : 0,
+                                   .block_bytes = block_bytes,
+                                   .depth = DEPTH,
+                                   .is_one_pass = true,
+                                   .ns_max = ns_left,
+                                   .stop = job->stop};
+    if (block_bytes > 0)
+        status = io_speed_run(io, file, path, &reading, took, err);
+    io->ops->file_close(file);
+    return status;
+}
+
+static int read_files(struct io *io, const struct dataset *dataset, const struct loader_speed_job *job,
+                      struct io_speed *took, struct err *err)
+{
+    int status = 0;
+    for (uint64_t i = 0; !status && i < dataset->shards_count && took->elapsed_ns < job->ns_max; i++) {
+        char path[IO_PATH_BYTES_MAX];
+        status = dataset_shard_path(dataset, i, path, err);
+        if (!status)
+            status = read_file(io, path, job, job->ns_max - took->elapsed_ns, took, err);
+    }
+    return status;
+}
+
+int loader_speed_plain(struct io *io, const struct loader_speed_job *job, struct loader_speed *ret_speed,
+                       struct err *err)
+{
+    struct loader_speed speed = {0};
+    struct dataset *dataset;
+    int status = dataset_open(io, job->options->dataset, &dataset, err);
+    if (status)
+        return status;
+    uint64_t before;
+    do {
+        before = speed.took.bytes;
+        status = read_files(io, dataset, job, &speed.took, err);
+    } while (!status && !job->is_one_epoch && speed.took.bytes > before &&
+             speed.took.elapsed_ns < job->ns_max);
+    dataset_close(dataset);
+    if (!status)
+        *ret_speed = speed;
+    return status;
+}
