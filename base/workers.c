@@ -6,6 +6,7 @@
  */
 #include "base/workers.h"
 
+#include "base/cgroup.h"
 #include "base/thread.h"
 
 #include <errno.h>
@@ -34,13 +35,25 @@ struct workers {
     } members[];
 };
 
-unsigned workers_cpu_count(void)
+/* More threads than the quota feeds would be throttled, all together, until the next period. */
+unsigned workers_cpu_count_in(const char *root)
 {
     cpu_set_t set;
+    struct cgroup_limits limits;
     if (sched_getaffinity(0, sizeof set, &set))
         return 1;
     int count = CPU_COUNT(&set);
+    cgroup_read_limits(root, &limits);
+    if (limits.cpu_count > 0 && limits.cpu_count < count) {
+        int whole = (int)limits.cpu_count;
+        count = whole < limits.cpu_count ? whole + 1 : whole;
+    }
     return count > 0 ? (unsigned)count : 1;
+}
+
+unsigned workers_cpu_count(void)
+{
+    return workers_cpu_count_in("");
 }
 
 static void take_tiles(struct workers *crew, unsigned worker)

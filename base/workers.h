@@ -27,6 +27,9 @@ unsigned workers_count(const struct workers *crew);
 void workers_run(struct workers *crew, size_t tiles,
                  void (*work)(void *context, size_t tile, unsigned worker), void *context);
 
-unsigned workers_cpu_count(void); /* CPUs that this process may use, at least 1 */
+/* CPUs that this process may use, at least 1: those it may run on, but no more than its control groups leave it time for, rounded up. */
+unsigned workers_cpu_count(void);
+/* The same with root before every path that is read (cgroup.h). */
+unsigned workers_cpu_count_in(const char *root);
 
 #endif

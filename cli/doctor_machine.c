@@ -43,12 +43,11 @@ static void check_cpu(const struct doctor_folder *folder, struct doctor_finding 
         json_write_f64(&finding->json, "quota_count", limits.cpu_count);
     else
         json_write_null(&finding->json, "quota_count");
-    if (limits.cpu_count > 0 && limits.cpu_count < usable) {
+    if (limits.cpu_count > 0 && limits.cpu_count <= usable)
         doctor_found(finding, ", for the time of %.3g by their control group", limits.cpu_count);
+    if (limits.cpu_count > 0 && limits.cpu_count < usable)
         doctor_advise(finding, DOCTOR_NOTE,
-                      "millrace takes a thread a CPU and would be throttled: bind it to fewer (taskset), or "
-                      "raise the quota");
-    }
+                      "a part of a CPU takes a thread of its own, which is throttled: give the group whole CPUs");
 }
 
 /* Of those that kernels of ours or of OpenBLAS are made for, the ones that this processor has. */

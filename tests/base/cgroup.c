@@ -2,6 +2,7 @@
  * cgroup — limits of trees laid out as the kernel lays them out, of both versions, in and out of containers.
  */
 #include "base/cgroup.h"
+#include "base/workers.h"
 #include "tests/support/test.h"
 
 #include <string.h>
@@ -104,6 +105,27 @@ static void a_group_beside_the_mount_takes_the_mounts_limit(void **state)
     expect(0, 1073741824);
 }
 
+/* Affinity allows at least one CPU, so a quota of half a one binds anywhere; a large one binds nowhere. */
+static void threads_are_no_more_than_the_quota_feeds(void **state)
+{
+    (void)state;
+    unsigned unlimited = workers_cpu_count_in(root);
+    write_in("/proc/self/cgroup", "0::/job\n");
+    write_in("/proc/self/mountinfo", "30 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+    write_in("/sys/fs/cgroup/job/cpu.max", "50000 100000\n");
+    assert_int_equal(workers_cpu_count_in(root), 1);
+    write_in("/sys/fs/cgroup/job/cpu.max", "150000 100000\n");
+    assert_int_equal(workers_cpu_count_in(root), unlimited < 2 ? unlimited : 2);
+    write_in("/sys/fs/cgroup/job/cpu.max", "200000000 100000\n");
+    assert_int_equal(workers_cpu_count_in(root), unlimited);
+    write_in("/proc/self/cgroup", "8:cpu,cpuacct:/job\n");
+    write_in("/proc/self/mountinfo",
+             "32 22 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n");
+    write_in("/sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "100000\n");
+    write_in("/sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000\n");
+    assert_int_equal(workers_cpu_count_in(root), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -114,6 +136,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(version_1_has_a_hierarchy_a_controller, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_group_beside_the_mount_takes_the_mounts_limit, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(threads_are_no_more_than_the_quota_feeds, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

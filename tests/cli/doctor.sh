@@ -26,7 +26,11 @@ in_mount() {
 
 cpus_are_those_of_nproc() {
   same "$(examine)" 0
-  same "$(told machine cpu usable_count)" "$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)"
+  local quota cpus
+  quota=$(told machine cpu quota_count) # of the machine that this runs on; rounded up where it is less than the CPUs
+  cpus=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
+  same "$(told machine cpu usable_count)" "$(awk -v q="${quota/None/0}" -v n="$cpus" \
+    'BEGIN {c = int(q) < q ? int(q) + 1 : q; print q > 0 && c < n ? c : n}')"
   same "$(told machine cpu online_count)" "$(getconf _NPROCESSORS_ONLN)"
   grep -qxF "model name	: $(told machine cpu model)" /proc/cpuinfo || same "$(told machine cpu model)" unknown
   command -v taskset >/dev/null || skip "no taskset here"
@@ -59,6 +63,7 @@ SH
   unshare -m sh -c 'mount -t tmpfs none /mnt' 2>/dev/null || skip "no mounts may be made here"
   MILLRACE=$MILLRACE unshare -m sh limited.sh >out
   same "$(told machine cpu quota_count)" 0.5
+  same "$(told machine cpu usable_count)" 1
   same "$(told machine cpu state)" note
   same "$(told machine memory limit_bytes)" 268435456
   same "$(told machine memory state)" note
