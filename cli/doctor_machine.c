@@ -46,8 +46,9 @@ static void check_cpu(const struct doctor_folder *folder, struct doctor_finding 
     if (limits.cpu_count > 0 && limits.cpu_count <= usable)
         doctor_found(finding, ", for the time of %.3g by their control group", limits.cpu_count);
     if (limits.cpu_count > 0 && limits.cpu_count < usable)
-        doctor_advise(finding, DOCTOR_NOTE,
-                      "a part of a CPU takes a thread of its own, which is throttled: give the group whole CPUs");
+        doctor_advise(
+            finding, DOCTOR_NOTE,
+            "a part of a CPU takes a thread of its own, which is throttled: give the group whole CPUs");
 }
 
 /* Of those that kernels of ours or of OpenBLAS are made for, the ones that this processor has. */

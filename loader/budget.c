@@ -1,9 +1,9 @@
 /*
  * budget — how many micro-batches may be in the making, and how much is read ahead, within memory_bytes.
  *
- *     budget = fixed (workers' scratch, lists) + slots * (batch buffer + its lists) + ring
+ *     budget = fixed (workers' scratch, lists) + slots * (batch buffer + its lists) + room
  *
- * As many slots as the budget feeds, each with its share of read-ahead; two slots at least. More ring than the slots
+ * As many slots as the budget feeds, each with its share of read-ahead; two slots at least. More room than the slots
  * can use is not taken.
  */
 #include "loader/state.h"
@@ -18,12 +18,14 @@
 enum {
     WORKER_IMAGE_BYTES = 2 << 20, /* a decoder's planes and scratch, for photos of usual size */
     WORKER_OTHER_BYTES = 256 << 10,
-    RING_LEAST_BYTES = 1 << 20,
+    ROOM_LEAST_BYTES = 1 << 20,
     ARRAY_ALIGN_BYTES = 64,
+    AHEAD_LEAST = 4, /* micro-batches ahead at first, more where these are read in less than AHEAD_BYTES */
+    AHEAD_BYTES = 8 << 20,
 };
 
 struct costs {
-    uint64_t fixed, slot_memory, slot_lists, slot_reads, ring_least;
+    uint64_t fixed, slot_memory, slot_lists, slot_reads, room_least;
 };
 
 static uint64_t batch_memory(const struct loader *loader)
@@ -39,7 +41,7 @@ static uint64_t batch_memory(const struct loader *loader)
     case LOADER_BYTES:
         break;
     }
-    return 0; /* batches point into the ring */
+    return 0; /* batches point into the room */
 }
 
 static struct costs count_costs(const struct loader *loader)
@@ -48,7 +50,7 @@ static struct costs count_costs(const struct loader *loader)
     uint64_t items = loader->options.batching.micro, pieces = items * loader->pieces_max;
     uint64_t read_bytes = 0; /* of the dataset with the largest samples */
     for (uint32_t i = 0; i < loader->sources_count; i++) {
-        uint64_t bytes = view_read_bytes(loader->sources[i].view) + 2 * RING_ALIGN_BYTES;
+        uint64_t bytes = view_read_bytes(loader->sources[i].view) + 2 * ROOM_PAGE_BYTES;
         read_bytes = bytes > read_bytes ? bytes : read_bytes;
     }
     struct costs costs = {
@@ -60,12 +62,12 @@ static struct costs count_costs(const struct loader *loader)
             sizeof(struct load_slot) +
             items * (sizeof(struct batch_item) + sizeof(struct load_item) + sizeof(struct load_work)) +
             pieces * (sizeof(struct load_piece) + sizeof(struct load_order) + sizeof(struct load_chunk) +
-                      sizeof(struct ring_entry) + (is_bytes ? sizeof(struct batch_bytes) : 0)),
+                      (is_bytes ? sizeof(struct batch_bytes) : 0)),
         .slot_reads = items * read_bytes,
     };
     uint64_t least =
         is_bytes ? 2 * costs.slot_reads : 4 * read_bytes; /* of what is handed out, whole batches stay */
-    costs.ring_least = bytes_round_up(least > RING_LEAST_BYTES ? least : RING_LEAST_BYTES, RING_ALIGN_BYTES);
+    costs.room_least = bytes_round_up(least > ROOM_LEAST_BYTES ? least : ROOM_LEAST_BYTES, ROOM_PAGE_BYTES);
     return costs;
 }
 
@@ -99,34 +101,42 @@ static int allocate_slot(struct loader *loader, struct load_slot *slot, struct e
         return err_set(err, -ENOMEM, "out of memory for a micro-batch of %" PRIu64 " samples", items);
     if (loader->slot_bytes == 0)
         return 0;
-    void *memory = NULL;
+    void *memory;
     int status = loader->device->ops->mem_alloc(loader->device, MEM_PINNED, loader->slot_bytes, &memory, err);
-    slot->memory = memory;
+    if (!status)
+        loader->spare_memory[loader->spare_count++] = memory;
     return status;
 }
 
-static int allocate_all(struct loader *loader, uint64_t ring_bytes, struct err *err)
+static int allocate_all(struct loader *loader, uint64_t room_bytes, struct err *err)
 {
     uint32_t slots = loader->slots_count;
     uint64_t items = loader->options.batching.micro;
-    loader->ring.capacity_bytes = ring_bytes; /* what deinit frees, wherever this ends */
+    loader->room.capacity_bytes = room_bytes; /* what deinit frees, wherever this ends */
     int status =
-        loader->device->ops->mem_alloc(loader->device, MEM_HUGE, ring_bytes, &loader->ring_memory, err);
+        loader->device->ops->mem_alloc(loader->device, MEM_HUGE, room_bytes, &loader->room_memory, err);
     if (status)
         return status;
     loader->slots = allocate(slots, sizeof *loader->slots);
+    loader->spare_memory = allocate(slots, sizeof *loader->spare_memory);
     loader->work_capacity = (uint32_t)(slots * items);
     loader->work = allocate(loader->work_capacity, sizeof *loader->work);
     loader->reaped = allocate(LOADER_QUEUE_DEPTH, sizeof *loader->reaped);
     loader->quarantine = allocate(LOADER_QUARANTINE_MAX, sizeof *loader->quarantine);
     loader->reasons = allocate(LOADER_QUARANTINE_MAX, sizeof *loader->reasons);
-    if (!loader->slots || !loader->work || !loader->reaped || !loader->quarantine || !loader->reasons ||
-        ring_init(&loader->ring, loader->ring_memory, ring_bytes,
-                  (uint32_t)(slots * items * loader->pieces_max)))
+    if (!loader->slots || !loader->spare_memory || !loader->work || !loader->reaped || !loader->quarantine ||
+        !loader->reasons || room_init(&loader->room, loader->room_memory, room_bytes))
         return err_set(err, -ENOMEM, "out of memory for the loader's lists");
     for (uint32_t i = 0; !status && i < slots; i++)
         status = allocate_slot(loader, &loader->slots[i], err);
     return status;
+}
+
+/* Few, but enough of them to keep the disk busy while the first are decoded. */
+static uint32_t ahead_at_first(uint64_t slots, const struct costs *costs)
+{
+    uint64_t reads = costs->slot_reads ? (AHEAD_BYTES + costs->slot_reads - 1) / costs->slot_reads : 0;
+    return (uint32_t)bytes_min(slots, reads > AHEAD_LEAST ? reads : AHEAD_LEAST);
 }
 
 int loader_budget_init(struct loader *loader, struct err *err)
@@ -135,32 +145,32 @@ int loader_budget_init(struct loader *loader, struct err *err)
     uint64_t budget = options->memory_bytes;
     struct costs costs = count_costs(loader);
     uint64_t slot = costs.slot_memory + costs.slot_lists;
-    uint64_t least = costs.fixed + LOADER_SLOTS_LEAST * slot + costs.ring_least;
+    uint64_t least = costs.fixed + LOADER_SLOTS_LEAST * slot + costs.room_least;
     if (budget < least)
         return too_small(loader, least, err);
     uint64_t most =
         options->batches_ahead ? bytes_min(options->batches_ahead, LOADER_SLOTS_MAX) : LOADER_SLOTS_MAX;
     uint64_t rest = budget - costs.fixed;
     uint64_t slots = bytes_min(rest / (slot + costs.slot_reads), most);
-    if (slots > LOADER_SLOTS_LEAST && rest - slots * slot < costs.ring_least)
-        slots = (rest - costs.ring_least) / slot;
+    if (slots > LOADER_SLOTS_LEAST && rest - slots * slot < costs.room_least)
+        slots = (rest - costs.room_least) / slot;
     slots = slots < LOADER_SLOTS_LEAST ? LOADER_SLOTS_LEAST : slots;
     uint64_t useful = 2 * slots * costs.slot_reads;
-    uint64_t ring_bytes =
-        bytes_min(rest - slots * slot, useful > costs.ring_least ? useful : costs.ring_least);
-    ring_bytes = ring_bytes / RING_ALIGN_BYTES * RING_ALIGN_BYTES;
+    uint64_t room_bytes =
+        bytes_min(rest - slots * slot, useful > costs.room_least ? useful : costs.room_least);
+    room_bytes = room_bytes / ROOM_PAGE_BYTES * ROOM_PAGE_BYTES;
     loader->slots_count = (uint32_t)slots;
+    loader->ahead_max = options->batches_ahead ? (uint32_t)slots : ahead_at_first(slots, &costs);
     loader->slot_bytes = costs.slot_memory;
-    loader->memory_bytes = costs.fixed + slots * slot + ring_bytes;
-    return allocate_all(loader, ring_bytes, err);
+    loader->memory_bytes = costs.fixed + slots * slot + room_bytes;
+    return allocate_all(loader, room_bytes, err);
 }
 
 void loader_budget_deinit(struct loader *loader)
 {
     for (uint32_t i = 0; loader->slots && i < loader->slots_count; i++) {
         struct load_slot *slot = &loader->slots[i];
-        if (slot->memory)
-            loader->device->ops->mem_free(loader->device, MEM_PINNED, slot->memory, loader->slot_bytes);
+        slot_give_memory(loader, slot);
         free(slot->items);
         free(slot->loads);
         free(slot->pieces);
@@ -168,11 +178,15 @@ void loader_budget_deinit(struct loader *loader)
         free(slot->chunks);
         free(slot->bytes);
     }
-    if (loader->ring_memory)
-        loader->device->ops->mem_free(loader->device, MEM_HUGE, loader->ring_memory,
-                                      loader->ring.capacity_bytes);
-    ring_deinit(&loader->ring);
+    for (uint32_t i = 0; i < loader->spare_count; i++)
+        loader->device->ops->mem_free(loader->device, MEM_PINNED, loader->spare_memory[i],
+                                      loader->slot_bytes);
+    if (loader->room_memory)
+        loader->device->ops->mem_free(loader->device, MEM_HUGE, loader->room_memory,
+                                      loader->room.capacity_bytes);
+    room_deinit(&loader->room);
     free(loader->slots);
+    free(loader->spare_memory);
     free(loader->work);
     free(loader->reaped);
     free(loader->quarantine);

@@ -27,6 +27,7 @@ void decode_stage_add(struct loader *loader, struct load_slot *slot, uint32_t it
 static void sleep_until_woken(struct load_worker *worker)
 {
     struct loader *loader = worker->loader;
+    read_stage_note_idle(loader);
     worker->is_asleep = true;
     worker->next_idle = loader->idle;
     loader->idle = worker;
@@ -49,6 +50,7 @@ static uint32_t take_group(struct loader *loader, struct load_work *group)
         group[count++] = *next;
         loader->work_first++;
     }
+    slot_take_memory(loader, group[0].slot);
     loader->decoding += count;
     return count;
 }
@@ -120,7 +122,7 @@ static void finish_one(struct loader *loader, struct load_slot *slot, uint32_t i
         for (uint32_t k = 0; k < slot->loads[i].pieces_count; k++) {
             struct load_chunk *chunk = &slot->chunks[pieces[k].chunk];
             if (pieces[k].view.read_bytes > 0 && --chunk->users == 0)
-                ring_free(&loader->ring, chunk->ring_entry);
+                room_free(&loader->room, chunk->request.data, chunk->request.bytes);
         }
     }
     loader->decoding--;

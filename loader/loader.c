@@ -119,6 +119,7 @@ int loader_next(struct loader *loader, const struct batch **ret_batch, struct er
         if (loader->stats.batches_count++ == 0)
             loader->stats.first_batch_ns = clock_now_ns() - loader->opened_ns;
         loader->stats.samples_count += slot->batch.items_count;
+        read_stage_note_slots(loader);
     }
     pthread_mutex_unlock(&loader->mutex);
     if (has_failed) {
@@ -150,10 +151,12 @@ void loader_release(struct loader *loader, const struct batch *batch)
     pthread_mutex_lock(&loader->mutex);
     if (loader->options.decode == LOADER_BYTES)
         for (uint32_t i = 0; i < slot->chunks_issued; i++)
-            ring_free(&loader->ring, slot->chunks[i].ring_entry);
+            room_free(&loader->room, slot->chunks[i].request.data, slot->chunks[i].request.bytes);
+    slot_give_memory(loader, slot);
     loader->released++;
-    if (loader->reader_block == LOAD_NO_SLOT || loader->reader_block == LOAD_NO_RING)
+    if (loader->reader_block == LOAD_NO_ROOM)
         loader->reader_block = LOAD_RUNS;
+    read_stage_note_slots(loader);
     stats_update_full(loader);
     read_stage_wake(loader);
     pthread_mutex_unlock(&loader->mutex);

@@ -14,8 +14,8 @@
  * How it works: the order is known, so a reader thread plans ahead: for each coming micro-batch that this rank owns
  * it looks up the samples, turns them into ranges, merges near ones and submits them to the I/O engine, deep; workers
  * verify, decode and lay out what has arrived straight into the batch's buffer; the consumer takes batches in order.
- * Everything that is read or decoded ahead lives in rings that are sized once, by memory_bytes; nothing is allocated
- * afterwards.
+ * Everything that is read or decoded ahead lives in memory that is sized once, by memory_bytes, and touched as far as it is needed; nothing is
+ * allocated afterwards.
  *
  * Two views of a dataset: **members** (a sample is the members of one key) and **windows** of text (a sample is block
  * + 1 tokens of a token member, stride block).
@@ -120,7 +120,8 @@ struct loader_options {
     /* For batch buffers, read-ahead, lists and scratch together; 0: 1 GiB. Beside it: the indexes of open shards, and
      * the bytes of a substitute until its batch is released. */
     uint64_t memory_bytes;
-    unsigned batches_ahead; /* micro-batches in the making, 2 to 64; 0: as memory allows */
+    unsigned
+        batches_ahead; /* micro-batches in the making, 2 to 64; 0: few, and more where they prove too few, as memory allows */
     /* From the consumer's thread: a line a bad sample, and a line each time that loader_next waited so long as below. */
     const struct log *log;
     uint64_t

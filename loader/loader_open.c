@@ -208,7 +208,7 @@ static int open_stages(struct loader *loader, struct err *err)
     if (status)
         return status;
     if (loader->io->ops->queue_register)
-        loader->io->ops->queue_register(loader->queue, loader->ring_memory, loader->ring.capacity_bytes);
+        loader->io->ops->queue_register(loader->queue, loader->room_memory, loader->room.capacity_bytes);
     bool is_once = loader->options.single_pass || loader_sources_outgrow_memory(loader);
     loader->read_flags = IO_SLACK | (is_once ? IO_ONCE : 0);
     return start_threads(loader, err);
@@ -298,7 +298,7 @@ void loader_close(struct loader *loader)
         return;
     join_threads(loader);
     if (loader->queue)
-        loader->io->ops->queue_close(loader->queue); /* cancels what is under way: the ring is still there */
+        loader->io->ops->queue_close(loader->queue); /* cancels what is under way: the room is still there */
     for (uint64_t i = loader->released; i < loader->planned; i++)
         slot_clear(loader, loader_slot(loader, i));
     close_workers(loader);

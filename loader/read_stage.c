@@ -1,9 +1,9 @@
 /*
  * read_stage — one thread that plans ahead and reads: micro-batches become ranges, near ones merge, and as many are
- * under way as ring and queue take.
+ * under way as room and queue take.
  *
- * It stands still for three reasons: no slot is free, the ring is full, or all is planned. While reads are under way
- * it waits for them, else for room. Where no room can ever come (a micro-batch larger than the ring, a consumer that
+ * It stands still for three reasons: no more may be begun, the room is full, or all is planned. While reads are under way
+ * it waits for them, else for room. Where no room can ever come (a micro-batch larger than it, a consumer that
  * waits while it holds all), it ends the run with an error instead.
  */
 #include "loader/state.h"
@@ -29,6 +29,32 @@ static void end_run(struct loader *loader, struct load_slot *slot, const struct 
     slot_set_ready(loader, slot);
 }
 
+/* ---- How far ahead. ---- */
+
+/* With mutex: a slot is free, and no more are ahead than shall be. */
+static bool may_begin(const struct loader *loader)
+{
+    return loader->planned - loader->released < loader->slots_count &&
+           loader->planned - loader->taken < loader->ahead_max;
+}
+
+void read_stage_note_slots(struct loader *loader)
+{
+    if (loader->reader_block != LOAD_NO_SLOT || !may_begin(loader))
+        return;
+    loader->reader_block = LOAD_RUNS;
+    stats_update_full(loader);
+    read_stage_wake(loader);
+}
+
+void read_stage_note_idle(struct loader *loader)
+{
+    if (loader->reader_block == LOAD_NO_SLOT && loader->planned - loader->released < loader->slots_count)
+        loader->is_starved = true;
+}
+
+/* ---- Planning. ---- */
+
 /* With mutex: what needs no reading can be decoded at once. */
 static void add_complete_items(struct loader *loader, struct load_slot *slot)
 {
@@ -37,17 +63,20 @@ static void add_complete_items(struct loader *loader, struct load_slot *slot)
     for (uint32_t i = 0; i < slot->batch.items_count; i++)
         if (slot->loads[i].pending == 0)
             decode_stage_add(loader, slot, i);
-    if (slot->batch.items_count == 0)
-        slot_set_ready(loader, slot);
+    if (slot->batch.items_count > 0)
+        return;
+    slot_take_memory(loader, slot);
+    slot_set_ready(loader, slot);
 }
 
 /* Begins the next micro-batch. NULL: none is free, or all is planned, or it could not be begun and the run ends. */
 static struct load_slot *begin_slot(struct loader *loader)
 {
     pthread_mutex_lock(&loader->mutex);
-    bool is_free = loader->planned - loader->released < loader->slots_count;
-    loader->reader_block = loader->plan_ended ? LOAD_DONE : is_free ? LOAD_RUNS : LOAD_NO_SLOT;
+    loader->reader_block = loader->plan_ended ? LOAD_DONE : may_begin(loader) ? LOAD_RUNS : LOAD_NO_SLOT;
     enum load_block block = loader->reader_block;
+    if (loader->idle)
+        read_stage_note_idle(loader);
     stats_update_full(loader);
     pthread_mutex_unlock(&loader->mutex);
     if (block != LOAD_RUNS)
@@ -65,7 +94,7 @@ static struct load_slot *begin_slot(struct loader *loader)
     struct load_slot *slot = loader_slot(loader, loader->planned);
     uint64_t first, stride;
     uint32_t items = plan_items(&loader->plan, &micro, &first, &stride);
-    slot_begin(loader, slot, &micro, items);
+    slot_begin(slot, &micro, items);
     struct err err;
     int status = read_plan_slot(loader, slot, first, stride, &err);
     pthread_mutex_lock(&loader->mutex);
@@ -178,7 +207,7 @@ static void submit(struct loader *loader, struct io_request *const *requests, un
     }
 }
 
-/* Issues the slot's chunks as far as ring and queue take them; true when all are issued. */
+/* Issues the slot's chunks as far as room and queue take them; true when all are issued. */
 static bool issue_chunks(struct loader *loader, struct load_slot *slot)
 {
     struct io_request *requests[SUBMIT_MAX];
@@ -189,10 +218,10 @@ static bool issue_chunks(struct loader *loader, struct load_slot *slot)
         while (count < most && slot->chunks_issued < slot->chunks_count) {
             struct load_chunk *chunk = &slot->chunks[slot->chunks_issued];
             struct io_request *request = &chunk->request;
-            request->data = ring_take(&loader->ring, request->bytes, request->offset, &chunk->ring_entry);
+            request->data = room_take(&loader->room, request->bytes, request->offset);
             if (!request->data) {
-                loader->reader_block = LOAD_NO_RING;
-                loader->ring_seen = loader->ring.first_entry;
+                loader->reader_block = LOAD_NO_ROOM;
+                loader->frees_seen = loader->room.frees_count;
                 break;
             }
             requests[count++] = request;
@@ -238,7 +267,7 @@ static void describe_stuck(const struct loader *loader, const struct load_slot *
                     : "a sample or micro-batch does not fit the loader's memory");
     err_at(err, slot->loads[piece->item].shard->path, (int64_t)chunk->request.offset);
     err_expected(err, "room for a read of %zu bytes", chunk->request.bytes);
-    err_found(err, "read-ahead of %" PRIu64 " bytes in all", loader->ring.capacity_bytes);
+    err_found(err, "read-ahead of %" PRIu64 " bytes in all", loader->room.capacity_bytes);
     err_advise(err, is_held ? "release batches earlier, or give the loader more memory"
                             : "give the loader more memory, or use a smaller micro-batch");
 }
@@ -249,9 +278,9 @@ static struct load_slot *wait_for_room(struct loader *loader, struct load_slot *
 {
     pthread_mutex_lock(&loader->mutex);
     while (!loader->stop) {
-        if (!slot && !loader->plan_ended && loader->planned - loader->released < loader->slots_count)
+        if (!slot && !loader->plan_ended && may_begin(loader))
             break;
-        if (slot && loader->ring.first_entry != loader->ring_seen)
+        if (slot && loader->room.frees_count != loader->frees_seen)
             break;
         if (slot && is_stuck(loader)) {
             struct err err;

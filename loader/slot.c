@@ -31,6 +31,7 @@ static void add_field(struct batch *batch, struct dtype_of_field of, void *data,
     }
 }
 
+/* The batch's arrays in the slot's memory. */
 static void add_fields(const struct loader *loader, struct load_slot *slot)
 {
     const struct loader_options *options = &loader->options;
@@ -46,8 +47,7 @@ static void add_fields(const struct loader *loader, struct load_slot *slot)
     }
 }
 
-void slot_begin(struct loader *loader, struct load_slot *slot, const struct plan_micro *micro,
-                uint32_t items_count)
+void slot_begin(struct load_slot *slot, const struct plan_micro *micro, uint32_t items_count)
 {
     slot->micro = *micro;
     slot->once = slot->order = 0;
@@ -64,7 +64,21 @@ void slot_begin(struct loader *loader, struct load_slot *slot, const struct plan
                                  .items = slot->items};
     memset(slot->items, 0, items_count * sizeof slot->items[0]);
     memset(slot->loads, 0, items_count * sizeof slot->loads[0]);
+}
+
+void slot_take_memory(struct loader *loader, struct load_slot *slot)
+{
+    if (slot->memory || loader->slot_bytes == 0)
+        return;
+    slot->memory = loader->spare_memory[--loader->spare_count]; /* as many as slots: there is one */
     add_fields(loader, slot);
+}
+
+void slot_give_memory(struct loader *loader, struct load_slot *slot)
+{
+    if (slot->memory)
+        loader->spare_memory[loader->spare_count++] = slot->memory;
+    slot->memory = NULL;
 }
 
 void slot_clear(struct loader *loader, struct load_slot *slot)

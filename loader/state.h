@@ -5,7 +5,11 @@
  *
  * A slot is a micro-batch in the making, and then the batch that the consumer holds. Slots are used in turn:
  * micro-batch number n of this loader lives in slot n mod slots_count. A chunk is one read: neighbouring pieces of a
- * slot in one range of the ring.
+ * slot in one range of the room. The memory of a batch's arrays is taken when the first of its items is decoded, of those that are free the one that
+ * was given back last: so no more of it is ever touched than lies decoded at a time.
+ *
+ * How many micro-batches are begun and not yet taken is at most ahead_max. It begins small and doubles whenever that was too few: workers
+ * had nothing to do since the reader held back, and then the consumer had to wait.
  *
  * Who may touch a slot; hand-overs happen under `mutex`:
  *     reader       from when the slot is free until an item has all its bytes
@@ -21,7 +25,7 @@
 #include "image/pipeline.h"
 #include "loader/loader.h"
 #include "loader/plan.h"
-#include "loader/ring.h"
+#include "loader/room.h"
 #include "loader/shard_cache.h"
 #include "loader/view.h"
 
@@ -46,7 +50,6 @@ enum {
 struct load_chunk {
     struct io_request request;
     struct load_slot *slot;
-    uint64_t ring_entry;
     uint32_t first_piece, pieces_count; /* in the slot's sorted list */
     uint32_t users;                     /* G: pieces whose items are not finished */
     bool is_read;                       /* G */
@@ -83,7 +86,8 @@ struct load_slot {
     struct batch batch;
     struct plan_micro micro;
     uint64_t once, order; /* sums of the items' terms */
-    uint8_t *memory;      /* of the batch's arrays: pinned */
+    uint8_t *
+        memory; /* G: of the batch's arrays: pinned; NULL until the first item is decoded, and after the release */
     struct batch_item *items;
     struct batch_bytes *bytes; /* LOADER_BYTES: pieces_max an item */
     struct load_item *loads;
@@ -129,7 +133,7 @@ struct load_source {
 };
 
 /* Why the reader can not go on. */
-enum load_block { LOAD_RUNS, LOAD_NO_SLOT, LOAD_NO_RING, LOAD_DONE };
+enum load_block { LOAD_RUNS, LOAD_NO_SLOT, LOAD_NO_ROOM, LOAD_DONE };
 
 struct loader {
     /* Immutable after open. */
@@ -143,7 +147,7 @@ struct loader {
     struct order_params order; /* of a mix: samples of an epoch, the rest as asked for */
     uint32_t slots_count, pieces_max, workers_count;
     uint64_t slot_bytes; /* of the pinned memory of one */
-    void *ring_memory;
+    void *room_memory;
     uint64_t memory_bytes; /* all that was taken */
     uint32_t group_items;
     unsigned read_flags; /* of io_request_flags */
@@ -155,13 +159,18 @@ struct loader {
     struct io_request **reaped; /* LOADER_QUEUE_DEPTH */
     uint32_t in_flight;
     bool reading_failed;
-    uint64_t ring_seen; /* the ring's oldest range when it last had no room */
+    uint64_t frees_seen; /* the room's count when it last had none */
     pthread_t reader;
 
     pthread_mutex_t mutex;
     pthread_cond_t reader_wake, consumer_wake; /* one waiter each */
     bool stop;                                 /* G */
-    struct ring ring;                          /* G */
+    struct room room;                          /* G */
+    uint8_t **spare_memory; /* G: a stack of what no slot has, spare_count of slots_count */
+    uint32_t spare_count;
+    uint32_t ahead_max; /* G: at most slots_count */
+    bool
+        is_starved; /* G: a worker found nothing to do while ahead_max held the reader back, and the consumer did not wait since */
     struct load_slot *slots;
     uint64_t planned, ready, taken,
         released;                      /* G: micro-batches that the reader began, that are decoded, that the
@@ -209,16 +218,18 @@ int loader_sources_open(struct loader *loader, const struct loader_source *list,
 void loader_sources_close(struct loader *loader); /* safe on a zeroed loader */
 uint64_t loader_sources_fingerprint(const struct loader *loader);
 
-/* budget.c: slots, ring and scratch within memory_bytes. -ENOMEM, -EINVAL with advice where the budget is too small. */
+/* budget.c: slots, room and scratch within memory_bytes. -ENOMEM, -EINVAL with advice where the budget is too small. */
 int loader_budget_init(struct loader *loader, struct err *err);
 void loader_budget_deinit(struct loader *loader);
 
 /* slot.c */
-/* The batch's items and arrays for items_count samples. */
-void slot_begin(struct loader *loader, struct load_slot *slot, const struct plan_micro *micro,
-                uint32_t items_count);
-/* Gives back all that the slot borrowed: shards, ring, substitutes' memory. */
+/* The batch's items; its arrays come with slot_take_memory. */
+void slot_begin(struct load_slot *slot, const struct plan_micro *micro, uint32_t items_count);
+/* Gives back what the slot borrowed from others: shards, substitutes' memory. */
 void slot_clear(struct loader *loader, struct load_slot *slot);
+/* With mutex: memory for the batch's arrays, if it has none yet; and back. */
+void slot_take_memory(struct loader *loader, struct load_slot *slot);
+void slot_give_memory(struct loader *loader, struct load_slot *slot);
 /* Notes that an item is bad and why. */
 void slot_note_bad(struct load_slot *slot, uint32_t item, const struct err *why);
 /* With mutex: the item ends the run, unless one before it does. */
@@ -238,6 +249,10 @@ void decode_stage_add(struct loader *loader, struct load_slot *slot, uint32_t it
 void slot_set_ready(struct loader *loader, struct load_slot *slot);
 /* With mutex: wakes the reader if it waits for room. */
 void read_stage_wake(struct loader *loader);
+/* With mutex: batches were taken or given back, or ahead_max grew: the reader may begin more if it stood still for that. */
+void read_stage_note_slots(struct loader *loader);
+/* With mutex: a worker has nothing to do. Is it since no more is read ahead? */
+void read_stage_note_idle(struct loader *loader);
 
 /* item.c: one sample's bytes into its place of the batch. pieces have their data. -EBADMSG and the like: the sample
  * is bad. */

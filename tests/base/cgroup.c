@@ -119,8 +119,7 @@ static void threads_are_no_more_than_the_quota_feeds(void **state)
     write_in("/sys/fs/cgroup/job/cpu.max", "200000000 100000\n");
     assert_int_equal(workers_cpu_count_in(root), unlimited);
     write_in("/proc/self/cgroup", "8:cpu,cpuacct:/job\n");
-    write_in("/proc/self/mountinfo",
-             "32 22 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n");
+    write_in("/proc/self/mountinfo", "32 22 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n");
     write_in("/sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "100000\n");
     write_in("/sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000\n");
     assert_int_equal(workers_cpu_count_in(root), 1);

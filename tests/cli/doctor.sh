@@ -30,7 +30,7 @@ cpus_are_those_of_nproc() {
   quota=$(told machine cpu quota_count) # of the machine that this runs on; rounded up where it is less than the CPUs
   cpus=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
   same "$(told machine cpu usable_count)" "$(awk -v q="${quota/None/0}" -v n="$cpus" \
-    'BEGIN {c = int(q) < q ? int(q) + 1 : q; print q > 0 && c < n ? c : n}')"
+    'BEGIN {c = int(q) < q ? int(q) + 1 : q; print (q > 0 && c < n ? c : n)}')"
   same "$(told machine cpu online_count)" "$(getconf _NPROCESSORS_ONLN)"
   grep -qxF "model name	: $(told machine cpu model)" /proc/cpuinfo || same "$(told machine cpu model)" unknown
   command -v taskset >/dev/null || skip "no taskset here"

@@ -198,6 +198,15 @@ void fixture_make_text(struct fixture *fixture, uint64_t tokens, uint64_t member
     end_making(&making);
 }
 
+void fixture_claim_mean_bytes(const struct fixture *fixture, uint64_t bytes)
+{
+    assert_int_equal(test_run("chmod u+w '%s/dataset.json' && sed -i "
+                              "'s/\"mean_sample_bytes\":[0-9]*/\"mean_sample_bytes\":%" PRIu64
+                              "/' '%s/dataset.json'",
+                              fixture->folder, bytes, fixture->folder),
+                     0);
+}
+
 void fixture_remove(struct fixture *fixture)
 {
     io_close(fixture->io);

@@ -34,6 +34,8 @@ void fixture_make_plain(struct fixture *fixture, uint64_t samples);
 /* Text of uint16 tokens in members of member_tokens with one of overlap, of which the last is shorter. */
 void fixture_make_text(struct fixture *fixture, uint64_t tokens, uint64_t member_tokens,
                        uint64_t members_a_shard);
+/* Lets dataset.json say that samples have so many bytes. */
+void fixture_claim_mean_bytes(const struct fixture *fixture, uint64_t bytes);
 void fixture_remove(struct fixture *fixture);
 
 uint32_t fixture_token(uint64_t index); /* below 5000 */

@@ -185,16 +185,6 @@ static void least_budget_that_the_error_names_is_enough(void **state)
     }
 }
 
-/* Lets dataset.json say that samples are small, so that the loader plans for many. */
-static void lie_about_sizes(const struct fixture *fixture)
-{
-    assert_int_equal(
-        test_run("chmod u+w '%s/dataset.json' && sed -i "
-                 "'s/\"mean_sample_bytes\":[0-9]*/\"mean_sample_bytes\":1000/' '%s/dataset.json'",
-                 fixture->folder, fixture->folder),
-        0);
-}
-
 static void sample_larger_than_the_memory_is_an_error_not_a_hang(void **state)
 {
     (void)state;
@@ -202,7 +192,7 @@ static void sample_larger_than_the_memory_is_an_error_not_a_hang(void **state)
     struct fixture_options fixture_options = fixture_options_default(8);
     fixture_options.pad_bytes = 3 << 20;
     fixture_make_images(&fixture, &fixture_options);
-    lie_about_sizes(&fixture);
+    fixture_claim_mean_bytes(&fixture, 1000); /* so that the loader plans for many */
     struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
     struct loader *loader;
     const struct batch *batch;
@@ -222,8 +212,8 @@ static void sample_larger_than_the_memory_is_an_error_not_a_hang(void **state)
     fixture_remove(&fixture);
 }
 
-/* Much more than the ring holds passes through it, also where one micro-batch is larger than the ring. */
-static void micro_batches_larger_than_the_ring_are_decoded_in_parts(void **state)
+/* Much more than the room holds passes through it, also where one micro-batch is larger than it. */
+static void micro_batches_larger_than_the_read_ahead_are_decoded_in_parts(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -262,14 +252,14 @@ static void consumer_that_holds_all_is_told(void **state)
     loader_close(loader);
 }
 
-static void consumer_that_holds_the_ring_is_told(void **state)
+static void consumer_that_holds_the_read_ahead_is_told(void **state)
 {
     (void)state;
     struct fixture fixture;
     struct fixture_options fixture_options = fixture_options_default(64);
     fixture_options.pad_bytes = 100000;
     fixture_make_images(&fixture, &fixture_options);
-    lie_about_sizes(&fixture);
+    fixture_claim_mean_bytes(&fixture, 1000); /* so that the loader plans for many */
     struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
     struct loader *loader;
     const struct batch *batch = NULL;
@@ -432,9 +422,9 @@ int main(void)
         cmocka_unit_test(budget_is_kept),
         cmocka_unit_test(least_budget_that_the_error_names_is_enough),
         cmocka_unit_test(sample_larger_than_the_memory_is_an_error_not_a_hang),
-        cmocka_unit_test(micro_batches_larger_than_the_ring_are_decoded_in_parts),
+        cmocka_unit_test(micro_batches_larger_than_the_read_ahead_are_decoded_in_parts),
         cmocka_unit_test(consumer_that_holds_all_is_told),
-        cmocka_unit_test(consumer_that_holds_the_ring_is_told),
+        cmocka_unit_test(consumer_that_holds_the_read_ahead_is_told),
         cmocka_unit_test(a_consumer_that_stays_away_is_told),
         cmocka_unit_test(a_consumer_that_waited_for_the_last_of_all_is_told_when_it_stays_away),
         cmocka_unit_test(waiting_for_reads_is_told),

@@ -1,8 +1,8 @@
 /*
- * parts — tests of the loader's pure pieces: the plan of micro-batches, the ring, and what a wait is counted for.
+ * parts — tests of the loader's pure pieces: the plan of micro-batches, the room, and what a wait is counted for.
  */
 #include "loader/plan.h"
-#include "loader/ring.h"
+#include "loader/room.h"
 #include "loader/state.h"
 #include "tests/support/test.h"
 
@@ -125,62 +125,101 @@ static void impossible_plans_are_refused(void **state)
 }
 
 /* Random takes and frees; what is taken never overlaps, keeps its bytes, and sits where its offset says. */
-static void ring_ranges_never_overlap(void **state)
+static void room_ranges_never_overlap(void **state)
 {
     (void)state;
-    enum { CAPACITY = 1 << 20, HELD_MAX = 40 };
+    enum { CAPACITY = 77 * ROOM_PAGE_BYTES, HELD_MAX = 40 };
     struct held {
         uint8_t *data;
-        uint64_t bytes, entry;
+        uint64_t bytes;
         uint8_t mark;
     } held[HELD_MAX];
-    uint8_t *memory = aligned_alloc(RING_ALIGN_BYTES, CAPACITY);
+    uint8_t *memory = aligned_alloc(ROOM_PAGE_BYTES, CAPACITY);
     assert_non_null(memory);
-    struct ring ring;
-    assert_int_equal(ring_init(&ring, memory, CAPACITY, HELD_MAX), 0);
+    struct room room;
+    assert_int_equal(room_init(&room, memory, CAPACITY), 0);
     uint32_t random = 1, count = 0;
     size_t taken = 0;
     for (int i = 0; i < (test_is_sanitized() ? 4000 : 20000); i++) {
         random = random * 1664525u + 1013904223u;
-        uint64_t bytes = (random >> 8) % 90000, offset = random % 100000007u, entry;
-        uint8_t *data = count < HELD_MAX ? ring_take(&ring, bytes, offset, &entry) : NULL;
+        uint64_t bytes = 1 + (random >> 8) % 90000, offset = random % 100000007u;
+        uint8_t *data = count < HELD_MAX ? room_take(&room, bytes, offset) : NULL;
         if (data) {
             assert_true(data >= memory && data + bytes <= memory + CAPACITY);
-            assert_int_equal((uintptr_t)data % RING_ALIGN_BYTES, offset % RING_ALIGN_BYTES);
-            held[count++] = (struct held){data, bytes, entry, (uint8_t)i};
+            assert_int_equal((uintptr_t)data % ROOM_PAGE_BYTES, offset % ROOM_PAGE_BYTES);
+            held[count++] = (struct held){data, bytes, (uint8_t)i};
             memset(data, (uint8_t)i, bytes);
             taken++;
             continue;
         }
-        assert_true(count > 0);                             /* an empty ring has room */
-        uint32_t victim = random % (count < 3 ? count : 3); /* one of the oldest, not always the first */
+        assert_true(count > 0); /* an empty one has room */
+        uint32_t victim = (random >> 4) % count;
         for (uint64_t k = 0; k < held[victim].bytes; k++)
             assert_int_equal(held[victim].data[k], held[victim].mark);
-        ring_free(&ring, held[victim].entry);
+        room_free(&room, held[victim].data, held[victim].bytes);
         memmove(&held[victim], &held[victim + 1], (count - victim - 1) * sizeof held[0]);
         count--;
     }
     assert_true(taken > 1000);
-    ring_deinit(&ring);
+    room_deinit(&room);
     free(memory);
 }
 
-static void ring_takes_its_whole_capacity_but_not_more(void **state)
+/* Against a search page by page, over runs of every length. */
+static void room_is_taken_as_low_as_there_is_a_run(void **state)
 {
     (void)state;
-    uint8_t *memory = aligned_alloc(RING_ALIGN_BYTES, 8192);
+    enum { PAGES = 200 };
+    uint8_t *memory = aligned_alloc(ROOM_PAGE_BYTES, (size_t)PAGES * ROOM_PAGE_BYTES), *runs[PAGES];
+    uint64_t lengths[PAGES];
+    bool is_taken[PAGES] = {false};
     assert_non_null(memory);
-    struct ring ring;
-    uint64_t a, b;
-    assert_int_equal(ring_init(&ring, memory, 8192, 4), 0);
-    assert_null(ring_take(&ring, 8193, 0, &a));
-    assert_non_null(ring_take(&ring, 8192, 4096, &a));
-    assert_null(ring_take(&ring, 1, 0, &b));
-    ring_free(&ring, a);
-    assert_true(ring_is_empty(&ring));
-    assert_null(ring_take(&ring, 8192, 1, &a)); /* its place would begin at 1 */
-    assert_non_null(ring_take(&ring, 8191, 1, &a));
-    ring_deinit(&ring);
+    struct room room;
+    uint32_t random = 7, count = 0;
+    assert_int_equal(room_init(&room, memory, (uint64_t)PAGES * ROOM_PAGE_BYTES), 0);
+    for (int i = 0; i < 5000; i++) {
+        random = random * 1664525u + 1013904223u;
+        uint64_t length = 1 + (random >> 8) % (i % 50 == 0 ? 140 : 9), first = 0, run = 0;
+        for (uint64_t page = 0; page < PAGES && run < length; page++) {
+            run = is_taken[page] ? 0 : run + 1;
+            first = page + 1 - run;
+        }
+        uint8_t *data = room_take(&room, length * ROOM_PAGE_BYTES, 0);
+        assert_ptr_equal(data, run == length ? memory + first * ROOM_PAGE_BYTES : NULL);
+        for (uint64_t page = first; data && page < first + length; page++)
+            is_taken[page] = true;
+        if (data) {
+            runs[count] = data;
+            lengths[count++] = length;
+        }
+        while (count > 0 && (!data || count > 30 + random % 8)) {
+            uint32_t victim = (random >> 4) % count--;
+            data = runs[victim];
+            for (uint64_t page = 0; page < lengths[victim]; page++)
+                is_taken[(size_t)(data - memory) / ROOM_PAGE_BYTES + page] = false;
+            room_free(&room, data, lengths[victim] * ROOM_PAGE_BYTES);
+            runs[victim] = runs[count];
+            lengths[victim] = lengths[count];
+        }
+    }
+    room_deinit(&room);
+    free(memory);
+}
+
+static void room_gives_its_whole_capacity_but_not_more(void **state)
+{
+    (void)state;
+    uint8_t *memory = aligned_alloc(ROOM_PAGE_BYTES, 8192);
+    assert_non_null(memory);
+    struct room room;
+    assert_int_equal(room_init(&room, memory, 8192), 0);
+    assert_null(room_take(&room, 8193, 0));
+    assert_ptr_equal(room_take(&room, 8192, 4096), memory);
+    assert_null(room_take(&room, 1, 0));
+    room_free(&room, memory, 8192);
+    assert_null(room_take(&room, 8192, 1)); /* its place would begin at 1 */
+    assert_ptr_equal(room_take(&room, 8191, 1), memory + 1);
+    room_deinit(&room);
     free(memory);
 }
 
@@ -222,8 +261,9 @@ int main(void)
         cmocka_unit_test(start_and_limit_cut_exactly),
         cmocka_unit_test(all_ranks_plan_the_same_number_of_steps),
         cmocka_unit_test(impossible_plans_are_refused),
-        cmocka_unit_test(ring_ranges_never_overlap),
-        cmocka_unit_test(ring_takes_its_whole_capacity_but_not_more),
+        cmocka_unit_test(room_ranges_never_overlap),
+        cmocka_unit_test(room_is_taken_as_low_as_there_is_a_run),
+        cmocka_unit_test(room_gives_its_whole_capacity_but_not_more),
         cmocka_unit_test(a_wait_is_for_reading_until_the_last_bytes_came_and_then_for_decoding),
         cmocka_unit_test(the_stage_with_the_most_time_limits),
     };

@@ -1,0 +1,202 @@
+/*
+ * ahead — tests: how far ahead is read, and that no more memory is touched for it than is needed, however long a run is.
+ */
+#include "loader/state.h"
+#include "tests/loader/fixture.h"
+#include "tests/support/gate.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* ---- An engine that holds reads. ---- */
+
+static const struct io_ops *real_ops;
+static struct io_ops altered_ops;
+static atomic_bool is_held;
+
+static int held_reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
+                     int timeout_ms)
+{
+    if (!is_held || timeout_ms == IO_FOREVER) /* who waits for ever reads an index, and may */
+        return real_ops->reap(queue, done, count_max, least, timeout_ms);
+    gate_pause();
+    return 0;
+}
+
+static void alter(struct fixture *fixture)
+{
+    real_ops = fixture->io->ops;
+    altered_ops = *real_ops;
+    altered_ops.reap = held_reap;
+    fixture->io->ops = &altered_ops;
+}
+
+/* Lets held reads come when the consumer waits for them. */
+static void *release_when_consumer_waits(void *argument)
+{
+    struct loader *loader = argument;
+    for (bool waits = false; !waits; gate_pause()) {
+        pthread_mutex_lock(&loader->mutex);
+        waits = loader->consumer_waits;
+        pthread_mutex_unlock(&loader->mutex);
+    }
+    is_held = false;
+    return NULL;
+}
+
+/* ---- Fixtures. ---- */
+
+/* dataset.json says that samples are large, so that few of them are read ahead at first. */
+static int make_few_ahead(void **state)
+{
+    struct fixture *fixture = malloc(sizeof *fixture);
+    assert_non_null(fixture);
+    fixture_make_plain(fixture, 100);
+    fixture_claim_mean_bytes(fixture, 2000000);
+    *state = fixture;
+    return 0;
+}
+
+static int make_many(void **state)
+{
+    struct fixture *fixture = malloc(sizeof *fixture);
+    assert_non_null(fixture);
+    fixture_make_plain(fixture, 400);
+    *state = fixture;
+    return 0;
+}
+
+static int remove_fixture(void **state)
+{
+    fixture_remove(*state);
+    free(*state);
+    return 0;
+}
+
+static struct loader *open_few_ahead(const struct fixture *fixture)
+{
+    struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
+    struct loader *loader;
+    struct err err;
+    options.memory_bytes = 512 << 20;
+    options.epochs_max = 0;
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    assert_true(loader->slots_count > 4 * loader->ahead_max);
+    return loader;
+}
+
+/* ---- Cases. ---- */
+
+/* A consumer that never waits shows that what is ahead is enough: the memory that was given back last serves next. */
+static void no_more_batch_memory_is_touched_than_is_ahead(void **state)
+{
+    enum { SEEN_MAX = 64 };
+    const void *seen[SEEN_MAX];
+    uint32_t seen_count = 0, i;
+    struct loader *loader = open_few_ahead(*state);
+    const struct batch *batch;
+    struct err err;
+    for (int taken = 0; taken < 200; taken++) {
+        while (!loader_ready(loader))
+            gate_pause();
+        assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
+        for (i = 0; i < seen_count && seen[i] != batch->fields[0].data; i++)
+            ;
+        if (i == seen_count && seen_count < SEEN_MAX)
+            seen[seen_count++] = batch->fields[0].data;
+        loader_release(loader, batch);
+    }
+    assert_in_range(seen_count, 1, loader->ahead_max + 1); /* and the one that is held */
+    loader_close(loader);
+}
+
+/* Workers stood still for lack of reads, then the consumer did: twice as much is read ahead from then on. */
+static void more_is_read_ahead_once_it_was_too_little(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct batch *batch;
+    struct err err;
+    pthread_t helper;
+    alter(fixture);
+    struct loader *loader = open_few_ahead(fixture);
+    uint32_t at_first = loader->ahead_max;
+    for (bool stands = false; !stands; gate_pause()) {
+        pthread_mutex_lock(&loader->mutex);
+        stands = loader->ready == at_first && loader->is_starved;
+        pthread_mutex_unlock(&loader->mutex);
+    }
+    is_held = true;
+    for (uint32_t i = 0; i < at_first; i++) {
+        assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
+        assert_int_equal(loader->ahead_max, at_first);
+        loader_release(loader, batch);
+    }
+    assert_int_equal(pthread_create(&helper, NULL, release_when_consumer_waits, loader), 0);
+    assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
+    pthread_join(helper, NULL);
+    assert_int_equal(loader->ahead_max, 2 * at_first);
+    loader_close(loader);
+    fixture->io->ops = real_ops;
+}
+
+static uint64_t resident_bytes(void)
+{
+    unsigned long pages = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu %lu", &pages, &resident), 2);
+    fclose(file);
+    return resident * 4096;
+}
+
+/* All that fits the budget is decoded, and the consumer has none of it. */
+static void wait_until_full(struct loader *loader)
+{
+    for (bool is_full = false; !is_full; gate_pause()) {
+        pthread_mutex_lock(&loader->mutex);
+        is_full = loader->reader_block == LOAD_NO_SLOT && loader->ready == loader->slots_count;
+        pthread_mutex_unlock(&loader->mutex);
+    }
+}
+
+/* The budget is full from the start, so what grows later would be a leak; reads beside full batches are within the tolerance. */
+static void ten_epochs_take_no_more_memory_than_two(void **state)
+{
+    enum { EPOCHS = 10, BUDGET = 48 << 20, TOLERANCE = 1 << 20 };
+    struct loader_options options = fixture_loader_options(*state, LOADER_IMAGE);
+    struct loader *loader;
+    const struct batch *batch;
+    struct err err;
+    uint64_t after[EPOCHS] = {0}, before = resident_bytes();
+    options.image.width = options.image.height = 128;
+    options.batching = (struct batching){.global = 32, .micro = 16, .ranks = 1};
+    options.memory_bytes = BUDGET;
+    options.epochs_max = EPOCHS;
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    wait_until_full(loader);
+    uint64_t full = resident_bytes();
+    while (loader_next(loader, &batch, &err) == LOADER_BATCH) {
+        after[batch->epoch] = resident_bytes();
+        loader_release(loader, batch);
+    }
+    loader_close(loader);
+    assert_true(after[EPOCHS - 1] > 0);
+    if (test_is_sanitized()) /* their own memory grows */
+        return;
+    assert_true(full > before + BUDGET / 2);
+    for (int epoch = 0; epoch < EPOCHS; epoch++)
+        assert_true(after[epoch] <= before + BUDGET + BUDGET / 20);
+    assert_true(after[EPOCHS - 1] <= after[1] + TOLERANCE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(no_more_batch_memory_is_touched_than_is_ahead, make_few_ahead,
+                                        remove_fixture),
+        cmocka_unit_test_setup_teardown(more_is_read_ahead_once_it_was_too_little, make_few_ahead,
+                                        remove_fixture),
+        cmocka_unit_test_setup_teardown(ten_epochs_take_no_more_memory_than_two, make_many, remove_fixture),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
