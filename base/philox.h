@@ -19,6 +19,7 @@ enum philox_purpose {
     PHILOX_SPLIT = 6,   /* which split a sample falls into */
     PHILOX_RANDAUGMENT = 7,
     PHILOX_JITTER = 8,
+    PHILOX_MIXUP = 9, /* mixup and cutmix */
 };
 
 struct philox_block {

@@ -8,7 +8,7 @@ set(MR_LIBRARY_FOLDERS base device io comm image sampler shards loader ckpt)
 # The two faces, and every header that they include. Installed below include/millrace, where "io/io.h" becomes <millrace/io/io.h>.
 set(MR_PUBLIC_FACES loader/loader.h ckpt/ckpt.h)
 set(MR_PUBLIC_HEADERS ${MR_PUBLIC_FACES}
-  base/cipher.h base/dtype.h base/err.h base/hash.h base/log.h comm/comm.h device/device.h image/augment.h image/crop.h image/rect.h io/io.h
+  base/cipher.h base/dtype.h base/err.h base/hash.h base/log.h comm/comm.h device/device.h image/augment.h image/crop.h image/mixup.h image/rect.h io/io.h
   sampler/mix.h sampler/order.h sampler/sampler.h)
 
 # What the folders need beside each other: foreign libraries, gathered here so that no list has to follow them.
