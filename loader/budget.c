@@ -34,8 +34,8 @@ static uint64_t batch_memory(const struct loader *loader)
     uint64_t items = options->batching.micro;
     switch (options->decode) {
     case LOADER_IMAGE:
-        return bytes_round_up(items * options->image.width * options->image.height * 3, ARRAY_ALIGN_BYTES) +
-               items * 4;
+        return bytes_round_up(items * loader_picture_bytes(loader), ARRAY_ALIGN_BYTES) +
+               items * 4 * loader_image_words(loader);
     case LOADER_TOKENS:
         return items * ((uint64_t)options->text.block + 1) * 4;
     case LOADER_BYTES:
@@ -44,9 +44,16 @@ static uint64_t batch_memory(const struct loader *loader)
     return 0; /* batches point into the room */
 }
 
+static uint64_t worker_memory(const struct loader *loader)
+{
+    if (loader->options.decode != LOADER_IMAGE)
+        return WORKER_OTHER_BYTES;
+    return WORKER_IMAGE_BYTES + (loader->mixup ? loader_picture_bytes(loader) : 0);
+}
+
 static struct costs count_costs(const struct loader *loader)
 {
-    bool is_bytes = loader->options.decode == LOADER_BYTES, is_image = loader->options.decode == LOADER_IMAGE;
+    bool is_bytes = loader->options.decode == LOADER_BYTES;
     uint64_t items = loader->options.batching.micro, pieces = items * loader->pieces_max;
     uint64_t read_bytes = 0; /* of the dataset with the largest samples */
     for (uint32_t i = 0; i < loader->sources_count; i++) {
@@ -54,7 +61,7 @@ static struct costs count_costs(const struct loader *loader)
         read_bytes = bytes > read_bytes ? bytes : read_bytes;
     }
     struct costs costs = {
-        .fixed = loader->workers_count * (uint64_t)(is_image ? WORKER_IMAGE_BYTES : WORKER_OTHER_BYTES) +
+        .fixed = loader->workers_count * worker_memory(loader) +
                  LOADER_QUARANTINE_MAX * (sizeof(struct loader_bad_sample) + LOADER_REASON_BYTES) +
                  sizeof *loader,
         .slot_memory = batch_memory(loader),

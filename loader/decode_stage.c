@@ -2,7 +2,8 @@
  * decode_stage — the workers: verify what was read, and lay it out in the batch.
  *
  * They take items, not micro-batches, oldest first, so that all of them work on the batch that the consumer waits
- * for. What an item writes is its own, hence the same whoever does it.
+ * for. What an item writes is its own, hence the same whoever does it. Who finishes the last item of a micro-batch mixes its pictures, where
+ * that is wanted.
  */
 #include "loader/state.h"
 
@@ -115,7 +116,7 @@ static void decode_one(struct load_worker *worker, struct load_slot *slot, uint3
 }
 
 /* With mutex: the item is in the batch, its bytes are not needed any more (unless the batch points at them). */
-static void finish_one(struct loader *loader, struct load_slot *slot, uint32_t i)
+static void finish_item(struct loader *loader, struct load_slot *slot, uint32_t i)
 {
     const struct load_piece *pieces = &slot->pieces[(size_t)i * loader->pieces_max];
     if (loader->options.decode != LOADER_BYTES) {
@@ -126,8 +127,19 @@ static void finish_one(struct loader *loader, struct load_slot *slot, uint32_t i
         }
     }
     loader->decoding--;
-    if (--slot->items_left == 0)
-        slot_set_ready(loader, slot);
+    slot->items_left--;
+}
+
+/* With mutex, which it lets go while it works: nobody else has the slot now. */
+static void finish_slot(struct load_worker *worker, struct load_slot *slot)
+{
+    struct loader *loader = worker->loader;
+    if (loader->mixup && slot->failed_item == UINT32_MAX) {
+        pthread_mutex_unlock(&loader->mutex);
+        pair_slot(worker, slot);
+        pthread_mutex_lock(&loader->mutex);
+    }
+    slot_set_ready(loader, slot);
 }
 
 void *decode_stage_main(void *argument)
@@ -147,8 +159,10 @@ void *decode_stage_main(void *argument)
             decode_one(worker, group[i].slot, group[i].item);
         pthread_mutex_lock(&loader->mutex);
         for (uint32_t i = 0; i < count; i++)
-            finish_one(loader, group[i].slot, group[i].item);
+            finish_item(loader, group[i].slot, group[i].item);
         read_stage_wake(loader);
+        if (group[0].slot->items_left == 0)
+            finish_slot(worker, group[0].slot);
     }
     pthread_mutex_unlock(&loader->mutex);
     return NULL;

@@ -31,6 +31,7 @@
 #include "device/device.h"
 #include "image/augment.h"
 #include "image/crop.h"
+#include "image/mixup.h"
 #include "io/io.h"
 #include "sampler/sampler.h"
 
@@ -46,7 +47,10 @@ struct loader;
 /* What a batch holds. */
 enum loader_decode {
     LOADER_BYTES, /* fields as they are stored: see batch_item */
-    LOADER_IMAGE, /* "image": U8 [items, height, width, 3]; "label": I32 [items], -1 where a sample has no cls */
+    /* "image": U8 [items, height, width, 3]; "label": I32 [items], -1 where a sample has no cls. With mixup or cutmix also
+     * "partner_label": I32 [items], of the picture that each was mixed with, and "label_weight": F32 [items], what the own label counts, 0..1;
+     * the partner's counts the rest. A picture that was not mixed has its own label twice, and the weight 1. */
+    LOADER_IMAGE,
     LOADER_TOKENS, /* "tokens": I32 [items, block + 1] */
 };
 
@@ -99,6 +103,8 @@ struct loader_options {
         uint32_t width, height;
         struct crop_options crop;
         struct augment_options augment;
+        /* Each picture is mixed with another of its micro-batch (docs/images.md). */
+        struct mixup_options mixup;
     } image;
     struct {
         const char *field; /* extension, "npy" */
@@ -130,7 +136,7 @@ struct loader_options {
 };
 
 /* Shuffled bytes, in micro-batches of 32 of 256; bad samples substituted, up to 1 %; 1 GiB; images 224 x 224, centre
- * crop. */
+ * crop; an alpha for mixup or cutmix mixes all of them, half of them each way where both have one. */
 struct loader_options loader_options_default(void);
 
 /* -EINVAL with advice: options that contradict each other or the dataset, datasets of a mix that do not agree, too little memory.

@@ -27,7 +27,8 @@ struct loader_options loader_options_default(void)
         .image = {.field = "jpg;jpeg;png;webp;ppm",
                   .width = 224,
                   .height = 224,
-                  .crop = crop_options_default(CROP_CENTER)},
+                  .crop = crop_options_default(CROP_CENTER),
+                  .mixup = {.probability = 1, .switch_probability = 0.5}},
         .text = {.field = "npy", .block = 1024},
         .bad_policy = LOADER_BAD_SUBSTITUTE,
         .bad_fraction_max = 0.01,
@@ -164,7 +165,16 @@ static int init_worker(struct loader *loader, struct load_worker *worker, struct
                                   .height = options->image.height,
                                   .crop = options->image.crop,
                                   .augment = options->image.augment};
+    if (loader->mixup && !(worker->picture = malloc(loader_picture_bytes(loader))))
+        return err_set(err, -ENOMEM, "out of memory for a worker");
     return image_pipeline_open(&image, &worker->pipeline, err);
+}
+
+static int open_mixup(struct loader *loader, struct err *err)
+{
+    const struct mixup_options *options = &loader->options.image.mixup;
+    int status = mixup_options_check(options, err);
+    return status || !mixup_is_on(options) ? status : mixup_open(options, &loader->mixup, err);
 }
 
 static int start_threads(struct loader *loader, struct err *err)
@@ -198,7 +208,7 @@ static int open_stages(struct loader *loader, struct err *err)
     loader->workers = calloc(loader->workers_count, sizeof loader->workers[0]);
     if (!loader->workers)
         return err_set(err, -ENOMEM, "out of memory for %" PRIu32 " workers", loader->workers_count);
-    int status = 0;
+    int status = loader->options.decode == LOADER_IMAGE ? open_mixup(loader, err) : 0;
     for (uint32_t i = 0; !status && i < loader->workers_count; i++)
         status = init_worker(loader, &loader->workers[i], err);
     if (!status)
@@ -287,6 +297,7 @@ static void close_workers(struct loader *loader)
         if (worker->queue)
             loader->io->ops->queue_close(worker->queue);
         free(worker->pieces);
+        free(worker->picture);
         free(worker->scratch);
     }
     free(loader->workers);
@@ -303,6 +314,7 @@ void loader_close(struct loader *loader)
         slot_clear(loader, loader_slot(loader, i));
     close_workers(loader);
     loader_budget_deinit(loader);
+    mixup_close(loader->mixup);
     sampler_close(loader->sampler);
     loader_sources_close(loader);
     device_close(loader->own_device);

@@ -15,6 +15,7 @@ static const struct dtype_of_field {
     const char *name;
     enum dtype dtype;
 } images_field = {"image", DTYPE_U8}, labels_field = {"label", DTYPE_I32},
+  partners_field = {"partner_label", DTYPE_I32}, weights_field = {"label_weight", DTYPE_F32},
   tokens_field = {"tokens", DTYPE_I32};
 
 /* Adds a dense array of the batch. */
@@ -31,16 +32,27 @@ static void add_field(struct batch *batch, struct dtype_of_field of, void *data,
     }
 }
 
+static void add_image_fields(const struct loader *loader, struct load_slot *slot)
+{
+    const struct loader_options *options = &loader->options;
+    const uint64_t items = slot->batch.items_count, array_bytes = options->batching.micro * 4;
+    uint8_t *words = slot->memory + loader->slot_bytes - array_bytes * loader_image_words(loader);
+    add_field(&slot->batch, images_field, slot->memory, 4,
+              (uint64_t[4]){items, options->image.height, options->image.width, 3});
+    add_field(&slot->batch, labels_field, words, 1, (uint64_t[4]){items});
+    if (!loader->mixup)
+        return;
+    add_field(&slot->batch, partners_field, words + array_bytes, 1, (uint64_t[4]){items});
+    add_field(&slot->batch, weights_field, words + 2 * array_bytes, 1, (uint64_t[4]){items});
+}
+
 /* The batch's arrays in the slot's memory. */
 static void add_fields(const struct loader *loader, struct load_slot *slot)
 {
     const struct loader_options *options = &loader->options;
     uint64_t items = slot->batch.items_count;
     if (options->decode == LOADER_IMAGE) {
-        uint64_t height = options->image.height, width = options->image.width;
-        uint8_t *labels = slot->memory + loader->slot_bytes - options->batching.micro * 4;
-        add_field(&slot->batch, images_field, slot->memory, 4, (uint64_t[4]){items, height, width, 3});
-        add_field(&slot->batch, labels_field, labels, 1, (uint64_t[4]){items});
+        add_image_fields(loader, slot);
     } else if (options->decode == LOADER_TOKENS) {
         add_field(&slot->batch, tokens_field, slot->memory, 2,
                   (uint64_t[4]){items, (uint64_t)options->text.block + 1});

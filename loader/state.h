@@ -119,6 +119,7 @@ struct load_worker {
     bool is_asleep; /* G */
     struct load_worker *next_idle;   /* G */
     struct image_pipeline *pipeline; /* LOADER_IMAGE */
+    uint8_t *picture;                /* of the target's size, where pictures are mixed */
     atomic_uint_least64_t jpeg_warnings;
     struct io_queue *queue;    /* for substitutes, opened when first needed */
     struct view_piece *pieces; /* pieces_max, of a substitute */
@@ -144,6 +145,7 @@ struct loader {
     struct load_source *sources; /* sources_count of them, by the number of their dataset */
     uint32_t sources_count;
     struct shard_cache *cache;
+    struct mixup *mixup;       /* NULL: pictures are not mixed */
     struct order_params order; /* of a mix: samples of an epoch, the rest as asked for */
     uint32_t slots_count, pieces_max, workers_count;
     uint64_t slot_bytes; /* of the pinned memory of one */
@@ -206,6 +208,18 @@ static inline struct load_slot *loader_slot(struct loader *loader, uint64_t numb
     return &loader->slots[number % loader->slots_count];
 }
 
+/* Of a target image. */
+static inline uint64_t loader_picture_bytes(const struct loader *loader)
+{
+    return (uint64_t)loader->options.image.width * loader->options.image.height * 3;
+}
+
+/* Numbers of 4 bytes that a batch has of each image beside its pixels: label, partner's label, weight. */
+static inline uint64_t loader_image_words(const struct loader *loader)
+{
+    return mixup_is_on(&loader->options.image.mixup) ? 3 : 1;
+}
+
 static inline const struct load_source *loader_source_of(const struct loader *loader, struct sample_ref ref)
 {
     return &loader->sources[ref.dataset];
@@ -258,6 +272,8 @@ void read_stage_note_idle(struct loader *loader);
  * is bad. */
 int item_decode(struct load_worker *worker, struct load_slot *slot, uint32_t item, const struct shard *shard,
                 struct sample_ref ref, const struct view_piece *pieces, uint32_t count, struct err *err);
+/* pair.c: mixes the pictures of a slot whose items are all decoded, and fills in their second labels. */
+void pair_slot(struct load_worker *worker, struct load_slot *slot);
 /* substitute.c: finds and decodes another sample in the place of a bad one. */
 int item_substitute(struct load_worker *worker, struct load_slot *slot, uint32_t item, struct err *err);
 /* False where the sample's bytes are at fault: -EBADMSG, -ENODATA (a file that is cut), -ENOTSUP. All else (memory, I/O, a shard that is gone)

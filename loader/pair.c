@@ -1,0 +1,54 @@
+/*
+ * pair — mixup and cutmix: each picture of a micro-batch is mixed with the one before it.
+ *
+ * The pictures of a micro-batch are the same whoever decodes it, and so are its pairs. They are changed in place, last one first, so that each
+ * finds the one before it as it was decoded; the first finds a copy of the last.
+ */
+#include "loader/state.h"
+
+#include <string.h>
+
+/* The nearest item below `end` that was not skipped; -1: none. */
+static int64_t whole_before(const struct load_slot *slot, int64_t end)
+{
+    do
+        end--;
+    while (end >= 0 && slot->items[end].skipped);
+    return end;
+}
+
+static uint8_t *picture_of(const struct load_slot *slot, int64_t item)
+{
+    const struct batch_field *images = &slot->batch.fields[0];
+    return (uint8_t *)images->data + item * images->stride_bytes[0];
+}
+
+/* The sample as the order says also names the choice where another was substituted for it. */
+static struct mixup_choice choose(const struct loader *loader, struct sample_ref ref)
+{
+    return mixup_choose(loader->mixup, loader->options.image.width, loader->options.image.height,
+                        loader->order.seed, ref.dataset, ref.epoch, ref.sample);
+}
+
+void pair_slot(struct load_worker *worker, struct load_slot *slot)
+{
+    const struct loader *loader = worker->loader;
+    const uint32_t width = loader->options.image.width, height = loader->options.image.height;
+    const int32_t *labels = slot->batch.fields[1].data;
+    int32_t *partner_labels = slot->batch.fields[2].data;
+    float *weights = slot->batch.fields[3].data;
+    const int64_t last = whole_before(slot, slot->batch.items_count);
+    if (last >= 0)
+        memcpy(worker->picture, picture_of(slot, last), loader_picture_bytes(loader));
+    for (int64_t item = last, before; item >= 0; item = before) {
+        before = whole_before(slot, item);
+        const int64_t partner = before >= 0 ? before : last;
+        struct mixup_choice choice = {.kind = MIXUP_NONE};
+        if (partner != item)
+            choice = choose(loader, slot->items[item].ref);
+        mixup_apply(choice, picture_of(slot, item), before >= 0 ? picture_of(slot, before) : worker->picture,
+                    width, height);
+        partner_labels[item] = labels[choice.kind == MIXUP_NONE ? item : partner];
+        weights[item] = mixup_own_part(choice, width, height);
+    }
+}
