@@ -26,8 +26,9 @@ static int parse_numbers(const char *text, const char *option, unsigned least, u
     }
     err_set(err, -EINVAL, "--%s can not be used", option);
     err_expected(err,
-                 least == most ? "%u numbers with commas between them"
-                               : "up to %u numbers with commas between them",
+                 most == 1       ? "%u number"
+                 : least == most ? "%u numbers with commas between them"
+                                 : "up to %u numbers with commas between them",
                  most);
     err_found(err, "\"%.100s\"", text);
     return -EINVAL;
@@ -58,5 +59,22 @@ int augment_args_parse(const char *randaugment, const char *jitter, struct augme
     status = augment_options_check(&options, err);
     if (!status)
         *ret_options = options;
+    return status;
+}
+
+int mixup_args_parse(const char *mixup, const char *cutmix, struct mixup_options *options, struct err *err)
+{
+    double alphas[2] = {0};
+    int status = mixup ? parse_numbers(mixup, "mixup", 1, 1, &alphas[0], err) : 0;
+    if (!status && cutmix)
+        status = parse_numbers(cutmix, "cutmix", 1, 1, &alphas[1], err);
+    if (status)
+        return status;
+    struct mixup_options parsed = *options;
+    parsed.mixup_alpha = alphas[0];
+    parsed.cutmix_alpha = alphas[1];
+    status = mixup_options_check(&parsed, err);
+    if (!status)
+        *options = parsed;
     return status;
 }

@@ -27,7 +27,7 @@ struct read_args {
     uint64_t workers, memory_bytes, size, block, timeout_ns;
     uint32_t engine, page_cache;
     bool flip, force, quality, cold;
-    const char *out, *max_errors, *fault, *randaugment, *jitter;
+    const char *out, *max_errors, *fault, *randaugment, *jitter, *mixup, *cutmix;
 };
 
 static const char *const order_choices[] = {"shuffle", "full", "sequential", NULL};
@@ -81,6 +81,10 @@ static const struct option rows[] = {
      "with --decode image: so many random operations an image, as strong as MAGNITUDE of 30"},
     {"jitter", 0, OPTION_TEXT, AT(jitter), "B,C,S,H", NULL,
      "with --decode image: random brightness, contrast, saturation and hue, each up to this part"},
+    {"mixup", 0, OPTION_TEXT, AT(mixup), "ALPHA", NULL,
+     "with --decode image: blend each with the one before it in its micro-batch, by Beta(ALPHA, ALPHA)"},
+    {"cutmix", 0, OPTION_TEXT, AT(cutmix), "ALPHA", NULL,
+     "with --decode image: paste a box of that one instead; with --mixup too, into half of them"},
     {"block", 0, OPTION_COUNT, AT(block), "TOKENS", NULL,
      "of text: read windows of TOKENS + 1 as a training run does; 0: whole members", .most = 1 << 24},
     {"print", 0, OPTION_CHOICE, AT(print), NULL, "none",
@@ -326,6 +330,8 @@ static int run(const struct invocation *invocation, struct err *err)
     int status = check_usage(args, &options.batching, err);
     if (!status && augment_args_parse(args->randaugment, args->jitter, &options.image.augment, err))
         status = EXIT_USAGE;
+    if (!status && mixup_args_parse(args->mixup, args->cutmix, &options.image.mixup, err))
+        status = EXIT_USAGE;
     const char *dataset = invocation->positional_count ? invocation->positional[0] : NULL;
     if (!status && read_mix_init(&reading.mix, dataset, &args->mix, err))
         status = EXIT_USAGE;
@@ -366,6 +372,7 @@ static const char *const examples[] = {
     "millrace read shards --rank 1 --ranks 4 --print keys",
     "millrace read shards --decode image --size 224 --crop random --flip --json",
     "millrace read shards --decode image --randaugment 2,9 --jitter 0.4,0.4,0.4,0.1",
+    "millrace read shards --decode image --mixup 0.8 --cutmix 1 --count 8 --micro 8 -o mixed",
     "millrace read shards --order sequential --count 5 -o first-five",
     "millrace read tokens/train --block 64 --count 100 --print json",
     "millrace read --mix split/train=3 --mix split/val=1 --count 64 --print json",

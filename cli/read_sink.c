@@ -22,8 +22,22 @@ static int set_name(struct read_sink *sink, const struct batch_item *item, struc
     return str_status(&sink->name) ? err_set(err, -ENOMEM, "out of memory for a key") : 0;
 }
 
-static int print_item(struct read_sink *sink, const struct batch_item *item, struct err *err)
+/* Of an image that may be mixed with another: whose labels count, and how much. */
+static void write_labels(struct json_writer *json, const struct batch *batch, uint32_t n)
 {
+    const struct batch_field *labels = batch_field_named(batch, "label"),
+                             *partner_labels = batch_field_named(batch, "partner_label"),
+                             *weights = batch_field_named(batch, "label_weight");
+    if (!labels || !partner_labels || !weights)
+        return;
+    json_write_i64(json, "label", ((const int32_t *)labels->data)[n]);
+    json_write_i64(json, "partner_label", ((const int32_t *)partner_labels->data)[n]);
+    json_write_f64(json, "label_weight", (double)((const float *)weights->data)[n]);
+}
+
+static int print_item(struct read_sink *sink, const struct batch *batch, uint32_t n, struct err *err)
+{
+    const struct batch_item *item = &batch->items[n];
     if (sink->print == READ_PRINT_KEYS) {
         printf("%" PRIu64 "\t%s\n", item->position, str_text(&sink->name));
         return 0;
@@ -36,6 +50,7 @@ static int print_item(struct read_sink *sink, const struct batch_item *item, str
     json_write_u64(&json, "epoch", item->ref.epoch);
     json_write_u64(&json, "sample", item->ref.sample);
     json_write_string(&json, "key", str_text(&sink->name));
+    write_labels(&json, batch, n);
     json_end_object(&json);
     if (str_status(&sink->line))
         return err_set(err, -ENOMEM, "out of memory for a line");
@@ -155,7 +170,7 @@ int read_sink_take(struct read_sink *sink, const struct batch *batch, struct err
         if (names)
             status = set_name(sink, item, err);
         if (!status && sink->print != READ_PRINT_NONE)
-            status = print_item(sink, item, err);
+            status = print_item(sink, batch, i, err);
         if (!status && sink->folder)
             status = write_item(sink, batch, i, err);
     }

@@ -164,6 +164,42 @@ augmented_pixels_are_the_same_whatever_the_workers_and_ranks() {
   done
 }
 
+# SEED BATCH MICRO MIXUP CUTMIX: the counts of the second implementation, which has read the same.
+check_mixed() {
+  local options=(--decode image --size 24 --crop random --seed "$1" --epoch 2 --batch "$2" --micro "$3" --quiet)
+  rm -rf plain-pictures mixed-pictures
+  millrace read shards "${options[@]}" --out plain-pictures >/dev/null
+  millrace read shards "${options[@]}" --mixup "$4" --cutmix "$5" --print json --out mixed-pictures >mixed-lines
+  "$python" "$TEST_SOURCE_DIR/tests/oracle/mixup.py" plain-pictures mixed-pictures mixed-lines "$@"
+}
+
+mixed_pictures_are_those_of_a_second_implementation() {
+  need_python
+  millrace convert dataset photos shards --quiet --force >/dev/null
+  local samples blended pasted left
+  samples=$(find photos -name '*.jpg' | wc -l)
+  read -r blended pasted left < <(check_mixed 1 16 4 0.4 1)
+  [[ $blended -gt 0 && $pasted -gt 0 && $((blended + pasted + left)) == "$samples" ]] || fail "$blended $pasted $left of $samples"
+  same "$(check_mixed 2 8 8 1.7 0)" "$samples 0 0"
+  same "$(check_mixed 3 8 8 0 0.2)" "0 $samples 0"
+  same "$(check_mixed 4 8 1 0.4 1)" "0 0 $samples"
+}
+
+mixed_pictures_are_the_same_whatever_the_workers_and_ranks() {
+  millrace convert dataset photos shards --quiet --force >/dev/null
+  mixed() { millrace read shards --decode image --size 24 --quiet --batch 8 --micro 4 --mixup 0.8 --cutmix 1 "$@" >/dev/null; }
+  mixed --workers 1 --out mixed-alone
+  mixed --workers 4 --rank 0 --ranks 2 --out mixed-shared
+  mixed --workers 2 --rank 1 --ranks 2 --out mixed-shared
+  diff -r mixed-alone mixed-shared
+  for bad in "--mixup x" "--mixup -1" "--mixup 1,2" "--cutmix 101" "--cutmix nan" "--mixup 0.00001"; do
+    # shellcheck disable=SC2086
+    same "$(status_of millrace read shards --decode image $bad)" 2 "status with $bad"
+    one_line errors
+    contains "$(cat errors)" "expected"
+  done
+}
+
 a_page_shows_pictures_of_all_kinds() {
   make_pictures
   millrace convert dataset pictures for-page --quiet >/dev/null
@@ -174,4 +210,5 @@ a_page_shows_pictures_of_all_kinds() {
 run_cases a_dataset_of_jpeg_png_and_webp_is_read_as_one what_a_picture_is_tells_its_content_not_its_name \
   verify_names_pictures_that_can_not_be_decoded inspect_tells_what_they_are a_ppm_is_a_picture_too \
   convert_names_a_broken_picture raw_images_give_the_pixels_that_their_files_give raw_images_are_upright_and_at_most_max_side \
-  raw_images_have_one_name_each augmented_pixels_are_the_same_whatever_the_workers_and_ranks a_page_shows_pictures_of_all_kinds
+  raw_images_have_one_name_each augmented_pixels_are_the_same_whatever_the_workers_and_ranks \
+  mixed_pictures_are_those_of_a_second_implementation mixed_pictures_are_the_same_whatever_the_workers_and_ranks a_page_shows_pictures_of_all_kinds
