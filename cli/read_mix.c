@@ -130,7 +130,7 @@ int read_mix_write_quality(struct json_writer *json, const struct loader *loader
         orders[i] = &list[i].order;
         weights[i] = list[i].weight;
     }
-    int status = quality_measure_mix(orders, weights, count, batch, parts, &now, err);
+    int status = quality_measure_mix(orders, weights, count, batch, QUALITY_POSITIONS, parts, &now, err);
     if (status)
         return status;
     json_write_string(json, "order_kind", order_kind_name(list[0].order.kind));

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The windows of one shard: all but its last member have each, or the table has a running count. */
+/* The windows of one shard: all but its last member have `each` of them, or the table has a running count. */
 struct shard_windows {
     uint64_t first; /* number of its first window in the dataset */
     uint64_t each;
@@ -77,8 +77,33 @@ static int count_shard(struct windows *windows, const struct shard *shard, const
     return 0;
 }
 
-static int count_all(struct windows *windows, struct shard_cache *cache, uint64_t first_shard,
-                     const char *field, struct err *err)
+/* By what dataset.json says of the members. False where it does not add up. */
+static bool count_by_list(struct windows *windows)
+{
+    const struct dataset *dataset = windows->dataset;
+    uint64_t whole_tokens = dataset->text.member_tokens, stride = whole_tokens - 1; /* one of overlap */
+    uint64_t others = dataset->samples - 1, tokens = dataset->text.tokens;
+    if (dataset->samples == 0 || others > tokens / stride)
+        return false;
+    uint64_t last_tokens = tokens - others * stride;
+    if (last_tokens == 0 || last_tokens > whole_tokens)
+        return false;
+    uint64_t each = stride / windows->block, last = (last_tokens - 1) / windows->block,
+             members_left = others + 1;
+    for (uint64_t i = 0; i < dataset->shards_count; i++) {
+        struct shard_windows *own = &windows->shards[i];
+        uint64_t members = dataset->shards[i].samples;
+        bool has_last = members > 0 && members == members_left;
+        own->first = windows->count;
+        own->each = has_last && members == 1 ? last : each;
+        windows->count += has_last ? (members - 1) * each + last : members * each;
+        members_left -= members;
+    }
+    return true;
+}
+
+static int count_by_indexes(struct windows *windows, struct shard_cache *cache, uint64_t first_shard,
+                            const char *field, struct err *err)
 {
     const struct dataset *dataset = windows->dataset;
     for (uint64_t i = 0; i < dataset->shards_count; i++) {
@@ -91,16 +116,17 @@ static int count_all(struct windows *windows, struct shard_cache *cache, uint64_
         if (status)
             return status;
     }
-    windows->shards[dataset->shards_count].first = windows->count;
-    if (windows->count == 0) {
-        err_set(err, -EINVAL, "no member of the dataset holds a whole block of tokens");
-        err_at(err, dataset->path, ERR_NO_OFFSET);
-        err_expected(err, "blocks of less than %" PRIu64 " tokens", dataset->text.member_tokens);
-        err_found(err, "%" PRIu64, windows->block);
-        err_advise(err, "choose a shorter block");
-        return -EINVAL;
-    }
     return 0;
+}
+
+static int no_window(const struct windows *windows, struct err *err)
+{
+    err_set(err, -EINVAL, "no member of the dataset holds a whole block of tokens");
+    err_at(err, windows->dataset->path, ERR_NO_OFFSET);
+    err_expected(err, "blocks of less than %" PRIu64 " tokens", windows->dataset->text.member_tokens);
+    err_found(err, "%" PRIu64, windows->block);
+    err_advise(err, "choose a shorter block");
+    return -EINVAL;
 }
 
 static int check_text(const struct dataset *dataset, uint32_t block, uint64_t *ret_token_bytes,
@@ -136,7 +162,11 @@ int windows_open(const struct dataset *dataset, struct shard_cache *cache, uint6
     windows->dataset = dataset;
     windows->block = block;
     windows->token_bytes = token_bytes;
-    status = count_all(windows, cache, first_shard, field, err);
+    if (!count_by_list(windows))
+        status = count_by_indexes(windows, cache, first_shard, field, err);
+    windows->shards[shards].first = windows->count;
+    if (!status && windows->count == 0)
+        status = no_window(windows, err);
     if (status)
         windows_close(windows);
     else

@@ -52,13 +52,13 @@ static uint64_t count_touched(const struct order *order, struct order_cache *cac
     return touched;
 }
 
-int quality_measure(const struct order_params *params, uint64_t batch, struct quality *ret_quality,
-                    struct err *err)
+int quality_measure(const struct order_params *params, uint64_t batch, uint64_t positions,
+                    struct quality *ret_quality, struct err *err)
 {
     assert(batch >= 1);
     batch = bytes_min(bytes_min(batch, QUALITY_BATCH_MAX), params->samples);
     uint64_t steps = params->samples / batch, touched = 0;
-    uint64_t count = bytes_min(bytes_min(QUALITY_BATCHES_MAX, QUALITY_POSITIONS / batch + 1), steps);
+    uint64_t count = bytes_min(bytes_min(QUALITY_BATCHES_MAX, positions / batch + 1), steps);
     struct order_cache *cache = order_cache_open(params);
     uint8_t *seen = malloc(batch);
     int status = cache && seen ? 0 : err_set(err, -ENOMEM, "out of memory for measuring an order");
@@ -77,7 +77,8 @@ int quality_measure(const struct order_params *params, uint64_t batch, struct qu
 }
 
 int quality_measure_mix(const struct order_params *const *orders, const uint64_t *weights, uint32_t count,
-                        uint64_t batch, struct quality *ret_parts, struct quality *ret_sum, struct err *err)
+                        uint64_t batch, uint64_t positions, struct quality *ret_parts,
+                        struct quality *ret_sum, struct err *err)
 {
     uint64_t weights_sum = 0;
     struct quality sum = {0}, part;
@@ -85,7 +86,7 @@ int quality_measure_mix(const struct order_params *const *orders, const uint64_t
         weights_sum += weights[i];
     for (uint32_t i = 0; i < count; i++) {
         uint64_t share = batch * weights[i] / weights_sum; /* 2^30 and 2^16 at most */
-        int status = quality_measure(orders[i], share ? share : 1, &part, err);
+        int status = quality_measure(orders[i], share ? share : 1, positions, &part, err);
         if (status)
             return status;
         quality_add(&sum, &part);
@@ -117,7 +118,7 @@ int quality_improve(const struct order_params *params, uint64_t batch, double en
 {
     struct order_params best = *params;
     struct quality quality;
-    int status = quality_measure(&best, batch, &quality, err);
+    int status = quality_measure(&best, batch, QUALITY_POSITIONS, &quality, err);
     for (int round = 0; !status && round < IMPROVE_ROUNDS_MAX && quality_ratio(&quality) < enough; round++) {
         struct order_params from = best;
         double least = quality_ratio(&quality) + IMPROVE_GAIN_LEAST;
@@ -127,7 +128,7 @@ int quality_improve(const struct order_params *params, uint64_t batch, double en
             struct quality found;
             if (from.kind != ORDER_SHUFFLE || !change(&other, n))
                 continue;
-            status = quality_measure(&other, batch, &found, err);
+            status = quality_measure(&other, batch, QUALITY_POSITIONS, &found, err);
             if (status || quality_ratio(&found) < least)
                 continue;
             least = quality_ratio(&found);

@@ -415,6 +415,42 @@ static void a_start_in_the_middle_reads_only_what_it_delivers(void **state)
     delivered_free(&delivered);
 }
 
+static int read_text_from_middle(struct fixture *fixture, struct delivered *delivered, bool is_claimed_longer)
+{
+    struct loader_options options = fixture_loader_options(fixture, LOADER_TOKENS);
+    if (is_claimed_longer) /* so that members and tokens do not add up, and are counted from the indexes */
+        assert_int_equal(
+            test_run("chmod u+w '%s/dataset.json' && sed -i 's/\"tokens\":/&9/' '%s/dataset.json'",
+                     fixture->folder, fixture->folder),
+            0);
+    alter(fixture);
+    options.order = ORDER_SEQUENTIAL;
+    options.positions_max = 24;
+    options.position = 240;
+    deliver_all(&options, delivered, NULL, NULL);
+    fixture->io->ops = real_ops;
+    return files_opened;
+}
+
+static void a_start_in_text_opens_only_the_shards_that_it_delivers(void **state)
+{
+    (void)state;
+    enum { SHARDS = 20 };
+    struct fixture fixture;
+    struct delivered told, counted;
+    fixture_make_text(&fixture, SHARDS * 8 * 1000 - 300, 1001, 8);
+    int opened_told = read_text_from_middle(&fixture, &told, false),
+        opened_counted = read_text_from_middle(&fixture, &counted, true);
+    assert_in_range(opened_told, 2, 3); /* dataset.json, a shard or two */
+    assert_in_range(opened_counted, SHARDS + 1, SHARDS + 3);
+    assert_int_equal(told.items, 24);
+    assert_true(told.hash == counted.hash);
+    assert_string_equal(told.text, counted.text);
+    delivered_free(&told);
+    delivered_free(&counted);
+    fixture_remove(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -430,6 +466,7 @@ int main(void)
         cmocka_unit_test(waiting_for_reads_is_told),
         cmocka_unit_test(closing_while_reads_never_come_does_not_wait_for_them),
         cmocka_unit_test(a_start_in_the_middle_reads_only_what_it_delivers),
+        cmocka_unit_test(a_start_in_text_opens_only_the_shards_that_it_delivers),
     };
     return cmocka_run_group_tests(tests, make_images, remove_images);
 }

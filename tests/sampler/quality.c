@@ -21,7 +21,7 @@ static double measure(const struct order_params *params, uint64_t batch)
 {
     struct quality quality;
     struct err err;
-    assert_ok(quality_measure(params, batch, &quality, &err), &err);
+    assert_ok(quality_measure(params, batch, QUALITY_POSITIONS, &quality, &err), &err);
     return quality_ratio(&quality);
 }
 
@@ -49,6 +49,21 @@ static void class_folders_in_the_default_order_are_nearly_a_full_shuffle(void **
     double ratio = measure(&params, 1024);
     printf("quality %.3f\n", ratio);
     assert_true(ratio > 0.91 && ratio < 0.97);
+}
+
+static void a_glance_tells_nearly_the_same(void **state)
+{
+    (void)state;
+    static const uint64_t lanes[] = {4, 64}, batches[] = {64, 256, 1024};
+    for (size_t l = 0; l < 2; l++) {
+        for (size_t b = 0; b < 3; b++) {
+            struct order_params params = make_params(ORDER_SHUFFLE, 1280000, lanes[l], 1024, 16);
+            struct quality glance;
+            struct err err;
+            assert_ok(quality_measure(&params, batches[b], QUALITY_POSITIONS_GLANCE, &glance, &err), &err);
+            assert_float_equal(quality_ratio(&glance), measure(&params, batches[b]), 0.02);
+        }
+    }
 }
 
 static void sequential_is_near_nothing_and_worse_orders_are_lower(void **state)
@@ -99,6 +114,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(full_shuffles_are_one_whatever_the_sizes),
         cmocka_unit_test(class_folders_in_the_default_order_are_nearly_a_full_shuffle),
+        cmocka_unit_test(a_glance_tells_nearly_the_same),
         cmocka_unit_test(sequential_is_near_nothing_and_worse_orders_are_lower),
         cmocka_unit_test(small_and_odd_sizes_can_be_measured),
         cmocka_unit_test(what_is_advised_is_as_good_as_said),
