@@ -100,14 +100,15 @@ struct ckpt_saver_options {
     uint32_t groups_count;
     uint64_t staging_bytes; /* 0: 64 MiB; at least 4 MiB: memory for writing and for copies before updates */
     struct ckpt_keep keep;
-    const char *run_id; /* names the owner of temporaries */
+    struct io_lock_options lock; /* how the folder is owned */
+    const char *run_id;          /* names the owner of temporaries */
     const char *numerics_id;
     const struct log *log;
 };
 
 struct ckpt_saver;
 
-/* Takes the folder's lock (-EBUSY names the owner), removes what dead owners left, plans the files, allocates all memory.
+/* Takes the folder (-EBUSY names its owner), removes what dead owners left, plans the files, allocates all memory.
  * Collective: all ranks pass the same replicated arrays in the same order, and boxes that together cover each other one.
  * Borrows tensors and names during the call, what data points to as long as the saver. -EINVAL names an array. */
 int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_tensor *tensors,

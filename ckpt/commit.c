@@ -33,8 +33,11 @@ static int begin_first(struct commit *commit, struct err *err)
 {
     struct io *io = commit->io;
     struct io_stat info;
+    int status = io->ops->lock_check(commit->lock, err);
+    if (status)
+        return status;
     commit->exists = io->ops->stat(io, commit->path, &info, NULL) == 0;
-    int status = folder_aside_path(commit->folder, commit->step, commit->aside, err);
+    status = folder_aside_path(commit->folder, commit->step, commit->aside, err);
     if (status)
         return status;
     struct io_set_options options = {.path = commit->path,
@@ -180,6 +183,8 @@ static int publish(struct commit *commit, const char *state_json, struct err *er
         return 0; /* the set is aborted */
     }
     int status = write_manifest(commit, state_json, err);
+    if (!status) /* one who takes the folder after this sweeps the set, and then it can't be published */
+        status = io->ops->lock_check(commit->lock, err);
     if (status)
         return status;
     status = io->ops->set_publish(commit->set, err);
@@ -211,21 +216,42 @@ static void leave(struct commit *commit)
     commit->file = NULL;
 }
 
+/* Who lost the folder since it published removes nothing of what is another's now. */
+static bool still_owns(const struct commit *commit)
+{
+    return commit->io->ops->lock_check(commit->lock, NULL) == 0;
+}
+
+/* A save that failed because another owner swept it says so. */
+static int name_owner(const struct commit *commit, int status, struct err *err)
+{
+    struct err detail = {0};
+    if (commit->io->ops->lock_check(commit->lock, &detail) != -EBUSY)
+        return status;
+    if (err)
+        *err = detail;
+    return -EBUSY;
+}
+
 int commit_finish(struct commit *commit, int status, const struct commit_request *request, struct err *err)
 {
     struct comm *comm = commit->comm;
     if (!status)
         status = commit->io->ops->set_seal(commit->set, commit->file, request->file_bytes, err);
+    if (status && comm->rank == 0)
+        status = name_owner(commit, status, err);
     struct comm_options options = roster_comm_options("agreeing on a checkpoint");
     status = comm_agree(comm, status, &options, err);
     if (!status)
         status = roster_gather(commit->roster, comm, err);
     if (!status && comm->rank == 0)
         status = publish(commit, request->state_json, err);
+    if (status && comm->rank == 0)
+        status = name_owner(commit, status, err);
     options = roster_comm_options("publishing a checkpoint");
     status = comm_agree(comm, status, &options, err);
     leave(commit);
-    if (!status && comm->rank == 0)
+    if (!status && comm->rank == 0 && still_owns(commit))
         retain(commit);
     return status;
 }

@@ -31,6 +31,7 @@ struct commit_place {
 struct commit {
     struct io *io; /* these are set by the owner, borrowed, and immutable */
     struct comm *comm;
+    struct io_lock *lock; /* of the first rank: the folder is its own */
     struct roster *roster;
     const char *folder, *run_id, *numerics_id;
     const struct log *log;

@@ -115,12 +115,12 @@ static void *write_saves(void *context)
 }
 
 /* The first rank makes the folder its own; what is temporary in it is then a dead owner's. */
-static int own_folder(struct ckpt_saver *saver, struct err *err)
+static int own_folder(struct ckpt_saver *saver, const struct io_lock_options *lock, struct err *err)
 {
     struct io *io = saver->io;
     int status = io->ops->make_folder(io, saver->folder, err);
     if (!status)
-        status = io->ops->lock_acquire(io, saver->folder, &saver->lock, err);
+        status = io->ops->lock_acquire(io, saver->folder, lock, &saver->lock, err);
     if (status)
         return status;
     status = io->ops->sweep(io, saver->folder, NULL, err);
@@ -188,6 +188,7 @@ static int prepare(struct ckpt_saver *saver, const struct ckpt_saver_options *op
         return status;
     saver->commit = (struct commit){.io = saver->io,
                                     .comm = saver->comm,
+                                    .lock = saver->lock,
                                     .roster = &saver->roster,
                                     .folder = saver->folder,
                                     .run_id = saver->run_id,
@@ -209,7 +210,7 @@ int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_
     int status = copy_options(saver, options, err);
     if (status)
         goto out;
-    status = agree(saver, saver->comm->rank == 0 ? own_folder(saver, err) : 0, err);
+    status = agree(saver, saver->comm->rank == 0 ? own_folder(saver, &options->lock, err) : 0, err);
     if (!status)
         status = plan(saver, options, tensors, tensors_count, err);
     if (status)

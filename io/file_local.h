@@ -6,7 +6,7 @@
  * same name. They keep no state in struct io and may be called from any thread.
  *
  *     file_names.c      open, stat, list, make_folder, remove        file_set.c    outputs that appear whole
- *     file_temporary.c  temporary names, removal of trees, sweep     file_lock.c   one owner a folder
+ *     file_temporary.c  temporary names, removal of trees, sweep     file_lock.c   one owner a folder, with lease.c
  *     file_hold.c       readers and removers of a file
  *
  * and file_transfer.h, which both engines ask for the calls that a request takes.
@@ -37,8 +37,9 @@ struct io_file {
     .remove = local_remove, .set_begin = local_set_begin, .set_join = local_set_join,                        \
     .set_place = local_set_place, .set_create = local_set_create, .set_seal = local_set_seal,                \
     .set_publish = local_set_publish, .set_abort = local_set_abort, .set_leave = local_set_leave,            \
-    .sweep = local_sweep, .lock_acquire = local_lock_acquire, .lock_release = local_lock_release,            \
-    .hold_acquire = local_hold_acquire, .hold_release = local_hold_release
+    .sweep = local_sweep, .lock_acquire = local_lock_acquire, .lock_check = local_lock_check,                \
+    .lock_release = local_lock_release, .hold_acquire = local_hold_acquire,                                  \
+    .hold_release = local_hold_release
 
 /* file_names.c */
 int local_file_open(struct io *io, const char *path, struct io_file **ret_file, struct err *err);
@@ -87,7 +88,9 @@ void local_set_abort(struct io_set *set);
 void local_set_leave(struct io_set *set);
 
 /* file_lock.c */
-int local_lock_acquire(struct io *io, const char *folder, struct io_lock **ret_lock, struct err *err);
+int local_lock_acquire(struct io *io, const char *folder, const struct io_lock_options *options,
+                       struct io_lock **ret_lock, struct err *err);
+int local_lock_check(struct io_lock *lock, struct err *err);
 void local_lock_release(struct io_lock *lock);
 
 /* file_hold.c */

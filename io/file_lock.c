@@ -1,11 +1,17 @@
 /*
- * file_lock — one owner a folder: a lock on FOLDER/.millrace-owner that the kernel frees at any death. See file_local.h.
+ * file_lock — one owner a folder: a lock on FOLDER/.millrace-owner that the kernel frees at any death, or a lease. See file_local.h.
+ *
+ * On file systems of this machine the lock decides; on all others, which several machines may see and some of which take a lock without
+ * telling the others, the lease (lease.h). Who uses one looks at the other, so that a folder which is reached by both ways still has one
+ * owner: the lock's owner takes a lease too where there ever was one, and the lease's owner, once it has it, gives way to a lock. Of two
+ * who come at once at least one sees the other.
  *
  * The lock is an open-file-description lock: it belongs to this open file, not to the process, so that another thread's
  * close of the same file does not drop it. The file holds "host=H pid=P boot=B\n" for people and for the refusal's text; it
  * stays when the lock goes, since removing it would let two owners lock two files of one name.
  */
 #include "io/file_local.h"
+#include "io/lease.h"
 #include "io/whole.h"
 
 #include <errno.h>
@@ -14,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,9 +28,29 @@
 
 enum { OWNER_TEXT_BYTES_MAX = 192, ATTEMPTS_MAX = 20, ATTEMPT_PAUSE_NS = 5000000 };
 
+/* Owner thread. */
 struct io_lock {
-    int fd;
+    int fd; /* -1: none, the lease alone */
+    struct lease *lease;
+    char path[IO_PATH_BYTES_MAX]; /* of the lock's file */
 };
+
+/* File systems that one machine has to itself: its kernel knows every holder of a lock. */
+static bool is_of_this_machine(const char *folder)
+{
+    static const unsigned long kinds[] = {
+        0xef53 /* ext */,          0x58465342 /* xfs */, 0x9123683e /* btrfs */,    0x01021994 /* tmpfs */,
+        0x794c7630 /* overlay */,  0x2fc12fc1 /* zfs */, 0xf2f52010 /* f2fs */,     0x858458f6 /* ramfs */,
+        0xca451a4e /* bcachefs */, 0x3153464a /* jfs */, 0x52654973 /* reiserfs */,
+    };
+    struct statfs info;
+    if (statfs(folder, &info))
+        return true; /* the lock will say what is the matter */
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if ((unsigned long)info.f_type == kinds[i])
+            return true;
+    return false;
+}
 
 static void read_boot_id(char *text, size_t bytes)
 {
@@ -99,40 +126,101 @@ static int refuse(const char *folder, const char *owner, struct err *err)
     return -EBUSY;
 }
 
-int local_lock_acquire(struct io *io, const char *folder, struct io_lock **ret_lock, struct err *err)
+static int acquire_lock(struct io_lock *lock, const char *folder, struct err *err)
+{
+    char owner[OWNER_TEXT_BYTES_MAX] = "";
+    int status = -EAGAIN;
+    /* A holder that has not yet said who it is gets a moment to do so. */
+    for (int attempt = 0; attempt < ATTEMPTS_MAX && status == -EAGAIN && !*owner; attempt++) {
+        if (attempt > 0)
+            nanosleep(&(struct timespec){.tv_nsec = ATTEMPT_PAUSE_NS}, NULL);
+        status = try_lock(lock->path, &lock->fd, owner);
+    }
+    if (status == -EAGAIN)
+        return refuse(folder, owner, err);
+    return status ? local_fail(err, status, lock->path, "could not lock the folder") : 0;
+}
+
+/* -EBUSY where somebody holds the lock. Storage that knows no locks has no holders. */
+static int check_unlocked(const struct io_lock *lock, const char *folder, struct err *err)
+{
+    char owner[OWNER_TEXT_BYTES_MAX];
+    int fd = open(lock->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return errno == ENOENT ? 0
+                               : local_fail(err, -errno, lock->path, "could not look at the folder's lock");
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    bool held = fcntl(fd, F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
+    read_owner(fd, owner);
+    close(fd);
+    return held ? refuse(folder, owner, err) : 0;
+}
+
+static int acquire(struct io_lock *lock, const char *folder, const struct io_lock_options *options,
+                   struct err *err)
+{
+    bool by_lease =
+        options->kind == IO_LOCK_AUTO ? !is_of_this_machine(folder) : options->kind == IO_LOCK_LEASE;
+    int status = by_lease ? 0 : acquire_lock(lock, folder, err);
+    if (!status && (by_lease || lease_is_used(folder)))
+        status = lease_acquire(folder, options->period_ns, &lock->lease, err);
+    if (!status && by_lease)
+        status = check_unlocked(lock, folder, err);
+    return status;
+}
+
+int local_lock_acquire(struct io *io, const char *folder, const struct io_lock_options *options,
+                       struct io_lock **ret_lock, struct err *err)
 {
     (void)io;
-    char path[IO_PATH_BYTES_MAX], owner[OWNER_TEXT_BYTES_MAX] = "";
+    static const struct io_lock_options usual = {0};
     int status = local_path(folder, &folder, err);
-    if (!status)
-        status = io_join_path(folder, OWNER_FILE_NAME, path, err);
     if (status)
         return status;
-    struct io_lock *lock = malloc(sizeof *lock);
+    struct io_lock *lock = calloc(1, sizeof *lock);
     if (!lock)
         return err_set(err, -ENOMEM, "out of memory to lock a folder");
-    /* A holder that has not yet said who it is gets a moment to do so. */
-    for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-        status = try_lock(path, &lock->fd, owner);
-        if (status != -EAGAIN || *owner)
-            break;
-        nanosleep(&(struct timespec){.tv_nsec = ATTEMPT_PAUSE_NS}, NULL);
-    }
-    if (!status) {
+    lock->fd = -1;
+    status = io_join_path(folder, OWNER_FILE_NAME, lock->path, err);
+    if (!status)
+        status = acquire(lock, folder, options ? options : &usual, err);
+    if (status)
+        local_lock_release(lock);
+    else
         *ret_lock = lock;
-        return 0;
-    }
-    free(lock);
-    return status == -EAGAIN ? refuse(folder, owner, err)
-                             : local_fail(err, status, path, "could not lock the folder");
+    return status;
+}
+
+/* The lock's file was removed: the folder is still ours if nobody has locked another one since. */
+static int lock_again(struct io_lock *lock, struct err *err)
+{
+    char folder[IO_PATH_BYTES_MAX];
+    int old = lock->fd;
+    io_parent_path(lock->path, folder);
+    int status = acquire_lock(lock, folder, err);
+    if (!status)
+        close(old);
+    return status;
+}
+
+int local_lock_check(struct io_lock *lock, struct err *err)
+{
+    int status = 0;
+    if (lock->fd >= 0 && !is_same_file(lock->fd, lock->path))
+        status = lock_again(lock, err);
+    return !status && lock->lease ? lease_check(lock->lease, err) : status;
 }
 
 void local_lock_release(struct io_lock *lock)
 {
     if (!lock)
         return;
-    if (ftruncate(lock->fd, 0)) { /* the text of an owner that is gone misleads nobody who holds the lock */
+    lease_release(lock->lease);
+    if (lock->fd >= 0) {
+        if (ftruncate(lock->fd,
+                      0)) { /* the text of an owner that is gone misleads nobody who holds the lock */
+        }
+        close(lock->fd);
     }
-    close(lock->fd);
     free(lock);
 }

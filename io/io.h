@@ -98,6 +98,18 @@ struct io_stat {
     uint64_t version;
 };
 
+/* How a folder's owner keeps others off. */
+enum io_lock_kind {
+    IO_LOCK_AUTO,   /* the kernel's lock on file systems of this machine, else a lease */
+    IO_LOCK_KERNEL, /* a lock that the kernel frees at any death of the owner */
+    IO_LOCK_LEASE,  /* a number that the owner renews each period: for storage that several machines share */
+};
+
+struct io_lock_options {
+    enum io_lock_kind kind;
+    uint64_t period_ns; /* of a lease; 0: 5 s */
+};
+
 struct io_set_options {
     const char *path; /* the final name: of the folder, or of the one file */
     bool single_file; /* the set is one file of that name; create it as name "" */
@@ -172,8 +184,13 @@ struct io_ops {
     /* Removes temporaries in the folder that are not of owner_id (NULL: all). Returns how many, or -errno. */
     int (*sweep)(struct io *io, const char *folder, const char *owner_id, struct err *err);
 
-    /* A folder has one owner at a time. -EBUSY names the holder's host and pid. Freed by the kernel at any death. */
-    int (*lock_acquire)(struct io *io, const char *folder, struct io_lock **ret_lock, struct err *err);
+    /* A folder has one owner at a time. -EBUSY names the holder's host and pid. A lock is free at any death of its holder; a lease some
+     * periods later, and that long this blocks. options NULL: all zero. */
+    int (*lock_acquire)(struct io *io, const char *folder, const struct io_lock_options *options,
+                        struct io_lock **ret_lock, struct err *err);
+    /* Whether the folder is still this owner's: what it does next to it, no other owner has begun before. -EBUSY names who took it, for
+     * good; other errors say that it could not be told now. To be asked before what must not come late (a publish). */
+    int (*lock_check)(struct io_lock *lock, struct err *err);
     void (*lock_release)(struct io_lock *lock); /* NULL is fine */
 
     /* Who reads a file holds it shared; who would remove it holds it exclusively meanwhile: -EBUSY where the two meet, -ENOENT where

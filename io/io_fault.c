@@ -152,11 +152,12 @@ static int fault_sweep(struct io *io, const char *folder, const char *owner_id, 
     return status ? status : inner->ops->sweep(inner, folder, owner_id, err);
 }
 
-static int fault_lock_acquire(struct io *io, const char *folder, struct io_lock **ret_lock, struct err *err)
+static int fault_lock_acquire(struct io *io, const char *folder, const struct io_lock_options *options,
+                              struct io_lock **ret_lock, struct err *err)
 {
     struct io *inner = of(io)->inner;
     int status = enter(of(io), FAULT_LOCK, folder, err);
-    return status ? status : inner->ops->lock_acquire(inner, folder, ret_lock, err);
+    return status ? status : inner->ops->lock_acquire(inner, folder, options, ret_lock, err);
 }
 
 static int fault_hold_acquire(struct io *io, const char *path, bool is_exclusive, struct io_hold **ret_hold,
@@ -337,6 +338,7 @@ int io_fault_open(struct io *inner, const char *rules, struct io **ret_io, struc
     fault->ops = fault_ops;
     fault->ops.name = fault->name;
     fault->ops.scheme = inner->ops->scheme;
+    fault->ops.lock_check = inner->ops->lock_check;
     fault->ops.lock_release = inner->ops->lock_release;
     fault->ops.hold_release = inner->ops->hold_release;
     fault->base.ops = &fault->ops;

@@ -105,6 +105,7 @@ struct train_config {
         bool async;
         uint64_t staging_bytes; /* 0: auto */
         uint32_t resume;        /* enum config_resume: auto or never */
+        uint32_t owner;         /* enum io_lock_kind */
         uint32_t on_save_error; /* enum config_save_error */
     } checkpoint;
     struct {

@@ -22,6 +22,7 @@ static const char *const reduce_names[] = {"fp32", NULL};
 static const char *const strategy_names[] = {"ddp", NULL};
 static const char *const reduction_names[] = {"canonical", NULL};
 static const char *const mask_names[] = {"none", "document", NULL};
+static const char *const owner_names[] = {"auto", "lock", "lease", NULL};
 static const char *const save_error_names[] = {"continue", "stop", NULL};
 
 static_assert(ORDER_SHUFFLE == 0 && ORDER_FULL == 1 && ORDER_SEQUENTIAL == 2, "order_names is in step");
@@ -29,6 +30,7 @@ static_assert(LOADER_BAD_STOP == 0 && LOADER_BAD_SUBSTITUTE == 1, "policy_names 
 static_assert(CROP_NONE == 0 && CROP_CENTER == 1 && CROP_RANDOM == 2, "crop_names is in step");
 static_assert(MODEL_VIT == 0 && MODEL_GPT2 == 1 && MODEL_LLAMA == 2, "model_names is in step");
 static_assert(CONFIG_MASK_NONE == 0 && CONFIG_MASK_DOCUMENT == 1, "mask_names is in step");
+static_assert(IO_LOCK_AUTO == 0 && IO_LOCK_KERNEL == 1 && IO_LOCK_LEASE == 2, "owner_names is in step");
 static_assert(CONFIG_FP32 == 0 && CONFIG_BF16 == 1 && CONFIG_FP16 == 2, "compute_names is in step");
 static_assert(SCHEDULE_CONSTANT == 0 && SCHEDULE_LINEAR == 1 && SCHEDULE_COSINE == 2,
               "schedule_names is in step");
@@ -190,6 +192,10 @@ static const struct config_field fields[] = {
      .help = "memory for writing a checkpoint and for copies before updates; auto: 64 MiB, with a GPU room "
              "for the "
              "whole checkpoint up to 1 GiB"},
+    {"checkpoint.owner", CONFIG_CHOICE, AT(checkpoint.owner), "auto", .choices = owner_names,
+     .help = "what keeps a second run off the folder: a lock of the kernel, or a lease that is renewed every "
+             "5 s, for storage that "
+             "several machines share; auto: by the kind of file system"},
     {"checkpoint.on_save_error", CONFIG_CHOICE, AT(checkpoint.on_save_error), "continue",
      .choices = save_error_names, .help = "what a run does after a save that failed"},
 

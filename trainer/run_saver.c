@@ -77,6 +77,7 @@ int run_open_saver(struct run *run, struct err *err)
         .groups_count = (uint32_t)run->params->groups_count,
         .staging_bytes = staging_bytes(run),
         .keep = {.last = (uint32_t)run->config->checkpoint.keep_last},
+        .lock.kind = (enum io_lock_kind)run->config->checkpoint.owner,
         .run_id = run->run_id,
         .numerics_id = str_text(&run->numerics_id),
         .log = run->options->log,

@@ -277,13 +277,13 @@ static void names_fail_as_rules_say(void **state)
     assert_int_equal(faulty->ops->make_folder(faulty, in_folder("new"), &err), -ENOSPC);
     assert_int_equal(faulty->ops->remove(faulty, in_folder("data"), &err), -EACCES);
     assert_int_equal(faulty->ops->sweep(faulty, folder, NULL, &err), -EIO);
-    assert_int_equal(faulty->ops->lock_acquire(faulty, folder, &lock, &err), -ESTALE);
+    assert_int_equal(faulty->ops->lock_acquire(faulty, folder, NULL, &lock, &err), -ESTALE);
     assert_int_equal(faulty->ops->list(faulty, folder, NULL, NULL, &err), -EIO);
     struct io_file *other;
     assert_int_equal(faulty->ops->file_open(faulty, in_folder("data"), &other, &err), -EMFILE);
     assert_int_equal(access(in_folder("data"), F_OK), 0);
     assert_ok(io_fault_set(faulty, "", &err), &err);
-    assert_ok(faulty->ops->lock_acquire(faulty, folder, &lock, &err), &err);
+    assert_ok(faulty->ops->lock_acquire(faulty, folder, NULL, &lock, &err), &err);
     faulty->ops->lock_release(lock);
     close_all();
 }

@@ -22,7 +22,7 @@ static pid_t start_holder(void)
     if (child == 0) {
         struct io_lock *lock;
         close(ready[0]);
-        if (io->ops->lock_acquire(io, folder, &lock, NULL) || write(ready[1], "x", 1) != 1)
+        if (io->ops->lock_acquire(io, folder, NULL, &lock, NULL) || write(ready[1], "x", 1) != 1)
             _exit(1);
         for (;;)
             pause();
@@ -47,7 +47,7 @@ static void a_second_process_is_refused_with_host_and_pid(void **state)
     struct io_lock *lock = NULL;
     char host[100] = "", pid[30];
     pid_t child = start_holder();
-    assert_int_equal(io->ops->lock_acquire(io, folder, &lock, &err), -EBUSY);
+    assert_int_equal(io->ops->lock_acquire(io, folder, NULL, &lock, &err), -EBUSY);
     stop(child);
     assert_null(lock);
     gethostname(host, sizeof host - 1);
@@ -65,7 +65,7 @@ static void the_death_of_the_holder_frees_the_folder(void **state)
         struct err err = {0};
         struct io_lock *lock = NULL;
         stop(start_holder());
-        assert_ok(io->ops->lock_acquire(io, folder, &lock, &err), &err);
+        assert_ok(io->ops->lock_acquire(io, folder, NULL, &lock, &err), &err);
         io->ops->lock_release(lock);
     }
     io->ops->lock_release(NULL);
@@ -76,10 +76,10 @@ static void one_process_does_not_lock_twice(void **state)
     (void)state;
     struct err err = {0};
     struct io_lock *first = NULL, *second = NULL;
-    assert_ok(io->ops->lock_acquire(io, folder, &first, &err), &err);
-    assert_int_equal(io->ops->lock_acquire(io, folder, &second, &err), -EBUSY);
+    assert_ok(io->ops->lock_acquire(io, folder, NULL, &first, &err), &err);
+    assert_int_equal(io->ops->lock_acquire(io, folder, NULL, &second, &err), -EBUSY);
     io->ops->lock_release(first);
-    assert_ok(io->ops->lock_acquire(io, folder, &second, &err), &err);
+    assert_ok(io->ops->lock_acquire(io, folder, NULL, &second, &err), &err);
     io->ops->lock_release(second);
 }
 
@@ -90,7 +90,7 @@ static void reading_the_owner_file_does_not_drop_the_lock(void **state)
     struct err err = {0};
     struct io_lock *lock = NULL, *second = NULL;
     char text[300];
-    assert_ok(io->ops->lock_acquire(io, folder, &lock, &err), &err);
+    assert_ok(io->ops->lock_acquire(io, folder, NULL, &lock, &err), &err);
     char path[TEST_PATH_BYTES_MAX + 32];
     snprintf(path, sizeof path, "%s/.millrace-owner", folder);
     FILE *file = fopen(path, "r");
@@ -98,7 +98,7 @@ static void reading_the_owner_file_does_not_drop_the_lock(void **state)
     assert_non_null(fgets(text, sizeof text, file));
     fclose(file);
     assert_non_null(strstr(text, "pid="));
-    assert_int_equal(io->ops->lock_acquire(io, folder, &second, &err), -EBUSY);
+    assert_int_equal(io->ops->lock_acquire(io, folder, NULL, &second, &err), -EBUSY);
     io->ops->lock_release(lock);
 }
 
@@ -107,11 +107,11 @@ static void a_file_that_was_removed_locks_nobody_out_or_in(void **state)
     (void)state;
     struct err err = {0};
     struct io_lock *lock = NULL, *second = NULL, *third = NULL;
-    assert_ok(io->ops->lock_acquire(io, folder, &lock, &err), &err);
+    assert_ok(io->ops->lock_acquire(io, folder, NULL, &lock, &err), &err);
     assert_int_equal(test_run("rm '%s/.millrace-owner'", folder), 0); /* somebody's mistake */
-    assert_ok(io->ops->lock_acquire(io, folder, &second, &err), &err);
+    assert_ok(io->ops->lock_acquire(io, folder, NULL, &second, &err), &err);
     io->ops->lock_release(lock);
-    assert_int_equal(io->ops->lock_acquire(io, folder, &third, &err), -EBUSY);
+    assert_int_equal(io->ops->lock_acquire(io, folder, NULL, &third, &err), -EBUSY);
     io->ops->lock_release(second);
 }
 
@@ -122,7 +122,7 @@ static void a_folder_that_is_not_there_is_named(void **state)
     struct io_lock *lock = NULL;
     char path[TEST_PATH_BYTES_MAX + 32];
     snprintf(path, sizeof path, "%s/absent", folder);
-    assert_int_equal(io->ops->lock_acquire(io, path, &lock, &err), -ENOENT);
+    assert_int_equal(io->ops->lock_acquire(io, path, NULL, &lock, &err), -ENOENT);
     assert_non_null(strstr(err.path, "/absent"));
 }
 
@@ -134,7 +134,7 @@ static void compete(int go, int report, int end)
     char byte;
     if (read(go, &byte, 1) != 0)
         _exit(99);
-    int status = io->ops->lock_acquire(io, folder, &lock, &err);
+    int status = io->ops->lock_acquire(io, folder, NULL, &lock, &err);
     byte = status == 0 ? 'w' : status == -EBUSY && strstr(err.found, "pid=") ? 'r' : '?';
     _exit(write(report, &byte, 1) == 1 && read(end, &byte, 1) == 0 ? 0 : 98);
 }

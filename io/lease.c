@@ -1,0 +1,356 @@
+/*
+ * lease — see lease.h.
+ */
+#include "io/lease.h"
+
+#include "base/clock.h"
+#include "base/machine.h"
+#include "base/thread.h"
+#include "io/file_local.h"
+#include "io/whole.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { NUMBER_DIGITS = 20, POLLS_A_PERIOD = 8, ATTEMPTS_MAX = 16, ATTEMPT_PAUSE_NS = 5000000 };
+
+struct lease {
+    char folder[IO_PATH_BYTES_MAX]; /* immutable, as are period and text */
+    uint64_t period_ns;
+    char text[LEASE_TEXT_BYTES_MAX];
+    size_t text_bytes;
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t quits;
+    bool quit; /* guarded by mutex, as all below */
+    uint64_t number;
+    bool is_lost;
+    struct err lost; /* by whom */
+};
+
+/* ---- What stands in the folder. ---- */
+
+static int number_path(const char *folder, uint64_t number, char path[IO_PATH_BYTES_MAX], struct err *err)
+{
+    char name[NUMBER_DIGITS + 1];
+    snprintf(name, sizeof name, "%020" PRIu64, number);
+    return io_join_path(folder, name, path, err);
+}
+
+/* The highest number, 0 where there is none. */
+static int highest(const char *folder, uint64_t *ret_number, struct err *err)
+{
+    uint64_t number = 0;
+    DIR *list = opendir(folder);
+    if (!list)
+        return local_fail(err, -errno, folder, "could not look at the lease");
+    struct dirent *entry;
+    while (errno = 0, (entry = readdir(list))) {
+        if (strlen(entry->d_name) != NUMBER_DIGITS || entry->d_name[0] > '0' ||
+            strspn(entry->d_name, "0123456789") != NUMBER_DIGITS)
+            continue;
+        uint64_t found = strtoull(entry->d_name, NULL, 10);
+        number = found > number ? found : number;
+    }
+    int status = errno ? local_fail(err, -errno, folder, "could not look at the lease") : 0;
+    closedir(list);
+    if (!status)
+        *ret_number = number;
+    return status;
+}
+
+/* Creates the number: 0, -EEXIST, or another -errno. What it says is for who reads it; the name alone decides. */
+static int create(const char *folder, uint64_t number, const char *text, size_t bytes, struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX];
+    int status = number_path(folder, number, path, err);
+    if (status)
+        return status;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd < 0)
+        return local_fail(err, -errno, path, "could not renew the lease");
+    if (write(fd, text, bytes) !=
+        (ssize_t)bytes) { /* an owner who can't be named is watched for all its periods */
+    }
+    close(fd);
+    return 0;
+}
+
+static void forget(const char *folder, uint64_t number)
+{
+    char path[IO_PATH_BYTES_MAX];
+    if (number_path(folder, number, path, NULL) == 0)
+        unlink(path);
+}
+
+/* 0, -ENOENT where the number is gone, -EBADMSG where what it says can't be read; then the record says nobody. */
+static int read_record(const char *folder, uint64_t number, struct lease_record *ret_record)
+{
+    char path[IO_PATH_BYTES_MAX], text[LEASE_TEXT_BYTES_MAX];
+    *ret_record = (struct lease_record){.period_ms = LEASE_PERIOD_DEFAULT_NS / 1000000};
+    int status = number_path(folder, number, path, NULL);
+    if (status)
+        return status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return errno == ESTALE ? -ENOENT : -errno;
+    ssize_t bytes = read(fd, text, sizeof text);
+    status = bytes < 0 ? -errno : 0;
+    close(fd);
+    return status ? status : lease_parse(text, (size_t)bytes, ret_record);
+}
+
+/* Of one who may just be writing what its number says. */
+static int read_fresh_record(const char *folder, uint64_t number, struct lease_record *ret_record)
+{
+    int status = read_record(folder, number, ret_record);
+    for (int attempt = 0; attempt < ATTEMPTS_MAX && status == -EBADMSG; attempt++) {
+        nanosleep(&(struct timespec){.tv_nsec = ATTEMPT_PAUSE_NS}, NULL);
+        status = read_record(folder, number, ret_record);
+    }
+    return status;
+}
+
+static int refuse(const char *folder, const struct lease_record *owner, const char *what, struct err *err)
+{
+    char parent[IO_PATH_BYTES_MAX];
+    io_parent_path(folder, parent);
+    err_set(err, -EBUSY, "%s", what);
+    err_at(err, parent, ERR_NO_OFFSET);
+    if (*owner->host)
+        err_found(err, "owner host=%s pid=%" PRIu64 " boot=%s", owner->host, owner->pid, owner->boot);
+    else
+        err_found(err, "owner unknown");
+    err_advise(err, "wait for it, stop it, or use another folder");
+    return -EBUSY;
+}
+
+/* ---- Taking a number. ---- */
+
+/* Creates number, and looks whether it is the highest then: 0, -EEXIST where another was faster, or another -errno. */
+static int claim(const char *folder, uint64_t number, const char *text, size_t bytes, struct err *err)
+{
+    uint64_t top;
+    int status = create(folder, number, text, bytes, err);
+    if (!status)
+        status = highest(folder, &top, err);
+    else
+        return status;
+    if (!status && top > number)
+        status = -EEXIST;
+    if (status)
+        forget(folder, number);
+    else if (number > LEASE_KEPT)
+        forget(folder, number - LEASE_KEPT);
+    return status;
+}
+
+/* The lease went to another: says to whom. The mutex is held. */
+static int lose(struct lease *lease, struct err *err)
+{
+    struct lease_record owner = {0};
+    uint64_t top = 0;
+    if (highest(lease->folder, &top, NULL) == 0)
+        read_fresh_record(lease->folder, top, &owner);
+    refuse(lease->folder, &owner,
+           "this run does not own the folder any more: it was not heard of for too long, and another took it "
+           "over",
+           &lease->lost);
+    lease->is_lost = true;
+    if (err)
+        *err = lease->lost;
+    return -EBUSY;
+}
+
+/* A heartbeat. The mutex is held. */
+static int beat(struct lease *lease, struct err *err)
+{
+    if (lease->is_lost) {
+        if (err)
+            *err = lease->lost;
+        return -EBUSY;
+    }
+    int status = claim(lease->folder, lease->number + 1, lease->text, lease->text_bytes, err);
+    if (status == -ENOENT && mkdir(lease->folder, 0777) == 0) /* removed by mistake */
+        status = claim(lease->folder, lease->number + 1, lease->text, lease->text_bytes, err);
+    if (status == -EEXIST)
+        return lose(lease, err);
+    if (!status)
+        lease->number++;
+    return status;
+}
+
+static void *beat_always(void *context)
+{
+    struct lease *lease = context;
+    pthread_mutex_lock(&lease->mutex);
+    while (!lease->quit && !lease->is_lost) {
+        uint64_t until_ns = clock_now_ns() + lease->period_ns;
+        struct timespec until = {.tv_sec = (time_t)(until_ns / CLOCK_NS_PER_S),
+                                 .tv_nsec = (long)(until_ns % CLOCK_NS_PER_S)};
+        if (pthread_cond_timedwait(&lease->quits, &lease->mutex, &until) == ETIMEDOUT)
+            beat(lease, NULL); /* what fails is tried again a period later, and told by a check */
+    }
+    pthread_mutex_unlock(&lease->mutex);
+    return NULL;
+}
+
+/* ---- Watching another owner. ---- */
+
+static uint64_t own_pid_space(void)
+{
+    struct stat info;
+    return stat("/proc/self/ns/pid", &info) ? 0 : (uint64_t)info.st_ino;
+}
+
+static void describe_self(struct lease_record *record, uint64_t period_ns)
+{
+    *record = (struct lease_record){.period_ms = period_ns / 1000000,
+                                    .pid = (uint64_t)getpid(),
+                                    .pid_space = own_pid_space(),
+                                    .boot = "unknown",
+                                    .host = "unknown"};
+    char text[MACHINE_TEXT_BYTES];
+    if (machine_read_line("/proc/sys/kernel/random/boot_id", text, sizeof text) == 0 && *text)
+        snprintf(record->boot, sizeof record->boot, "%.*s", LEASE_BOOT_BYTES - 1, text);
+    gethostname(record->host, sizeof record->host - 1);
+    for (char *at = record->host; *at; at++) /* as lease_parse takes them */
+        if (*at <= ' ' || *at > '~')
+            *at = '_';
+}
+
+/* A process of this very kernel that is gone. */
+static bool is_dead(const struct lease_record *owner, const struct lease_record *self)
+{
+    return *owner->host && owner->pid_space != 0 && owner->pid_space == self->pid_space &&
+           strcmp(owner->boot, self->boot) == 0 && strcmp(self->boot, "unknown") != 0 &&
+           kill((pid_t)owner->pid, 0) != 0 && errno == ESRCH;
+}
+
+/* 0 once the number may be followed, -EEXIST where it is the highest no longer but to be had, -EBUSY where its owner lives. */
+static int watch(const char *folder, uint64_t number, const struct lease_record *self, struct err *err)
+{
+    struct lease_record owner;
+    uint64_t began_ns = clock_now_ns(), top = number;
+    for (;;) {
+        int status =
+            top == number ? read_record(folder, top, &owner) : read_fresh_record(folder, top, &owner);
+        bool is_open = status == 0 && (owner.is_free || is_dead(&owner, self));
+        if (top != number || status == -ENOENT) /* it moved */
+            return is_open ? -EEXIST : refuse(folder, &owner, "another process owns the folder", err);
+        uint64_t period_ns = owner.period_ms * 1000000, pause_ns = period_ns / POLLS_A_PERIOD;
+        if (is_open || clock_now_ns() - began_ns >= LEASE_PERIODS_STILL * period_ns)
+            return 0;
+        nanosleep(&(struct timespec){.tv_sec = (time_t)(pause_ns / CLOCK_NS_PER_S),
+                                     .tv_nsec = (long)(pause_ns % CLOCK_NS_PER_S)},
+                  NULL);
+        status = highest(folder, &top, err);
+        if (status)
+            return status;
+    }
+}
+
+static int take(struct lease *lease, const struct lease_record *self, struct err *err)
+{
+    struct lease_record owner = {0};
+    for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+        uint64_t top;
+        int status = highest(lease->folder, &top, err);
+        if (!status && top > 0)
+            status = watch(lease->folder, top, self, err);
+        if (!status)
+            status = claim(lease->folder, top + 1, lease->text, lease->text_bytes, err);
+        if (!status)
+            lease->number = top + 1;
+        if (status != -EEXIST)
+            return status;
+        read_record(lease->folder, top + 1, &owner);
+    }
+    return refuse(lease->folder, &owner, "another process owns the folder", err);
+}
+
+/* ---- The lease. ---- */
+
+static int start(struct lease *lease, struct err *err)
+{
+    int status = thread_start(&lease->thread, beat_always, lease);
+    lease->has_thread = status == 0;
+    return status ? err_errno(err, status, "no thread to renew a lease") : 0;
+}
+
+int lease_acquire(const char *folder, uint64_t period_ns, struct lease **ret_lease, struct err *err)
+{
+    struct lease *lease = calloc(1, sizeof *lease);
+    if (!lease)
+        return err_set(err, -ENOMEM, "out of memory for a lease");
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&lease->mutex, NULL);
+    pthread_cond_init(&lease->quits, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    lease->period_ns = period_ns ? period_ns : LEASE_PERIOD_DEFAULT_NS;
+    struct lease_record self;
+    describe_self(&self, lease->period_ns);
+    lease->text_bytes = lease_format(&self, lease->text);
+    int status = io_join_path(folder, LEASE_FOLDER_NAME, lease->folder, err);
+    if (!status && mkdir(lease->folder, 0777) && errno != EEXIST)
+        status = local_fail(err, -errno, lease->folder, "could not make the lease's folder");
+    if (!status)
+        status = take(lease, &self, err);
+    if (!status)
+        status = start(lease, err);
+    if (status)
+        lease_release(lease);
+    else
+        *ret_lease = lease;
+    return status;
+}
+
+int lease_check(struct lease *lease, struct err *err)
+{
+    pthread_mutex_lock(&lease->mutex);
+    int status = beat(lease, err);
+    pthread_mutex_unlock(&lease->mutex);
+    return status;
+}
+
+void lease_release(struct lease *lease)
+{
+    if (!lease)
+        return;
+    if (lease->has_thread) {
+        pthread_mutex_lock(&lease->mutex);
+        lease->quit = true;
+        pthread_cond_signal(&lease->quits);
+        pthread_mutex_unlock(&lease->mutex);
+        pthread_join(lease->thread, NULL);
+    }
+    if (lease->number > 0 && !lease->is_lost) {
+        struct lease_record record;
+        char text[LEASE_TEXT_BYTES_MAX];
+        describe_self(&record, lease->period_ns);
+        record.is_free = true;
+        claim(lease->folder, lease->number + 1, text, lease_format(&record, text), NULL);
+    }
+    pthread_cond_destroy(&lease->quits);
+    pthread_mutex_destroy(&lease->mutex);
+    free(lease);
+}
+
+bool lease_is_used(const char *folder)
+{
+    char path[IO_PATH_BYTES_MAX];
+    struct stat info;
+    return io_join_path(folder, LEASE_FOLDER_NAME, path, NULL) == 0 && stat(path, &info) == 0;
+}

@@ -1,0 +1,179 @@
+/*
+ * owners — two runs, real processes, that want one folder: by a lease one takes over from another that slept, whose save can't appear then.
+ */
+#include "io/io_fault.h"
+#include "tests/ckpt/steps.h"
+#include "tests/support/gate.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What a sleeper tells: that it stands at the held operation, and later how its save and the one after it ended. */
+struct told {
+    int status, status_of_next;
+    struct err detail;
+};
+
+struct sleeper {
+    pid_t pid;
+    int wakes, told; /* pipes */
+};
+
+static struct ckpt_saver *open_by_lease(struct io *with, uint64_t period_ms)
+{
+    struct ckpt_saver_options options = {.folder = folder,
+                                         .io = with,
+                                         .groups_count = arrays.groups_count,
+                                         .run_id = "owner",
+                                         .numerics_id = "any",
+                                         .lock = {IO_LOCK_LEASE, period_ms * 1000000}};
+    struct ckpt_saver *saver = NULL;
+    struct err err = {0};
+    assert_ok(ckpt_saver_open(&options, arrays.tensors, arrays.count, &saver, &err), &err);
+    return saver;
+}
+
+/* Saves step 1, begins step 2, stands still at the held operation until it is woken, and tells what became of it. */
+static void sleep_over(const char *held, int wakes, int tells)
+{
+    struct told told = {0};
+    char byte = 'r';
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    struct err err = {0};
+    struct io *faulty = steps_open_faulty("seed=0");
+    struct ckpt_saver *saver = open_by_lease(faulty, 20);
+    arrays_fill(&arrays, 1);
+    fixture_save(saver, 1);
+    steps_set_faults(faulty, "%s", held);
+    if (ckpt_saver_save(saver, 2, FIXTURE_STATE, &err))
+        _exit(1);
+    while (io_fault_counts(faulty).held == 0)
+        gate_pause();
+    if (write(tells, &byte, 1) != 1 || read(wakes, &byte, 1) != 1)
+        _exit(1);
+    io_fault_release(faulty);
+    told.status = ckpt_saver_wait(saver, &told.detail);
+    if (ckpt_saver_save(saver, 3, FIXTURE_STATE, &err))
+        _exit(1);
+    told.status_of_next = ckpt_saver_wait(saver, &err);
+    if (write(tells, &told, sizeof told) != sizeof told)
+        _exit(1);
+    ckpt_saver_close(saver);
+    io_close(faulty);
+    _exit(0);
+}
+
+/* One that stands at the operation, stopped. */
+static struct sleeper start_sleeper(const char *held)
+{
+    int wakes[2], tells[2];
+    char byte;
+    assert_int_equal(pipe(wakes) | pipe(tells), 0);
+    fflush(NULL);
+    struct sleeper sleeper = {.pid = fork(), .wakes = wakes[1], .told = tells[0]};
+    if (sleeper.pid == 0) {
+        close(wakes[1]);
+        sleep_over(held, wakes[0], tells[1]);
+    }
+    close(wakes[0]);
+    close(tells[1]);
+    assert_int_equal(read(sleeper.told, &byte, 1), 1);
+    int status;
+    assert_int_equal(kill(sleeper.pid, SIGSTOP), 0);
+    assert_int_equal(waitpid(sleeper.pid, &status, WUNTRACED), sleeper.pid); /* no heartbeat comes any more */
+    assert_true(WIFSTOPPED(status));
+    return sleeper;
+}
+
+static struct told wake(const struct sleeper *sleeper)
+{
+    struct told told;
+    int status;
+    assert_int_equal(write(sleeper->wakes, "w", 1), 1);
+    assert_int_equal(kill(sleeper->pid, SIGCONT), 0);
+    assert_int_equal(read(sleeper->told, &told, sizeof told), sizeof told);
+    assert_int_equal(waitpid(sleeper->pid, &status, 0), sleeper->pid);
+    assert_int_equal(status, 0);
+    close(sleeper->wakes);
+    close(sleeper->told);
+    return told;
+}
+
+static void a_slow_owner_that_lost_its_lease_can_not_commit(void **state)
+{
+    (void)state;
+    /* in the middle of its bytes; where it has made all durable; behind its last look at the lease, one rename before the end */
+    static const char *const places[] = {"write:hold", "seal:hold:manifest", "publish:hold"};
+    char pid[32];
+    snprintf(pid, sizeof pid, "pid=%d ", (int)getpid());
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        struct sleeper slow = start_sleeper(places[i]);
+        struct ckpt_saver *saver = open_by_lease(io, 20); /* takes over, and sweeps what the other began */
+        assert_int_equal(steps_temporaries_count(), 0);
+        assert_int_equal(fixture_list(io, folder, NULL), 1);
+        arrays_fill(&arrays, 2);
+        fixture_save(saver, 2);
+        struct told told = wake(&slow);
+        assert_int_equal(told.status, -EBUSY);
+        assert_non_null(strstr(told.detail.what, "does not own the folder any more"));
+        assert_non_null(strstr(told.detail.found, pid));
+        assert_int_equal(told.status_of_next, -EBUSY);
+        arrays_fill(&arrays, 3);
+        fixture_save(saver, 3); /* the new owner's go on */
+        ckpt_saver_close(saver);
+        steps_check_listed(3);
+        assert_int_equal(steps_temporaries_count(), 0);
+        assert_int_equal(test_run("rm -r '%s'/step-*", folder), 0);
+    }
+}
+
+static void a_second_run_is_refused_by_the_heartbeat_of_the_first(void **state)
+{
+    (void)state;
+    struct ckpt_saver *first = open_by_lease(io, 2000), *second = NULL;
+    struct ckpt_saver_options options = {
+        .folder = folder, .io = io, .groups_count = arrays.groups_count, .lock = {IO_LOCK_LEASE, 0}};
+    struct err err = {0};
+    char pid[32];
+    assert_int_equal(ckpt_saver_open(&options, arrays.tensors, arrays.count, &second, &err), -EBUSY);
+    snprintf(pid, sizeof pid, "pid=%d ", (int)getpid());
+    assert_non_null(strstr(err.found, pid));
+    arrays_fill(&arrays, 1);
+    fixture_save(first, 1); /* which is none the worse for it */
+    ckpt_saver_close(first);
+    assert_ok(ckpt_saver_open(&options, arrays.tensors, arrays.count, &second, &err), &err);
+    ckpt_saver_close(second);
+    steps_check_listed(1);
+}
+
+static void a_run_killed_under_its_lease_does_not_block_the_next(void **state)
+{
+    (void)state;
+    int status;
+    for (int round = 0; round < 3; round++) {
+        struct sleeper dead = start_sleeper("publish:hold");
+        kill(dead.pid, SIGKILL);
+        assert_int_equal(waitpid(dead.pid, &status, 0), dead.pid);
+        close(dead.wakes);
+        close(dead.told);
+        struct ckpt_saver *saver = open_by_lease(io, 0);
+        assert_int_equal(steps_temporaries_count(), 0);
+        ckpt_saver_close(saver);
+        steps_check_listed(1);
+    }
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, steps_set_up, steps_tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(a_slow_owner_that_lost_its_lease_can_not_commit),
+        CASE(a_second_run_is_refused_by_the_heartbeat_of_the_first),
+        CASE(a_run_killed_under_its_lease_does_not_block_the_next),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,341 @@
+/*
+ * lease — one owner a folder on storage whose locks can't be trusted, with real processes that are stopped, killed and let go.
+ */
+#include "io/lease.h"
+#include "io/io.h"
+#include "tests/support/scratch.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    QUICK_MS = 20,  /* of owners who are stopped or dead: who waits for them waits some of these */
+    CALM_MS = 2000, /* of owners who live: six of these pass only where a machine stands still */
+};
+
+static struct io_lock_options by_lease(uint64_t period_ms)
+{
+    return (struct io_lock_options){.kind = IO_LOCK_LEASE, .period_ns = period_ms * 1000000};
+}
+
+/* ---- A process that does what it is told: 'a' acquires, 'c' checks, 'r' releases, 'q' quits. ---- */
+
+struct answer {
+    int status;
+    char found[ERR_TEXT_BYTES_MAX];
+};
+
+struct actor {
+    pid_t pid;
+    int orders, answers;
+};
+
+static void act(int orders, int answers, const struct io_lock_options *options)
+{
+    struct io_lock *lock = NULL;
+    char order;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (read(orders, &order, 1) == 1 && order != 'q') {
+        struct answer answer = {0};
+        struct err err = {0};
+        if (order == 'a')
+            answer.status = io->ops->lock_acquire(io, folder, options, &lock, &err);
+        else if (order == 'c')
+            answer.status = io->ops->lock_check(lock, &err);
+        else
+            io->ops->lock_release(lock);
+        memcpy(answer.found, err.found, sizeof answer.found);
+        if (write(answers, &answer, sizeof answer) != sizeof answer)
+            break;
+    }
+    _exit(0);
+}
+
+static struct actor start(struct io_lock_options options)
+{
+    int orders[2], answers[2];
+    assert_int_equal(pipe(orders) | pipe(answers), 0);
+    fflush(NULL);
+    struct actor actor = {.pid = fork()};
+    if (actor.pid == 0) {
+        close(orders[1]);
+        close(answers[0]);
+        act(orders[0], answers[1], &options);
+    }
+    close(orders[0]);
+    close(answers[1]);
+    actor.orders = orders[1];
+    actor.answers = answers[0];
+    return actor;
+}
+
+static void order(const struct actor *actor, char what)
+{
+    assert_int_equal(write(actor->orders, &what, 1), 1);
+}
+
+static struct answer await(const struct actor *actor)
+{
+    struct answer answer;
+    assert_int_equal(read(actor->answers, &answer, sizeof answer), sizeof answer);
+    return answer;
+}
+
+static struct answer ask(const struct actor *actor, char what)
+{
+    order(actor, what);
+    return await(actor);
+}
+
+/* with_signal 0: of its own will. */
+static void end(const struct actor *actor, int with_signal)
+{
+    int status;
+    if (with_signal)
+        kill(actor->pid, with_signal);
+    else
+        order(actor, 'q');
+    assert_int_equal(waitpid(actor->pid, &status, 0), actor->pid);
+    close(actor->orders);
+    close(actor->answers);
+}
+
+static void assert_names(const struct answer *answer, pid_t owner)
+{
+    char pid[32];
+    snprintf(pid, sizeof pid, " pid=%d ", (int)owner);
+    assert_int_equal(answer->status, -EBUSY);
+    assert_non_null(strstr(answer->found, pid));
+    assert_non_null(strstr(answer->found, "host="));
+}
+
+/* ---- What stands in the folder. ---- */
+
+static uint64_t highest_number(void)
+{
+    uint64_t highest = 0;
+    DIR *list = opendir(in_folder(LEASE_FOLDER_NAME));
+    assert_non_null(list);
+    struct dirent *entry;
+    while ((entry = readdir(list))) {
+        uint64_t number = strtoull(entry->d_name, NULL, 10);
+        highest = number > highest ? number : highest;
+    }
+    closedir(list);
+    return highest;
+}
+
+/* The owner's file as if another machine had written it: whether its process lives can't be asked. */
+static void make_owner_foreign(void)
+{
+    assert_int_equal(test_run("sed -i 's/ boot=[^ ]*/ boot=elsewhere/' '%s'/*", in_folder(LEASE_FOLDER_NAME)),
+                     0);
+}
+
+/* ---- Cases. ---- */
+
+static void a_living_owner_is_named_after_a_heartbeat(void **state)
+{
+    (void)state;
+    struct actor owner = start(by_lease(CALM_MS)), second = start(by_lease(CALM_MS));
+    assert_int_equal(ask(&owner, 'a').status, 0);
+    struct answer answer = ask(&second, 'a');
+    assert_names(&answer, owner.pid);
+    assert_int_equal(ask(&owner, 'c').status, 0);
+    end(&second, 0);
+    end(&owner, SIGKILL);
+}
+
+static void a_released_lease_is_had_at_once_and_its_numbers_go_on(void **state)
+{
+    (void)state;
+    uint64_t number = 0;
+    struct io_lock_options options = by_lease(600000); /* nobody waits a period here */
+    for (int round = 0; round < 3; round++) {
+        struct io_lock *lock = NULL;
+        struct err err = {0};
+        assert_ok(io->ops->lock_acquire(io, folder, &options, &lock, &err), &err);
+        assert_true(highest_number() > number);
+        number = highest_number();
+        assert_ok(io->ops->lock_check(lock, &err), &err);
+        io->ops->lock_release(lock);
+    }
+    assert_true(highest_number() > number);
+}
+
+static void a_killed_owner_of_this_machine_does_not_block(void **state)
+{
+    (void)state;
+    struct actor owner = start(by_lease(600000)), second = start(by_lease(600000));
+    assert_int_equal(ask(&owner, 'a').status, 0);
+    end(&owner, SIGKILL);
+    assert_int_equal(ask(&second, 'a').status, 0); /* its period is ten minutes */
+    end(&second, 0);
+}
+
+static void a_dead_owner_of_another_machine_blocks_some_periods(void **state)
+{
+    (void)state;
+    struct actor owner = start(by_lease(QUICK_MS)), second = start(by_lease(600000));
+    assert_int_equal(ask(&owner, 'a').status, 0);
+    end(&owner, SIGKILL);
+    make_owner_foreign();
+    assert_int_equal(ask(&second, 'a').status, 0); /* the dead one's periods count */
+    end(&second, 0);
+}
+
+static void an_owner_that_slept_has_lost_the_folder_and_is_told_to_whom(void **state)
+{
+    (void)state;
+    struct actor slow = start(by_lease(QUICK_MS)), next = start(by_lease(QUICK_MS));
+    assert_int_equal(ask(&slow, 'a').status, 0);
+    int status;
+    assert_int_equal(kill(slow.pid, SIGSTOP), 0);
+    assert_int_equal(waitpid(slow.pid, &status, WUNTRACED), slow.pid); /* no heartbeat comes any more */
+    assert_int_equal(ask(&next, 'a').status, 0);
+    order(&slow, 'c');
+    assert_int_equal(kill(slow.pid, SIGCONT), 0);
+    struct answer answer = await(&slow);
+    assert_names(&answer, next.pid);
+    answer = ask(&slow, 'c'); /* for good */
+    assert_names(&answer, next.pid);
+    ask(&slow, 'r');
+    assert_int_equal(ask(&next, 'c').status, 0); /* which takes nothing from the other */
+    end(&slow, 0);
+    end(&next, 0);
+}
+
+static void of_many_who_follow_a_dead_owner_exactly_one_gets_it(void **state)
+{
+    (void)state;
+    enum { ACTORS = 6 };
+    struct actor owner = start(by_lease(QUICK_MS)), actors[ACTORS];
+    int winner = -1;
+    struct answer answers[ACTORS];
+    assert_int_equal(ask(&owner, 'a').status, 0);
+    for (int i = 0; i < ACTORS; i++)
+        actors[i] = start(by_lease(CALM_MS));
+    end(&owner, SIGKILL);
+    make_owner_foreign();
+    for (int i = 0; i < ACTORS; i++)
+        order(&actors[i], 'a');
+    for (int i = 0; i < ACTORS; i++) {
+        answers[i] = await(&actors[i]);
+        assert_true(answers[i].status != 0 || winner < 0);
+        winner = answers[i].status == 0 ? i : winner;
+    }
+    assert_true(winner >= 0);
+    for (int i = 0; i < ACTORS; i++)
+        if (i != winner)
+            assert_names(&answers[i], actors[winner].pid);
+    assert_int_equal(ask(&actors[winner], 'c').status, 0);
+    for (int i = 0; i < ACTORS; i++)
+        end(&actors[i], SIGKILL);
+}
+
+static void a_lock_and_a_lease_keep_each_other_off(void **state)
+{
+    (void)state;
+    struct io_lock_options kernel = {.kind = IO_LOCK_KERNEL, .period_ns = CALM_MS * UINT64_C(1000000)};
+    struct actor locks = start(kernel), leases = start(by_lease(CALM_MS));
+    assert_int_equal(ask(&locks, 'a').status, 0);
+    struct answer answer = ask(&leases, 'a');
+    assert_names(&answer, locks.pid);
+    end(&locks, SIGKILL);
+    assert_int_equal(ask(&leases, 'a').status, 0);
+    struct actor third = start(kernel);
+    answer = ask(&third, 'a');
+    assert_names(&answer, leases.pid);
+    end(&leases, SIGKILL);
+    assert_int_equal(ask(&third, 'a').status, 0);
+    end(&third, 0);
+}
+
+static void a_lease_whose_files_were_removed_is_taken_again_by_its_owner(void **state)
+{
+    (void)state;
+    struct io_lock_options options = by_lease(600000);
+    struct io_lock *lock = NULL;
+    struct err err = {0};
+    assert_ok(io->ops->lock_acquire(io, folder, &options, &lock, &err), &err);
+    assert_int_equal(test_run("rm -r '%s'", in_folder(LEASE_FOLDER_NAME)), 0);
+    assert_ok(io->ops->lock_check(lock, &err), &err);
+    assert_ok(io->ops->lock_check(lock, &err), &err);
+    io->ops->lock_release(lock);
+}
+
+static void a_lock_whose_file_was_removed_is_lost_to_who_locked_another(void **state)
+{
+    (void)state;
+    struct io_lock *first = NULL, *second = NULL;
+    struct err err = {0};
+    assert_ok(io->ops->lock_acquire(io, folder, NULL, &first, &err), &err);
+    assert_int_equal(test_run("rm '%s'", in_folder(".millrace-owner")), 0);
+    assert_ok(io->ops->lock_check(first, &err), &err); /* nobody came: it is taken again */
+    assert_int_equal(io->ops->lock_acquire(io, folder, NULL, &second, &err), -EBUSY);
+    assert_int_equal(test_run("rm '%s'", in_folder(".millrace-owner")), 0);
+    assert_ok(io->ops->lock_acquire(io, folder, NULL, &second, &err), &err);
+    assert_int_equal(io->ops->lock_check(first, &err), -EBUSY);
+    assert_ok(io->ops->lock_check(second, &err), &err);
+    io->ops->lock_release(first);
+    io->ops->lock_release(second);
+}
+
+static void records_come_back_and_nothing_else_is_one(void **state)
+{
+    (void)state;
+    struct lease_record record = {.period_ms = 5000,
+                                  .pid = 4711,
+                                  .pid_space = 4026531836,
+                                  .boot = "b-1",
+                                  .host = "n7"},
+                        back = {0};
+    char text[LEASE_TEXT_BYTES_MAX], again[LEASE_TEXT_BYTES_MAX];
+    for (int is_free = 0; is_free < 2; is_free++) {
+        record.is_free = is_free;
+        size_t bytes = lease_format(&record, text);
+        assert_int_equal(lease_parse(text, bytes, &back), 0);
+        assert_int_equal(lease_format(&back, again), bytes);
+        assert_memory_equal(text, again, bytes);
+        for (size_t cut = 0; cut < bytes; cut++) /* as one sees that is still being written */
+            assert_int_equal(lease_parse(text, cut, &back), -EBADMSG);
+    }
+    static const char *const wrong[] = {
+        "",
+        "\n",
+        "millrace-lease 2 state=held period_ms=5 pid=1 pid_space=1 boot=b host=h\n",
+        "millrace-lease 1 state=held period_ms=0 pid=1 pid_space=1 boot=b host=h\n",
+        "millrace-lease 1 state=held period_ms=600001 pid=1 pid_space=1 boot=b host=h\n",
+        "millrace-lease 1 state=held period_ms=5 pid=0 pid_space=1 boot=b host=h\n",
+        "millrace-lease 1 state=held period_ms=5 pid=2147483648 pid_space=1 boot=b host=h\n",
+        "millrace-lease 1 state=held period_ms=5 pid=1 pid_space=18446744073709551616 boot=b host=h\n",
+        "millrace-lease 1 state=held period_ms=5 pid=1 pid_space=1 boot= host=h\n",
+        "millrace-lease 1 state=held period_ms=5 pid=1 pid_space=1 boot=b host=h h\n",
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_int_equal(lease_parse(wrong[i], strlen(wrong[i]), &back), -EBADMSG);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, scratch_set_up, scratch_tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(a_living_owner_is_named_after_a_heartbeat),
+        CASE(a_released_lease_is_had_at_once_and_its_numbers_go_on),
+        CASE(a_killed_owner_of_this_machine_does_not_block),
+        CASE(a_dead_owner_of_another_machine_blocks_some_periods),
+        CASE(an_owner_that_slept_has_lost_the_folder_and_is_told_to_whom),
+        CASE(of_many_who_follow_a_dead_owner_exactly_one_gets_it),
+        CASE(a_lock_and_a_lease_keep_each_other_off),
+        CASE(a_lease_whose_files_were_removed_is_taken_again_by_its_owner),
+        CASE(a_lock_whose_file_was_removed_is_lost_to_who_locked_another),
+        CASE(records_come_back_and_nothing_else_is_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
