@@ -10,3 +10,12 @@ pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(LIBURING IMPORTED_TARGET liburing>=2.3)
 pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
+
+# Open MPI or another one, optional: ranks.
+set(MPI_C_SKIP_MPICXX TRUE)
+find_package(MPI QUIET COMPONENTS C)
+if(MPI_C_FOUND)
+  message(STATUS "MPI ${MPI_C_VERSION}: libmillrace_mpi is built")
+else()
+  message(STATUS "MPI: none was found; there will be no libmillrace_mpi, and no tests with ranks")
+endif()

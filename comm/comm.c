@@ -18,6 +18,8 @@ static const char *name_of(const struct comm_work *work)
 int comm_wait(struct comm *comm, struct comm_work *work, struct err *err)
 {
     long pause_ns = PAUSE_FIRST_NS;
+    if (!work->done && comm->ops->wait)
+        return comm->ops->wait(work, err);
     while (!work->done) {
         bool done = false;
         int status = comm->ops->test(work, &done, err);

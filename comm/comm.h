@@ -3,7 +3,8 @@
  *
  * Every collective returns at once with a work handle; comm_wait blocks until it is done, its deadline passes, or the
  * communicator is aborted. All ranks make the same calls in the same order on one communicator; work on different
- * communicators goes on side by side. Buffers are borrowed until the work is done.
+ * communicators goes on side by side. Buffers are borrowed until the work is done. A deadline that passes is the end of the communicator,
+ * as an abort is: nobody can know what the others have got.
  *
  *     comm_self_open(&comm, err);
  *     struct comm_work work;
@@ -50,7 +51,7 @@ struct comm_work {
     bool done;
 };
 
-/* Hooks are required. Errors: -ETIMEDOUT, -ECONNABORTED, -EIO with detail. Sizes are equal on all ranks unless said. */
+/* Hooks are required unless said. Errors: -ETIMEDOUT, -ECONNABORTED, -EIO with detail. Sizes are equal on all ranks unless said. */
 struct comm_ops {
     const char *name; /* "self", "mpi", "nccl" */
 
@@ -79,6 +80,8 @@ struct comm_ops {
                    const struct comm_options *options, struct comm_work *work, struct err *err);
 
     int (*test)(struct comm_work *work, bool *ret_done, struct err *err); /* never blocks; makes progress */
+    /* Optional; default: comm_wait asks test again and again. Blocks until the work, which is not done, is done or late; its status. */
+    int (*wait)(struct comm_work *work, struct err *err);
     void (*abort)(
         struct comm *comm); /* all work on it ends with -ECONNABORTED, here and on the other ranks */
     void (*close)(struct comm *comm);

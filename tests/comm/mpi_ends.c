@@ -1,0 +1,123 @@
+/*
+ * One rank of a run that ends badly, in the way that its argument says; mpi_ends.sh runs it. Each rank leaves what it got in a file of its own, and
+ * waits for those of the others before it exits: mpirun ends the others when one exits.
+ */
+#include "base/clock.h"
+#include "comm/comm_mpi.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct comm *world;
+
+static void leave(int status, const struct err *err)
+{
+    char name[64], line[ERR_LINE_BYTES_MAX], text[ERR_LINE_BYTES_MAX + 64];
+    snprintf(text, sizeof text, "%s %s\n", status ? strerrorname_np(-status) : "0",
+             status ? err_format(err, line, sizeof line) : "");
+    snprintf(name, sizeof name, "got.%d.part", world->rank);
+    FILE *file = fopen(name, "w");
+    if (!file || fputs(text, file) < 0 || fclose(file))
+        exit(3);
+    char whole[64];
+    snprintf(whole, sizeof whole, "got.%d", world->rank);
+    if (rename(name, whole))
+        exit(3);
+    for (int r = 0; r < world->ranks; r++) {
+        snprintf(whole, sizeof whole, "got.%d", r);
+        while (access(whole, F_OK))
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+}
+
+static int wait_for_nothing(struct err *err)
+{
+    char letter;
+    struct comm_work work;
+    struct comm_options options = {.what = "a letter that nobody sends"};
+    int status = world->ops->receive(world, &letter, 1, 0, 9, &options, &work, err);
+    return status ? status : comm_wait(world, &work, err);
+}
+
+/* Rank 1 does not come to where the others are. */
+static int be_late(struct err *err)
+{
+    struct comm_options options = {.deadline_ns = clock_now_ns() + CLOCK_NS_PER_S / 5,
+                                   .what = "the gradients of step 7"};
+    return world->rank == 1 ? wait_for_nothing(err) : comm_barrier(world, &options, err);
+}
+
+/* Letters that nobody takes: large ones, for small ones are on their way at once. */
+static int send_in_vain(struct err *err)
+{
+    enum { BYTES = 1 << 22 };
+    char *data = calloc(1, BYTES);
+    struct comm_work work;
+    struct comm_options options = {.deadline_ns = clock_now_ns() + CLOCK_NS_PER_S / 5, .what = "the weights"};
+    if (world->rank != 0)
+        return wait_for_nothing(err);
+    int status = world->ops->send(world, data, BYTES, 2, 0, &options, &work, err);
+    return status ? status : comm_wait(world, &work, err);
+}
+
+/* The last rank gives up, on a communicator of its own; all work ends, and what is asked for afterwards. */
+static int give_up(struct err *err)
+{
+    struct comm *part;
+    struct err later = {0};
+    int status = world->ops->split(world, world->rank == world->ranks - 1, 0, &part, err);
+    if (status)
+        return status;
+    if (world->rank == world->ranks - 1)
+        part->ops->abort(part);
+    status = comm_barrier(world, NULL, err);
+    if (comm_barrier(part, NULL, &later) != -ECONNABORTED)
+        exit(4);
+    comm_close(part);
+    return status;
+}
+
+static int call_otherwise(struct err *err)
+{
+    char own[8] = "", all[64];
+    struct comm_work work;
+    int status = world->ops->all_gather(world, own, all, world->rank == 0 ? 8 : 4, NULL, &work, err);
+    if (!status)
+        status = comm_wait(world, &work, err);
+    return status ? status : wait_for_nothing(err);
+}
+
+static int die(struct err *err)
+{
+    if (world->rank == 1)
+        raise(SIGKILL);
+    return comm_barrier(world, NULL, err);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*end)(struct err *err);
+    } ends[] = {{"late", be_late},
+                {"vain", send_in_vain},
+                {"abort", give_up},
+                {"otherwise", call_otherwise},
+                {"dead", die}};
+    struct err err = {0};
+    if (argc != 2 || comm_mpi_open(NULL, &world, &err))
+        return 2;
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        if (strcmp(argv[1], ends[i].name) == 0) {
+            int status = ends[i].end(&err);
+            leave(status, &err);
+        }
+    }
+    comm_close(world);
+    return 0;
+}

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Runs on three ranks that end badly: nobody hangs, and everybody is told why.
+. "$(dirname "$0")/../cli/lib.sh"
+command -v mpirun >/dev/null && [[ -x ${ENDS:-} ]] || skip "there is no MPI"
+
+# end HOW: runs it to its end; mpirun's own words are in `said`, what rank R got in got.R.
+end() {
+  rm -f got.*
+  "$TEST_SOURCE_DIR/tests/support/mpirun.sh" 3 "$ENDS" "$1" >said 2>&1
+}
+
+a_deadline_that_passes_ends_the_run_and_names_the_late_rank() {
+  ! end late || fail "mpirun saw nothing wrong"
+  contains "$(cat got.0 got.2)" "ETIMEDOUT rank"
+  contains "$(cat got.0 got.2)" "waited too long for the gradients of step 7"
+  contains "$(cat got.0 got.2)" "nothing from rank 1"
+  contains "$(cat got.1)" "ECONNABORTED the run was ended: rank "
+  contains "$(cat got.1)" "waited too long for the gradients of step 7: nothing from rank 1"
+}
+
+a_rank_that_takes_nothing_is_named() {
+  ! end vain || fail "mpirun saw nothing wrong"
+  contains "$(cat got.0)" "ETIMEDOUT rank 0 of 3 waited too long for the weights"
+  contains "$(cat got.0)" "rank 2 took nothing"
+  contains "$(cat got.1)" "ECONNABORTED"
+  contains "$(cat got.2)" "ECONNABORTED"
+}
+
+an_abort_ends_all_work_on_all_ranks() {
+  ! end abort || fail "mpirun saw nothing wrong"
+  for r in 0 1 2; do
+    contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 2 gave it up"
+  done
+}
+
+ranks_that_make_different_calls_are_told_so() {
+  ! end otherwise || fail "mpirun saw nothing wrong"
+  contains "$(cat got.*)" "EIO gathering: rank"
+  contains "$(cat got.*)" "all ranks must make the same calls in the same order"
+}
+
+a_rank_that_dies_ends_the_others() {
+  ! end dead || fail "mpirun saw nothing wrong"
+  contains "$(cat said)" "signal 9 (Killed)"
+  [[ ! -e got.0 && ! -e got.2 ]] || fail "others went on"
+}
+
+run_cases a_deadline_that_passes_ends_the_run_and_names_the_late_rank a_rank_that_takes_nothing_is_named an_abort_ends_all_work_on_all_ranks \
+  ranks_that_make_different_calls_are_told_so a_rank_that_dies_ends_the_others
