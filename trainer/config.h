@@ -81,8 +81,10 @@ struct train_config {
         bool sync_each;
     } batch;
     struct {
-        uint32_t type;                                         /* 0: adamw */
-        double lr, beta1, beta2, eps, weight_decay, clip_norm; /* clip_norm 0: none */
+        uint32_t type; /* enum optimizer_type */
+        double lr, beta1, beta2, eps, momentum, weight_decay;
+        double clip_norm, clip_value; /* 0: none */
+        bool nesterov;
     } optimizer;
     struct {
         uint32_t type; /* enum schedule_type */

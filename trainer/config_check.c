@@ -88,6 +88,10 @@ static int check_run(const struct train_config *config, const struct check *chec
     if (config->optimizer.lr < config->schedule.min_lr && config->schedule.type != SCHEDULE_CONSTANT)
         return contradiction(check, "schedule.min_lr", "optimizer.lr",
                              "schedule.min_lr is above optimizer.lr", "lower one or raise the other");
+    if (config->optimizer.nesterov && config->optimizer.momentum <= 0)
+        return contradiction(check, "optimizer.nesterov", "optimizer.momentum",
+                             "optimizer.nesterov is without momentum",
+                             "give optimizer.momentum, or leave optimizer.nesterov out");
     return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "loader/loader.h"
 #include "trainer/config.h"
 #include "trainer/model.h"
+#include "trainer/optimizer.h"
 #include "trainer/schedule.h"
 
 #include <assert.h>
@@ -16,7 +17,7 @@ static const char *const policy_names[] = {"stop", "substitute", NULL};
 static const char *const crop_names[] = {"none", "center", "random", NULL};
 static const char *const model_names[] = {"vit", "gpt2", "llama", NULL};
 static const char *const schedule_names[] = {"constant", "linear", "cosine", NULL};
-static const char *const optimizer_names[] = {"adamw", NULL};
+static const char *const optimizer_names[] = {"adamw", "sgd", NULL};
 static const char *const compute_names[] = {"fp32", "bf16", "fp16", NULL};
 static const char *const reduce_names[] = {"fp32", NULL};
 static const char *const strategy_names[] = {"ddp", NULL};
@@ -28,6 +29,7 @@ static const char *const save_error_names[] = {"continue", "stop", NULL};
 static_assert(ORDER_SHUFFLE == 0 && ORDER_FULL == 1 && ORDER_SEQUENTIAL == 2, "order_names is in step");
 static_assert(LOADER_BAD_STOP == 0 && LOADER_BAD_SUBSTITUTE == 1, "policy_names is in step");
 static_assert(CROP_NONE == 0 && CROP_CENTER == 1 && CROP_RANDOM == 2, "crop_names is in step");
+static_assert(OPTIMIZER_ADAMW == 0 && OPTIMIZER_SGD == 1, "optimizer_names is in step");
 static_assert(MODEL_VIT == 0 && MODEL_GPT2 == 1 && MODEL_LLAMA == 2, "model_names is in step");
 static_assert(CONFIG_MASK_NONE == 0 && CONFIG_MASK_DOCUMENT == 1, "mask_names is in step");
 static_assert(IO_LOCK_AUTO == 0 && IO_LOCK_KERNEL == 1 && IO_LOCK_LEASE == 2, "owner_names is in step");
@@ -150,16 +152,22 @@ static const struct config_field fields[] = {
      .help = "reduce gradients after every micro-batch; on one rank nothing changes"},
 
     {"optimizer.type", CONFIG_CHOICE, AT(optimizer.type), "adamw", .choices = optimizer_names,
-     .help = "how weights are updated"},
+     .help = "how weights are updated; sgd is with momentum"},
     {"optimizer.lr", CONFIG_REAL, AT(optimizer.lr), "3e-4", 0, 1e3, .help = "largest learning rate"},
     {"optimizer.betas", CONFIG_PAIR, AT(optimizer.beta1), "[0.9, 0.95]", 0, 0.9999999,
-     .help = "decay of the two moments"},
+     .help = "adamw: decay of the two moments"},
     {"optimizer.eps", CONFIG_REAL, AT(optimizer.eps), "1e-8", 0, 1,
-     .help = "added to the root of the second moment"},
+     .help = "adamw: added to the root of the second moment"},
+    {"optimizer.momentum", CONFIG_REAL, AT(optimizer.momentum), "0.9", 0, 0.9999999,
+     .help = "sgd: decay of the momentum; 0: none, and no memory for it"},
+    {"optimizer.nesterov", CONFIG_BOOL, AT(optimizer.nesterov), "false", .help = "sgd: Nesterov's momentum"},
     {"optimizer.weight_decay", CONFIG_REAL, AT(optimizer.weight_decay), "0.1", 0, 1e3,
-     .help = "decoupled decay of matrices, times the learning rate"},
+     .help =
+         "decay of matrices: adamw's is decoupled and times the learning rate, sgd adds it to the gradient"},
     {"optimizer.clip_norm", CONFIG_REAL, AT(optimizer.clip_norm), "1.0", 0, 1e9,
      .help = "largest norm of all gradients together; 0: no clipping"},
+    {"optimizer.clip_value", CONFIG_REAL, AT(optimizer.clip_value), "0", 0, 1e9,
+     .help = "largest size of each element of the gradient, once the norm is clipped; 0: no clipping"},
 
     {"schedule.type", CONFIG_CHOICE, AT(schedule.type), "cosine", .choices = schedule_names,
      .help = "learning rate after the warm-up"},

@@ -22,13 +22,14 @@ enum { DECISION_AHEAD_MAX = 2 };
 
 /* Of one update, by its number alone. */
 struct decision_factors {
-    double lr, correction1, correction2; /* as adamw_scalars has them */
+    double lr, correction1, correction2; /* as update_scalars has them */
 };
 
 /* What the host knows of a step. */
 struct decision_request {
     int64_t valid_count; /* of the whole global batch: what the gradients are sums over */
     double clip_norm;    /* 0: none */
+    double clip_value;   /* of each element, once the norm is clipped; 0: none */
     /* Of the updates that may be next: factors[i] where first_update + i were made before. Not skipping any, the last one is. */
     uint64_t first_update;
     struct decision_factors factors[DECISION_AHEAD_MAX + 1];
@@ -41,9 +42,9 @@ struct decision {
     uint64_t updates_count;
     bool has_failed; /* no update is made any more */
 
-    bool is_finite;               /* loss and gradients are */
-    double norm;                  /* of the gradients of the mean loss, before clipping */
-    struct adamw_scalars scalars; /* of the update, or of that which is skipped */
+    bool is_finite;                /* loss and gradients are */
+    double norm;                   /* of the gradients of the mean loss, before clipping */
+    struct update_scalars scalars; /* of the update, or of that which is skipped */
 };
 
 static inline struct decision decision_begin(const struct scaler *scaler, uint64_t updates_count)
@@ -73,6 +74,7 @@ SHARED_INLINE void decision_make(struct decision *d, const int64_t *losses, cons
     d->scalars.correction1 = next->correction1;
     d->scalars.correction2 = next->correction2;
     d->scalars.gradient_scale = (factor < 1 ? factor : 1) / divisor;
+    d->scalars.gradient_limit = request->clip_value > 0 ? request->clip_value : INFINITY;
     d->scalars.is_skipped = d->has_failed || !d->is_finite;
     d->updates_count += !d->scalars.is_skipped;
 }

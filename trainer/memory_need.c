@@ -4,7 +4,6 @@
 #include "trainer/memory_need.h"
 
 #include "base/str.h"
-#include "trainer/optimizer.h"
 #include "trainer/tree.h"
 
 #include <errno.h>
@@ -12,8 +11,10 @@
 #include <stdio.h>
 
 struct memory_need memory_need_of(const struct model *model, const struct model_stage *stage, struct ops *ops,
-                                  uint64_t leaves, bool optimizer_offloaded, const struct feed_options *feed)
+                                  uint64_t leaves, const struct optimizer_options *optimizer,
+                                  const struct feed_options *feed)
 {
+    bool optimizer_offloaded = optimizer && optimizer->offloaded;
     uint64_t elements = model_params(model)->elements, master = elements * ops_master_bytes(ops);
     struct memory_need need = {.weights = master, .activations = model_activation_bytes(model, stage)};
     need.batches = feed_device_bytes(feed, ops) + model_rows(model) * (sizeof(double) + 1);
@@ -24,7 +25,7 @@ struct memory_need memory_need_of(const struct model *model, const struct model_
     if (leaves > 0) {
         need.gradients_count = tree_buffers(leaves);
         need.gradients = need.gradients_count * master;
-        *(optimizer_offloaded ? &need.pinned : &need.moments) += 2 * master;
+        *(optimizer_offloaded ? &need.pinned : &need.moments) += optimizer_moments_count(optimizer) * master;
         need.pinned += model_offload_bytes(model, stage);
         need.batches += optimizer_scratch_bytes(model_params(model));
     }

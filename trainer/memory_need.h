@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "trainer/feed.h"
 #include "trainer/model.h"
+#include "trainer/optimizer.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,10 +27,10 @@ struct memory_need {
 
 enum { MEMORY_NEED_SPARE_BYTES = 64 << 20 };
 
-/* leaves: micro-batches of a step that this rank adds up; 0: an evaluation, without gradients and moments. optimizer_offloaded: what only
- * the optimizer needs is pinned. feed: what feeds them. */
+/* leaves: micro-batches of a step that this rank adds up; 0: an evaluation, without gradients and moments, and optimizer is NULL. feed: what feeds them. */
 struct memory_need memory_need_of(const struct model *model, const struct model_stage *stage, struct ops *ops,
-                                  uint64_t leaves, bool optimizer_offloaded, const struct feed_options *feed);
+                                  uint64_t leaves, const struct optimizer_options *optimizer,
+                                  const struct feed_options *feed);
 
 /* -ENOMEM where the device has less memory free, with what is needed, and how much a smaller micro-batch, recomputing and offloading would
  * save. items: of a micro-batch. Where device memory is the host's nobody can tell, and it is 0. */

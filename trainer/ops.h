@@ -64,18 +64,38 @@ struct xent_shape {
 /* Weight decay is decided for so many elements at a time. */
 enum { OPS_DECAY_ELEMENTS = 64 };
 
-/* w -= lr * (m_hat / (sqrt(v_hat) + epsilon) + decay * w), m_hat = m * correction1, v_hat = v * correction2 (Loshchilov and Hutter,
- * "Decoupled weight decay regularization", ICLR 2019). What is the same for all updates. */
+/* What an update reads and changes: `count` elements of each, decays excepted. Master type, compute excepted. */
+struct update_arrays {
+    void *params;
+    void *
+        compute; /* gets the new weights in the compute type; NULL where that is the master type, and then params */
+    void *moment1, *moment2; /* changed in place; those smaller than the smallest normal number become 0 */
+    const void *gradients;
+    const uint8_t *decays; /* [i / OPS_DECAY_ELEMENTS] is 1 where element i decays, else 0 */
+    uint64_t count;
+};
+
+/* Of one update; in device memory. g = gradient * gradient_scale, brought to [-gradient_limit, gradient_limit], is what it sees. */
+struct update_scalars {
+    double lr;
+    double correction1, correction2; /* of AdamW: 1 / (1 - beta^t) */
+    double gradient_scale;           /* gradients are sums: 1 / valid items, times the clip factor */
+    double gradient_limit;           /* INFINITY: none */
+    bool is_skipped;                 /* nothing is changed */
+};
+
+/* m = beta1 * m + (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g^2, w -= lr * (m_hat / (sqrt(v_hat) + epsilon) + decay * w), m_hat = m *
+ * correction1, v_hat = v * correction2 (Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019). */
 struct adamw_options {
     double beta1, beta2, epsilon, decay;
 };
 
-/* Of one update; in device memory. */
-struct adamw_scalars {
-    double lr;
-    double correction1, correction2; /* 1 / (1 - beta^t) */
-    double gradient_scale;           /* gradients are sums: 1 / valid items, times the clip factor */
-    bool is_skipped;                 /* nothing is changed */
+/* m = momentum * m + g + decay * w, w -= lr * m; with Nesterov's momentum w -= lr * (g + decay * w + momentum * m) (Sutskever et al., "On the
+ * importance of initialization and momentum in deep learning", ICML 2013, as torch.optim.SGD has it). moment2 is unused, and moment1 where
+ * momentum is 0. */
+struct sgd_options {
+    double momentum, decay;
+    bool nesterov;
 };
 
 struct decision; /* trainer/decision.h */
@@ -170,11 +190,11 @@ struct ops_table {
 
     /* Master type. target += source: one node of the canonical tree. */
     void (*tree_add)(struct ops *ops, void *target, const void *source, uint64_t count);
-    /* In place; moments below the smallest normal number become 0; compute (NULL where it is of the master type, and then params)
-     * gets the new weights in the compute type. decays[i / OPS_DECAY_ELEMENTS] is 1 where element i decays, else 0. */
-    void (*adamw)(struct ops *ops, void *params, void *compute, void *moment1, void *moment2,
-                  const void *gradients, const uint8_t *decays, uint64_t count,
-                  const struct adamw_options *options, const struct adamw_scalars *scalars);
+    /* One update of the parameters. */
+    void (*adamw)(struct ops *ops, const struct update_arrays *arrays, const struct adamw_options *options,
+                  const struct update_scalars *scalars);
+    void (*sgd)(struct ops *ops, const struct update_arrays *arrays, const struct sgd_options *options,
+                const struct update_scalars *scalars);
     void (*to_compute)(struct ops *ops, void *compute, const void *master, uint64_t count);
     /* sums[row] = sum of squares of x[row, ...] (master), in fp64 and a fixed order. */
     void (*row_sumsq)(struct ops *ops, double *sums, const void *x, uint64_t rows, uint64_t cols);

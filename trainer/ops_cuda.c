@@ -322,20 +322,17 @@ static void xent(struct ops *ops, const struct xent_shape *shape, void *logits, 
     check(cuda_of(ops), cuda_xent(ops->compute, shape, &arrays, cuda_of(ops)->stream), "the cross-entropy");
 }
 
-static void adamw(struct ops *ops, void *params, void *compute, void *moment1, void *moment2,
-                  const void *gradients, const uint8_t *decays, uint64_t count,
-                  const struct adamw_options *options, const struct adamw_scalars *scalars)
+static void adamw(struct ops *ops, const struct update_arrays *arrays, const struct adamw_options *options,
+                  const struct update_scalars *scalars)
 {
-    const struct cuda_adamw_arrays arrays = {.params = params,
-                                             .moment1 = moment1,
-                                             .moment2 = moment2,
-                                             .gradients = gradients,
-                                             .decays = decays,
-                                             .compute = compute,
-                                             .compute_type = ops->compute,
-                                             .count = count,
-                                             .scalars = scalars};
-    check(cuda_of(ops), cuda_adamw(&arrays, options, cuda_of(ops)->stream), "an update");
+    check(cuda_of(ops), cuda_adamw(arrays, ops->compute, options, scalars, cuda_of(ops)->stream),
+          "an update");
+}
+
+static void sgd(struct ops *ops, const struct update_arrays *arrays, const struct sgd_options *options,
+                const struct update_scalars *scalars)
+{
+    check(cuda_of(ops), cuda_sgd(arrays, ops->compute, options, scalars, cuda_of(ops)->stream), "an update");
 }
 
 static void decide(struct ops *ops, struct decision *decision, const int64_t *losses, const int64_t *squares,
@@ -437,6 +434,7 @@ static const struct ops_table table = {
     .logits_align = LOGITS_ALIGN,
     .tree_add = tree_add,
     .adamw = adamw,
+    .sgd = sgd,
     .to_compute = to_compute,
     .row_sumsq = row_sumsq,
     .exact_add = exact_add,

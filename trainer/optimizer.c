@@ -9,6 +9,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *optimizer_type_name(enum optimizer_type type)
+{
+    return type == OPTIMIZER_SGD ? "sgd" : "adamw";
+}
+
+unsigned optimizer_moments_count(const struct optimizer_options *options)
+{
+    if (options->type == OPTIMIZER_SGD)
+        return options->momentum > 0;
+    return 2;
+}
+
+const char *optimizer_moment_name(enum optimizer_type type, unsigned moment)
+{
+    if (type == OPTIMIZER_SGD)
+        return "momentum_buffer";
+    return moment == 0 ? "exp_avg" : "exp_avg_sq";
+}
+
 static uint64_t moment_bytes(const struct optimizer *optimizer)
 {
     return optimizer->params->elements * ops_master_bytes(optimizer->ops);
@@ -24,6 +43,12 @@ static enum mem_kind moments_kind(const struct optimizer *optimizer)
 static void *at(const struct optimizer *optimizer, const void *arena, uint64_t element)
 {
     return (char *)(uintptr_t)arena + element * ops_master_bytes(optimizer->ops);
+}
+
+static void *moment_at(const struct optimizer *optimizer, unsigned moment, uint64_t element)
+{
+    void *arena = optimizer->moments[moment];
+    return arena ? at(optimizer, arena, element) : NULL;
 }
 
 static uint64_t decays_count(const struct params *params)
@@ -70,9 +95,9 @@ int optimizer_init(struct optimizer *optimizer, const struct optimizer_options *
         .options = *options, .ops = ops, .params = params, .row_sums_count = rows_count(params)};
     struct device *device = ops->device;
     enum mem_kind kind = moments_kind(optimizer);
-    int status = device->ops->mem_alloc(device, kind, moment_bytes(optimizer), &optimizer->moment1, err);
-    if (!status)
-        status = device->ops->mem_alloc(device, kind, moment_bytes(optimizer), &optimizer->moment2, err);
+    int status = 0;
+    for (unsigned i = 0; i < optimizer_moments_count(options) && !status; i++)
+        status = device->ops->mem_alloc(device, kind, moment_bytes(optimizer), &optimizer->moments[i], err);
     if (!status)
         status = device->ops->mem_alloc(device, MEM_DEVICE, optimizer->row_sums_count * sizeof(double),
                                         (void **)&optimizer->row_sums, err);
@@ -94,8 +119,10 @@ void optimizer_deinit(struct optimizer *optimizer)
     device->ops->mem_free(device, MEM_DEVICE, optimizer->decays, decays_count(optimizer->params));
     device->ops->mem_free(device, MEM_DEVICE, optimizer->row_sums,
                           optimizer->row_sums_count * sizeof(double));
-    device->ops->mem_free(device, moments_kind(optimizer), optimizer->moment2, moment_bytes(optimizer));
-    device->ops->mem_free(device, moments_kind(optimizer), optimizer->moment1, moment_bytes(optimizer));
+    for (unsigned i = 0; i < OPTIMIZER_MOMENTS_MAX; i++)
+        if (optimizer->moments[i])
+            device->ops->mem_free(device, moments_kind(optimizer), optimizer->moments[i],
+                                  moment_bytes(optimizer));
     *optimizer = (struct optimizer){0};
 }
 
@@ -116,21 +143,32 @@ struct decision_factors optimizer_factors(const struct optimizer *optimizer, uin
 {
     const struct optimizer_options *o = &optimizer->options;
     double t = (double)(updates + 1);
+    if (o->type == OPTIMIZER_SGD)
+        return (struct decision_factors){.lr = lr, .correction1 = 1, .correction2 = 1};
     return (struct decision_factors){
         .lr = lr, .correction1 = 1 / (1 - pow(o->beta1, t)), .correction2 = 1 / (1 - pow(o->beta2, t))};
 }
 
 void optimizer_update_group(struct optimizer *optimizer, uint64_t group, void *weights, void *compute,
-                            const void *gradients, const struct adamw_scalars *scalars)
+                            const void *gradients, const struct update_scalars *scalars)
 {
     const struct optimizer_options *o = &optimizer->options;
-    const struct adamw_options options = {o->beta1, o->beta2, o->epsilon, o->weight_decay};
+    const struct adamw_options adamw = {o->beta1, o->beta2, o->epsilon, o->weight_decay};
+    const struct sgd_options sgd = {o->momentum, o->weight_decay, o->nesterov};
     struct ops *ops = optimizer->ops;
     /* the padding between parameters is zero, and an update leaves it so */
     const struct param_group *g = &optimizer->params->groups[group];
-    ops->table->adamw(ops, at(optimizer, weights, g->offset),
-                      compute ? (char *)compute + g->offset * ops_compute_bytes(ops) : NULL,
-                      at(optimizer, optimizer->moment1, g->offset),
-                      at(optimizer, optimizer->moment2, g->offset), at(optimizer, gradients, g->offset),
-                      optimizer->decays + g->offset / OPS_DECAY_ELEMENTS, g->elements, &options, scalars);
+    const struct update_arrays arrays = {
+        .params = at(optimizer, weights, g->offset),
+        .compute = compute ? (char *)compute + g->offset * ops_compute_bytes(ops) : NULL,
+        .moment1 = moment_at(optimizer, 0, g->offset),
+        .moment2 = moment_at(optimizer, 1, g->offset),
+        .gradients = at(optimizer, gradients, g->offset),
+        .decays = optimizer->decays + g->offset / OPS_DECAY_ELEMENTS,
+        .count = g->elements,
+    };
+    if (o->type == OPTIMIZER_SGD)
+        ops->table->sgd(ops, &arrays, &sgd, scalars);
+    else
+        ops->table->adamw(ops, &arrays, &adamw, scalars);
 }

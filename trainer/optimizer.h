@@ -1,5 +1,5 @@
 /*
- * optimizer — AdamW over the arenas, group by group, with the gradients' exact norm.
+ * optimizer — AdamW or SGD over the arenas, group by group, with the gradients' exact norm.
  */
 #ifndef MILLRACE_TRAINER_OPTIMIZER_H
 #define MILLRACE_TRAINER_OPTIMIZER_H
@@ -11,21 +11,35 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Immutable. */
+enum optimizer_type { OPTIMIZER_ADAMW, OPTIMIZER_SGD };
+
+enum { OPTIMIZER_MOMENTS_MAX = 2 };
+
+/* Immutable. ops.h has what the types compute. */
 struct optimizer_options {
-    double beta1, beta2, epsilon, weight_decay;
-    double clip_norm; /* 0: none */
+    enum optimizer_type type;
+    double beta1, beta2, epsilon; /* of AdamW */
+    double momentum;              /* of SGD; 0: none */
+    bool nesterov;                /* of SGD, with momentum */
+    double weight_decay; /* of parameters that decay: decoupled in AdamW, part of the gradient in SGD */
+    double clip_norm, clip_value; /* 0: none */
     /* The moments lie in pinned memory, where the update reads and writes them over the link: less device memory, the same bits. */
     bool offloaded;
 };
+
+/* "adamw", "sgd" */
+const char *optimizer_type_name(enum optimizer_type type);
+/* How many moments an element has, and what they are called, as torch does: "exp_avg", "exp_avg_sq", "momentum_buffer". */
+unsigned optimizer_moments_count(const struct optimizer_options *options);
+const char *optimizer_moment_name(enum optimizer_type type, unsigned moment);
 
 /* Owner thread. Owns the moments: memory of the device, or pinned, master type, laid out as params; zero at first. */
 struct optimizer {
     struct optimizer_options options;
     struct ops *ops;
-    const struct params *params; /* borrowed */
-    void *moment1, *moment2;
-    uint8_t *decays;  /* as ops.h's adamw has them, for the whole arena; device memory */
+    const struct params *params;          /* borrowed */
+    void *moments[OPTIMIZER_MOMENTS_MAX]; /* NULL beyond optimizer_moments_count */
+    uint8_t *decays;  /* as ops.h's update_arrays has them, for the whole arena; device memory */
     double *row_sums; /* of all rows of all parameters; device memory */
     uint64_t row_sums_count;
     uint64_t updates; /* made so far, as the host knows */
@@ -48,6 +62,6 @@ struct decision_factors optimizer_factors(const struct optimizer *optimizer, uin
 /* Queues the update of one group of weights (master type) in place. compute: the arena of weights in the compute type, which follows;
  * NULL where there is none of its own. scalars: device memory. */
 void optimizer_update_group(struct optimizer *optimizer, uint64_t group, void *weights, void *compute,
-                            const void *gradients, const struct adamw_scalars *scalars);
+                            const void *gradients, const struct update_scalars *scalars);
 
 #endif

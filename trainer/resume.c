@@ -177,6 +177,22 @@ static void restore_window(struct run *run, const struct json_t *state)
     run->window = totals;
 }
 
+/* Moments of one optimizer mean nothing to another. */
+static int check_optimizer(const struct run *run, const struct json_t *state, const char *path,
+                           struct err *err)
+{
+    const char *saved, *now = optimizer_type_name(run->optimizer.options.type);
+    int status = json_get_string(json_get(state, "optimizer"), "type", &saved, path, err);
+    if (status || strcmp(saved, now) == 0)
+        return status;
+    err_set(err, -EINVAL, "optimizer.type can't change in the middle of a run");
+    err_at(err, path, ERR_NO_OFFSET);
+    err_expected(err, "%s", saved);
+    err_found(err, "%s", now);
+    err_advise(err, "set it back, or begin another run with model.init: %.400s", path);
+    return -EINVAL;
+}
+
 /* A state of another precision has none, or none that a scaler comes to: the scale begins anew. */
 static void restore_scaler(struct run *run, const struct json_t *state)
 {
@@ -191,8 +207,10 @@ static void restore_scaler(struct run *run, const struct json_t *state)
 int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
 {
     const struct json_t *state = ckpt_reader_state(reader);
-    int status =
-        json_get_u64(json_get(state, "optimizer"), "updates_count", &run->optimizer.updates, path, err);
+    int status = check_optimizer(run, state, path, err);
+    if (!status)
+        status =
+            json_get_u64(json_get(state, "optimizer"), "updates_count", &run->optimizer.updates, path, err);
     if (!status)
         status = ckpt_reader_load(reader, run->tensors, run->tensors_count, run->device, err);
     if (status)

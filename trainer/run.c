@@ -184,6 +184,22 @@ static struct feed_options feed_options_of(const struct run *run)
     };
 }
 
+static struct optimizer_options optimizer_options_of(const struct train_config *c)
+{
+    return (struct optimizer_options){
+        .type = (enum optimizer_type)c->optimizer.type,
+        .beta1 = c->optimizer.beta1,
+        .beta2 = c->optimizer.beta2,
+        .epsilon = c->optimizer.eps,
+        .momentum = c->optimizer.momentum,
+        .nesterov = c->optimizer.nesterov,
+        .weight_decay = c->optimizer.weight_decay,
+        .clip_norm = c->optimizer.clip_norm,
+        .clip_value = c->optimizer.clip_value,
+        .offloaded = c->parallel.offload.optimizer,
+    };
+}
+
 /* leaves: micro-batches whose gradients are added up; 0: an evaluation. */
 static int open_model(struct run *run, uint64_t leaves, struct err *err)
 {
@@ -216,8 +232,9 @@ static int open_model(struct run *run, uint64_t leaves, struct err *err)
     run->params = model_params(run->model);
     run->stage = (struct model_stage){.blocks_count = config.layers, .embeds = true, .heads = true};
     const struct feed_options feed = feed_options_of(run);
+    const struct optimizer_options optimizer = optimizer_options_of(c);
     struct memory_need need =
-        memory_need_of(run->model, &run->stage, run->ops, leaves, c->parallel.offload.optimizer, &feed);
+        memory_need_of(run->model, &run->stage, run->ops, leaves, leaves > 0 ? &optimizer : NULL, &feed);
     status = memory_need_check(&need, run->model, &run->stage, run->ops, run->batching.micro, err);
     if (!status)
         status = allocate_model(run, leaves > 0, err);
@@ -233,12 +250,7 @@ static int open_optimizer(struct run *run, struct err *err)
                                       .min_lr = c->schedule.min_lr,
                                       .warmup = c->schedule.warmup,
                                       .steps = run->steps};
-    struct optimizer_options optimizer = {.beta1 = c->optimizer.beta1,
-                                          .beta2 = c->optimizer.beta2,
-                                          .epsilon = c->optimizer.eps,
-                                          .weight_decay = c->optimizer.weight_decay,
-                                          .clip_norm = c->optimizer.clip_norm,
-                                          .offloaded = c->parallel.offload.optimizer};
+    const struct optimizer_options optimizer = optimizer_options_of(c);
     int status =
         tree_init(&run->tree, run->ops, run->params->elements, batching_owned_count(&run->batching), err);
     if (!status)

@@ -50,6 +50,7 @@ void run_decide(struct run *run, int64_t valid_count)
 {
     struct decision_request request = {.valid_count = valid_count,
                                        .clip_norm = run->optimizer.options.clip_norm,
+                                       .clip_value = run->optimizer.options.clip_value,
                                        .first_update = run->optimizer.updates};
     for (uint64_t i = 0; i <= run->queued_count; i++) {
         uint64_t updates = request.first_update + i;

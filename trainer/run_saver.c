@@ -14,18 +14,24 @@
 /* The checkpoint's view of a parameter and its moments: whole, replicated, changed by its group's update. */
 static int describe_tensors(struct run *run, struct err *err)
 {
-    enum { KINDS = 3, NAME_BYTES = PARAMS_NAME_BYTES_MAX + 32 };
-    static const char *const prefix[KINDS] = {"", CKPT_OPTIMIZER_PREFIX "exp_avg.",
-                                              CKPT_OPTIMIZER_PREFIX "exp_avg_sq."};
-    char *arena[KINDS] = {run->weights, run->optimizer.moment1, run->optimizer.moment2};
-    run->tensors_count = KINDS * run->params->count;
+    enum { PREFIX_BYTES = 32, NAME_BYTES = PARAMS_NAME_BYTES_MAX + PREFIX_BYTES };
+    const struct optimizer *optimizer = &run->optimizer;
+    unsigned kinds = 1 + optimizer_moments_count(&optimizer->options);
+    char prefix[1 + OPTIMIZER_MOMENTS_MAX][PREFIX_BYTES] = {""},
+                    *arena[1 + OPTIMIZER_MOMENTS_MAX] = {run->weights};
+    for (unsigned kind = 1; kind < kinds; kind++) {
+        snprintf(prefix[kind], PREFIX_BYTES, CKPT_OPTIMIZER_PREFIX "%s.",
+                 optimizer_moment_name(optimizer->options.type, kind - 1));
+        arena[kind] = optimizer->moments[kind - 1];
+    }
+    run->tensors_count = kinds * run->params->count;
     run->tensors = calloc(run->tensors_count, sizeof run->tensors[0]);
     run->tensor_names = calloc(run->tensors_count, NAME_BYTES);
     if (!run->tensors || !run->tensor_names)
         return err_set(err, -ENOMEM, "out of memory for %" PRIu64 " tensor names", run->tensors_count);
     for (uint64_t i = 0; i < run->tensors_count; i++) {
-        const struct param *param = &run->params->list[i / KINDS];
-        uint64_t kind = i % KINDS;
+        const struct param *param = &run->params->list[i / kinds];
+        uint64_t kind = i % kinds;
         char *name = run->tensor_names + i * NAME_BYTES;
         snprintf(name, NAME_BYTES, "%s%s", prefix[kind], param->name);
         struct ckpt_tensor *tensor = &run->tensors[i];

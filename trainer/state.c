@@ -66,7 +66,7 @@ int run_encode_state(struct run *run, struct err *err)
     json_begin_object(&w, NULL);
     encode_cursor(&w, &cursor, run->loader);
     json_begin_object(&w, "optimizer");
-    json_write_string(&w, "type", "adamw");
+    json_write_string(&w, "type", optimizer_type_name(run->optimizer.options.type));
     json_write_u64(&w, "updates_count", run->optimizer.updates);
     json_end_object(&w);
     json_begin_object(&w, "schedule");

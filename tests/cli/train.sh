@@ -286,6 +286,25 @@ a_configuration_that_can_not_be_is_wrong_usage_whenever_that_shows() {
   done
 }
 
+# moments SETTING...: what a checkpoint of a run with these settings holds of its optimizer.
+moments() {
+  local words=() setting
+  for setting in "$@"; do words+=(--set "$setting"); done
+  millrace train train.yaml --set run.dir=runs/moments --set run.steps=4 "${words[@]}" --quiet >/dev/null
+  millrace inspect runs/moments/ckpt --json >report
+  json '" ".join(sorted({t["name"].split(".")[1] for t in d["tensors"] if t["name"].startswith("optimizer.")}))' report
+}
+a_checkpoint_holds_the_moments_of_its_optimizer() {
+  need_python
+  same "$(moments optimizer.type=adamw)" "exp_avg exp_avg_sq"
+  rm -r runs/moments
+  same "$(moments optimizer.type=sgd optimizer.momentum=0)" ""
+  rm -r runs/moments
+  same "$(moments optimizer.type=sgd optimizer.nesterov=true)" "momentum_buffer"
+  same "$(status_of millrace train train.yaml --set run.dir=runs/moments --set run.steps=6)" 2 "status of a resume by adamw"
+  contains "$(tail -1 errors)" "optimizer.type can't change in the middle of a run: runs/moments/ckpt/step-00000004: expected sgd, found adamw"
+}
+
 a_run_begins_with_the_weights_it_is_given() {
   need_python
   millrace eval train.yaml --from runs/a/ckpt --json --quiet >before
@@ -322,6 +341,6 @@ run_cases tiled_photos_give_the_weights_that_they_give_as_they_are data_that_nev
   a_hash_names_bits_not_places a_full_file_has_the_models_hash \
   a_model_that_transformers_has_not_is_not_converted_for_it \
   an_evaluation_of_a_checkpoint_is_that_of_the_run_to_the_bit \
-  a_configuration_that_can_not_be_is_wrong_usage_whenever_that_shows a_run_begins_with_the_weights_it_is_given \
+  a_configuration_that_can_not_be_is_wrong_usage_whenever_that_shows a_checkpoint_holds_the_moments_of_its_optimizer a_run_begins_with_the_weights_it_is_given \
   a_damaged_checkpoint_is_named \
   a_checkpoint_is_inspected_by_its_manifest

@@ -78,13 +78,23 @@ compare("xent.d_logits", x.grad)
 predicted = (x.argmax(-1) == targets).double()
 compare("xent.correct", predicted)
 
-parameter = torch.nn.Parameter(load("weight.start", rows, cols))
-optimizer = torch.optim.AdamW([parameter], lr=1e-2, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
-for step in range(1, 6):
-    parameter.grad = load(f"gradient.{step}", rows, cols) / 8
-    optimizer.step()
-compare("adamw.params", parameter.detach())
-compare("adamw.m", optimizer.state[parameter]["exp_avg"])
-compare("adamw.v", optimizer.state[parameter]["exp_avg_sq"])
+
+
+def update(optimizer_of, name, states):
+    parameter = torch.nn.Parameter(load("weight.start", rows, cols))
+    optimizer = optimizer_of([parameter])
+    for step in range(1, 6):
+        parameter.grad = load(f"gradient.{step}", rows, cols) / 8
+        torch.nn.utils.clip_grad_value_([parameter], 0.1)
+        optimizer.step()
+    compare(f"{name}.params", parameter.detach())
+    for ours, theirs in states.items():
+        compare(f"{name}.{ours}", optimizer.state[parameter][theirs])
+
+
+update(lambda p: torch.optim.AdamW(p, lr=1e-2, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1), "adamw", {"m": "exp_avg", "v": "exp_avg_sq"})
+update(lambda p: torch.optim.SGD(p, lr=1e-2, momentum=0.9, weight_decay=0.1), "sgd", {"m": "momentum_buffer"})
+update(lambda p: torch.optim.SGD(p, lr=1e-2, momentum=0.9, weight_decay=0.1, nesterov=True), "nesterov", {"m": "momentum_buffer"})
+update(lambda p: torch.optim.SGD(p, lr=1e-2, weight_decay=0.1), "plain_sgd", {})
 
 sys.exit(failed)

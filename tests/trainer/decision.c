@@ -40,6 +40,10 @@ static void gradients_are_clipped_to_the_norm_and_never_raised(void **state)
     request.clip_norm = 0;
     decide(&d, 1, 64.0 * 100, &request);
     assert_true(d.scalars.gradient_scale == 1.0 / 8);
+    assert_true(isinf(d.scalars.gradient_limit));
+    request.clip_value = 0.5; /* of elements of the mean, so it does not depend on how many items there are */
+    decide(&d, 1, 64.0 * 100, &request);
+    assert_true(d.scalars.gradient_limit == 0.5 && d.scalars.gradient_scale == 1.0 / 8);
 }
 
 static void the_factors_are_those_of_the_next_update(void **state)

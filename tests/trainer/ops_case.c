@@ -181,7 +181,8 @@ static void run_pointwise(struct ops *ops, struct ops_case_run *run)
     double *sums = keep(run, "row_sumsq", malloc(ROWS * sizeof *sums), ROWS, sizeof *sums, false);
     table->row_sumsq(ops, sums, y, ROWS, COLS);
     const struct adamw_options options = {0.9, 0.95, 1e-8, 0.1};
-    const struct adamw_scalars scalars = {1e-3, 1 / 0.271, 1 / 0.142625, 0.25, false};
+    const struct sgd_options sgd = {0.9, 0.1, true}, plain = {0, 0.1, false};
+    const struct update_scalars scalars = {1e-3, 1 / 0.271, 1 / 0.142625, 0.25, 0.2, false};
     void *params = keep_random(ops, run, "adamw params", 19, COUNT),
          *m = keep_random(ops, run, "adamw m", 20, COUNT);
     double *squares = ops_case_values(21, COUNT, 1);
@@ -191,7 +192,13 @@ static void run_pointwise(struct ops *ops, struct ops_case_run *run)
     uint8_t decays[(COUNT + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS];
     for (size_t i = 0; i < sizeof decays; i++)
         decays[i] = i / 7 % 2;
-    table->adamw(ops, params, NULL, m, v, y, decays, COUNT, &options, &scalars);
+    struct update_arrays arrays = {params, NULL, m, v, y, decays, COUNT};
+    table->adamw(ops, &arrays, &options, &scalars);
+    arrays.params = keep_random(ops, run, "sgd params", 22, COUNT);
+    arrays.moment1 = keep_random(ops, run, "sgd m", 23, COUNT);
+    table->sgd(ops, &arrays, &sgd, &scalars);
+    arrays.params = keep_random(ops, run, "plain sgd params", 24, COUNT);
+    table->sgd(ops, &arrays, &plain, &scalars);
     free(x), free(y), free(squares);
 }
 

@@ -289,6 +289,8 @@ static void cross_entropy_of_huge_logits_is_finite(void **state)
     ops_close(ops);
 }
 
+static const double LIMIT = 0.6; /* clips some of what is drawn from [-1, 1] */
+
 static void adamw_is_that_of_the_definition_unless_it_is_skipped(void **state)
 {
     struct ops *ops = *state;
@@ -301,22 +303,65 @@ static void adamw_is_that_of_the_definition_unless_it_is_skipped(void **state)
     memcpy(ew, w, sizeof ew);
     for (int step = 1; step <= 5; step++) {
         double *g = ops_case_values(16 + (uint64_t)step, COUNT, 4);
-        struct adamw_scalars s = {1e-2, 1 / (1 - pow(0.9, step)), 1 / (1 - pow(0.95, step)), 0.25, false};
+        struct update_scalars s = {1e-2, 1 / (1 - pow(0.9, step)), 1 / (1 - pow(0.95, step)), 0.25, LIMIT,
+                                   false};
         for (int i = 0; i < COUNT; i++) {
-            em[i] = 0.9 * em[i] + (1 - 0.9) * g[i] / 4;
-            ev[i] = 0.95 * ev[i] + (1 - 0.95) * pow(g[i] / 4, 2);
+            double seen = fmax(-LIMIT, fmin(LIMIT, g[i] / 4));
+            em[i] = 0.9 * em[i] + (1 - 0.9) * seen;
+            ev[i] = 0.95 * ev[i] + (1 - 0.95) * seen * seen;
             ew[i] -= 1e-2 * (em[i] / (1 - pow(0.9, step)) / (sqrt(ev[i] / (1 - pow(0.95, step))) + 1e-8) +
                              (decays[i / OPS_DECAY_ELEMENTS] ? 0.1 : 0) * ew[i]);
         }
-        ops->table->adamw(ops, w, NULL, m, v, g, decays, COUNT, &options, &s);
+        const struct update_arrays arrays = {w, NULL, m, v, g, decays, COUNT};
+        ops->table->adamw(ops, &arrays, &options, &s);
         s.is_skipped = true;
-        ops->table->adamw(ops, w, NULL, m, v, g, decays, COUNT, &options, &s);
+        ops->table->adamw(ops, &arrays, &options, &s);
         free(g);
     }
     ops_case_assert_near("weights", w, ew, COUNT, TOLERANCE);
     ops_case_assert_near("first moment", m, em, COUNT, TOLERANCE);
     ops_case_assert_near("second moment", v, ev, COUNT, TOLERANCE);
     free(w), free(m), free(v);
+}
+
+static void check_sgd(struct ops *ops, const struct sgd_options *options)
+{
+    double *w = ops_case_values(22, COUNT, 1), m[COUNT] = {0}, ew[COUNT], em[COUNT] = {0};
+    uint8_t decays[(COUNT + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS];
+    for (size_t i = 0; i < sizeof decays; i++)
+        decays[i] = i % 3 != 1;
+    memcpy(ew, w, sizeof ew);
+    for (int step = 1; step <= 4; step++) {
+        double *g = ops_case_values(22 + (uint64_t)step, COUNT, 4);
+        struct update_scalars s = {
+            .lr = 0.1 / step, .gradient_scale = 0.25, .gradient_limit = step == 3 ? LIMIT : INFINITY};
+        for (int i = 0; i < COUNT; i++) {
+            double seen = fmax(-s.gradient_limit, fmin(s.gradient_limit, g[i] / 4));
+            seen += (decays[i / OPS_DECAY_ELEMENTS] ? options->decay : 0) * ew[i];
+            em[i] = options->momentum * em[i] + seen;
+            ew[i] -= s.lr * (options->nesterov ? seen + options->momentum * em[i] : em[i]);
+        }
+        const struct update_arrays arrays = {.params = w,
+                                             .moment1 = options->momentum > 0 ? m : NULL,
+                                             .gradients = g,
+                                             .decays = decays,
+                                             .count = COUNT};
+        ops->table->sgd(ops, &arrays, options, &s);
+        s.is_skipped = true;
+        ops->table->sgd(ops, &arrays, options, &s);
+        free(g);
+    }
+    ops_case_assert_near("weights", w, ew, COUNT, TOLERANCE);
+    if (options->momentum > 0)
+        ops_case_assert_near("momentum", m, em, COUNT, TOLERANCE);
+    free(w);
+}
+
+static void sgd_is_that_of_the_definition_unless_it_is_skipped(void **state)
+{
+    check_sgd(*state, &(struct sgd_options){.momentum = 0.9, .decay = 0.1});
+    check_sgd(*state, &(struct sgd_options){.momentum = 0.9, .decay = 0.1, .nesterov = true});
+    check_sgd(*state, &(struct sgd_options){.decay = 0.1});
 }
 
 int main(void)
@@ -334,6 +379,7 @@ int main(void)
         cmocka_unit_test(cross_entropy_of_huge_logits_is_finite),
         cmocka_unit_test(padding_of_logits_is_no_class_and_gets_no_gradient),
         cmocka_unit_test(adamw_is_that_of_the_definition_unless_it_is_skipped),
+        cmocka_unit_test(sgd_is_that_of_the_definition_unless_it_is_skipped),
     };
     return cmocka_run_group_tests(tests, open_ops, close_ops);
 }

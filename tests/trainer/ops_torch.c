@@ -91,9 +91,11 @@ static void save_norm_gelu_xent(struct ops *ops)
     free(x), free(d_out), free(weight), free(bias), free(ids);
 }
 
-static void save_adamw(struct ops *ops)
+static void save_updates(struct ops *ops)
 {
     double *w = save("weight.start", ops_case_values(8, COUNT, 1), COUNT), m[COUNT] = {0}, v[COUNT] = {0};
+    double by_sgd[2][COUNT], buffer[2][COUNT] = {{0}}, plain[COUNT];
+    memcpy(by_sgd[0], w, sizeof plain), memcpy(by_sgd[1], w, sizeof plain), memcpy(plain, w, sizeof plain);
     uint8_t decays[(COUNT + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS];
     memset(decays, 1, sizeof decays);
     for (int step = 1; step <= STEPS; step++) {
@@ -101,12 +103,22 @@ static void save_adamw(struct ops *ops)
         snprintf(name, sizeof name, "gradient.%d", step);
         double *gradients = save(name, ops_case_values(8 + (uint64_t)step, COUNT, 1), COUNT);
         const struct adamw_options options = {0.9, 0.95, 1e-8, 0.1};
-        const struct adamw_scalars scalars = {1e-2, 1 / (1 - pow(0.9, step)), 1 / (1 - pow(0.95, step)),
-                                              1.0 / 8, false};
-        ops->table->adamw(ops, w, NULL, m, v, gradients, decays, COUNT, &options, &scalars);
+        const struct update_scalars scalars = {
+            1e-2, 1 / (1 - pow(0.9, step)), 1 / (1 - pow(0.95, step)), 1.0 / 8, 0.1, false};
+        struct update_arrays arrays = {w, NULL, m, v, gradients, decays, COUNT};
+        ops->table->adamw(ops, &arrays, &options, &scalars);
+        for (int nesterov = 0; nesterov < 2; nesterov++) {
+            arrays.params = by_sgd[nesterov], arrays.moment1 = buffer[nesterov];
+            ops->table->sgd(ops, &arrays, &(struct sgd_options){0.9, 0.1, nesterov}, &scalars);
+        }
+        arrays.params = plain;
+        ops->table->sgd(ops, &arrays, &(struct sgd_options){0, 0.1, false}, &scalars);
         free(gradients);
     }
     save("adamw.params", w, COUNT), save("adamw.m", m, COUNT), save("adamw.v", v, COUNT);
+    save("sgd.params", by_sgd[0], COUNT), save("sgd.m", buffer[0], COUNT);
+    save("nesterov.params", by_sgd[1], COUNT), save("nesterov.m", buffer[1], COUNT);
+    save("plain_sgd.params", plain, COUNT);
     free(w);
 }
 
@@ -120,7 +132,7 @@ static void torch_computes_the_same(void **state)
     save_attention(ops, "causal", &(struct attn_shape){2, 97, 4, 2, 8, true}, false);
     save_attention(ops, "documents", &(struct attn_shape){2, 97, 4, 2, 8, true}, true);
     save_norm_gelu_xent(ops);
-    save_adamw(ops);
+    save_updates(ops);
     ops_close(ops);
     assert_int_equal(
         test_run("OMP_NUM_THREADS=1 '%s' '%s/tests/oracle/ops.py' '%s'", python, TEST_SOURCE_DIR, folder), 0);

@@ -60,8 +60,8 @@ static void update(struct fixture *f, double *weights, const double *gradients, 
                    double gradient_scale)
 {
     const struct decision_factors factors = optimizer_factors(&f->optimizer, updates, lr);
-    const struct adamw_scalars scalars = {factors.lr, factors.correction1, factors.correction2,
-                                          gradient_scale, false};
+    const struct update_scalars scalars = {
+        factors.lr, factors.correction1, factors.correction2, gradient_scale, INFINITY, false};
     optimizer_update_group(&f->optimizer, 0, weights, NULL, gradients, &scalars);
 }
 

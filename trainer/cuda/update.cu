@@ -16,59 +16,76 @@
 
 enum { THREADS = 256, WARPS = THREADS / WARP_THREADS, SUM_BLOCKS_MAX = 128 };
 
-/* The options in the type that they are used in. */
-struct adamw_constants {
-    float beta1, beta2, rest1, rest2, epsilon, decay;
-};
-
-/* And the scalars. */
-struct adamw_factors {
-    float lr, correction1, correction2, gradient_scale;
-};
-
-__device__ static struct adamw_factors factors_of(const struct adamw_scalars &s)
-{
-    return {(float)s.lr, (float)s.correction1, (float)s.correction2, (float)s.gradient_scale};
-}
-
 /* A moment that fades out ends at 0, as on the cpu. */
 __device__ static float without_subnormals(float x)
 {
     return fabsf(x) < FLT_MIN ? 0.0f : x;
 }
 
-__device__ static float adamw_element(const struct adamw_constants &c, const struct adamw_factors &f, float w,
-                                      float gradient, float decay, float *m, float *v)
+/* A rule is what an optimizer does to an element: it knows its options, takes an update's scalars, and says which moments it has. */
+struct adamw_rule {
+    float beta1, beta2, rest1, rest2, epsilon, decay;
+    static constexpr bool has_moment1 = true, has_moment2 = true;
+
+    __device__ float step(const struct update_scalars &s, float w, float g, float decays, float *m,
+                          float *v) const
+    {
+        *m = without_subnormals(beta1 * *m + rest1 * g);
+        *v = without_subnormals(beta2 * *v + rest2 * g * g);
+        float step = *m * (float)s.correction1 / (sqrtf(*v * (float)s.correction2) + epsilon);
+        return w - (float)s.lr * (step + decays * w);
+    }
+};
+
+template <bool has_momentum> struct sgd_rule {
+    float momentum, decay;
+    bool nesterov;
+    static constexpr bool has_moment1 = has_momentum, has_moment2 = false;
+
+    __device__ float step(const struct update_scalars &s, float w, float g, float decays, float *m,
+                          float *) const
+    {
+        g += decays * w;
+        if (!has_momentum)
+            return w - (float)s.lr * g;
+        *m = without_subnormals(momentum * *m + g);
+        return w - (float)s.lr * (nesterov ? g + momentum * *m : *m);
+    }
+};
+
+__device__ static float seen_gradient(const struct update_scalars &s, float sum)
 {
-    float g = gradient * f.gradient_scale;
-    *m = without_subnormals(c.beta1 * *m + c.rest1 * g);
-    *v = without_subnormals(c.beta2 * *v + c.rest2 * g * g);
-    float step = *m * f.correction1 / (sqrtf(*v * f.correction2) + c.epsilon);
-    return w - f.lr * (step + decay * w);
+    float limit = (float)s.gradient_limit;
+    return fmaxf(fminf(sum * (float)s.gradient_scale, limit), -limit);
 }
 
 /* A thread takes four elements, which share their decision about decay. */
-template <typename T>
+template <typename Rule, typename T>
 __global__ void __launch_bounds__(THREADS)
-    adamw(float *params, float *moment1, float *moment2, const float *gradients, const uint8_t *decays,
-          T *compute, uint64_t count, struct adamw_constants c, const struct adamw_scalars *scalars)
+    update(float *params, float *moment1, float *moment2, const float *gradients, const uint8_t *decays,
+           T *compute, uint64_t count, Rule rule, const struct update_scalars *scalars)
 {
     constexpr int width = packed<float>::count;
     static_assert(OPS_DECAY_ELEMENTS % width == 0, "one decision a thread");
     uint64_t first = ((uint64_t)blockIdx.x * THREADS + threadIdx.x) * width;
     if (first >= count || scalars->is_skipped)
         return;
-    struct adamw_factors f = factors_of(*scalars);
-    float decay = decays[first / OPS_DECAY_ELEMENTS] ? c.decay : 0.0f;
+    struct update_scalars s = *scalars;
+    float decay = decays[first / OPS_DECAY_ELEMENTS] ? rule.decay : 0.0f;
     if (first + width <= count) {
-        packed<float> w = load_packed(params + first), m = load_packed(moment1 + first);
-        packed<float> v = load_packed(moment2 + first), g = load_packed(gradients + first);
+        packed<float> w = load_packed(params + first), g = load_packed(gradients + first), m = {}, v = {};
+        if (Rule::has_moment1)
+            m = load_packed(moment1 + first);
+        if (Rule::has_moment2)
+            v = load_packed(moment2 + first);
         for (int i = 0; i < width; i++)
-            w.element[i] =
-                adamw_element(c, f, w.element[i], g.element[i], decay, &m.element[i], &v.element[i]);
+            w.element[i] = rule.step(s, w.element[i], seen_gradient(s, g.element[i]), decay, &m.element[i],
+                                     &v.element[i]);
         store_packed(params + first, w);
-        store_packed(moment1 + first, m);
-        store_packed(moment2 + first, v);
+        if (Rule::has_moment1)
+            store_packed(moment1 + first, m);
+        if (Rule::has_moment2)
+            store_packed(moment2 + first, v);
         packed<T, width> rounded;
         for (int i = 0; i < width; i++)
             rounded.element[i] = from_float<T>(w.element[i]);
@@ -77,24 +94,45 @@ __global__ void __launch_bounds__(THREADS)
         return;
     }
     for (uint64_t i = first; i < count; i++) {
-        params[i] = adamw_element(c, f, params[i], gradients[i], decay, &moment1[i], &moment2[i]);
+        float *m = Rule::has_moment1 ? &moment1[i] : nullptr, *v = Rule::has_moment2 ? &moment2[i] : nullptr;
+        params[i] = rule.step(s, params[i], seen_gradient(s, gradients[i]), decay, m, v);
         if (compute)
             compute[i] = from_float<T>(params[i]);
     }
 }
 
-cudaError_t cuda_adamw(const struct cuda_adamw_arrays *u, const struct adamw_options *options,
+template <typename Rule>
+static cudaError_t launch_update(const struct update_arrays *a, enum dtype compute_type, const Rule &rule,
+                                 const struct update_scalars *scalars, cudaStream_t stream)
+{
+    return dispatch_type(compute_type, [&](auto t) {
+        using T = decltype(t);
+        return LAUNCH((update<Rule, T>), blocks_of(a->count, (uint64_t)THREADS * packed<float>::count),
+                      THREADS, 0, stream, (float *)a->params, (float *)a->moment1, (float *)a->moment2,
+                      (const float *)a->gradients, a->decays, (T *)a->compute, a->count, rule, scalars);
+    });
+}
+
+cudaError_t cuda_adamw(const struct update_arrays *arrays, enum dtype compute_type,
+                       const struct adamw_options *options, const struct update_scalars *scalars,
                        cudaStream_t stream)
 {
-    const struct adamw_constants constants = {(float)options->beta1,       (float)options->beta2,
-                                              (float)(1 - options->beta1), (float)(1 - options->beta2),
-                                              (float)options->epsilon,     (float)options->decay};
-    return dispatch_type(u->compute_type, [&](auto t) {
-        using T = decltype(t);
-        return LAUNCH((adamw<T>), blocks_of(u->count, (uint64_t)THREADS * packed<float>::count), THREADS, 0,
-                      stream, u->params, u->moment1, u->moment2, u->gradients, u->decays, (T *)u->compute,
-                      u->count, constants, u->scalars);
-    });
+    const struct adamw_rule rule = {(float)options->beta1,       (float)options->beta2,
+                                    (float)(1 - options->beta1), (float)(1 - options->beta2),
+                                    (float)options->epsilon,     (float)options->decay};
+    return launch_update(arrays, compute_type, rule, scalars, stream);
+}
+
+cudaError_t cuda_sgd(const struct update_arrays *arrays, enum dtype compute_type,
+                     const struct sgd_options *options, const struct update_scalars *scalars,
+                     cudaStream_t stream)
+{
+    float momentum = (float)options->momentum, decay = (float)options->decay;
+    if (options->momentum > 0)
+        return launch_update(arrays, compute_type, sgd_rule<true>{momentum, decay, options->nesterov},
+                             scalars, stream);
+    return launch_update(arrays, compute_type, sgd_rule<false>{momentum, decay, options->nesterov}, scalars,
+                         stream);
 }
 
 /* One thread's work; a block is a warp. */

@@ -14,23 +14,20 @@
 extern "C" {
 #endif
 
+struct update_arrays;
+struct update_scalars;
 struct adamw_options;
-struct adamw_scalars;
+struct sgd_options;
 struct decision;
 struct decision_request;
 
-/* Arrays are 16-byte aligned. compute: of that type; NULL where there is none. All device memory. */
-struct cuda_adamw_arrays {
-    float *params, *moment1, *moment2;
-    const float *gradients;
-    const uint8_t *decays;
-    void *compute;
-    enum dtype compute_type;
-    uint64_t count;
-    const struct adamw_scalars *scalars;
-};
-cudaError_t cuda_adamw(const struct cuda_adamw_arrays *update, const struct adamw_options *options,
+/* Arrays are 16-byte aligned, compute of the type said. All, and scalars, are device memory. */
+cudaError_t cuda_adamw(const struct update_arrays *arrays, enum dtype compute_type,
+                       const struct adamw_options *options, const struct update_scalars *scalars,
                        cudaStream_t stream);
+cudaError_t cuda_sgd(const struct update_arrays *arrays, enum dtype compute_type,
+                     const struct sgd_options *options, const struct update_scalars *scalars,
+                     cudaStream_t stream);
 
 /* decision, losses, squares: device memory. */
 cudaError_t cuda_decide(struct decision *decision, const int64_t *losses, const int64_t *squares,

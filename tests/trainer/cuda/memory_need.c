@@ -33,7 +33,8 @@ static int check(size_t device_bytes, uint64_t leaves, bool offloaded, struct er
     assert_ok(device_open("cuda", &device, err), err);
     assert_ok(ops_open(device, DTYPE_BF16, 0, &ops, err), err);
     assert_ok(model_open(&CONFIG, ops, ITEMS, &model, err), err);
-    const struct memory_need need = memory_need_of(model, &whole, ops, leaves, offloaded, &FEED);
+    const struct memory_need need = memory_need_of(
+        model, &whole, ops, leaves, &(struct optimizer_options){.offloaded = offloaded}, &FEED);
     assert_int_equal(need.total, need.weights + need.gradients + need.moments + need.activations +
                                      need.batches + MEMORY_NEED_SPARE_BYTES);
     int status = memory_need_check(&need, model, &whole, ops, ITEMS, err);
