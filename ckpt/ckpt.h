@@ -193,6 +193,14 @@ int ckpt_each_step(struct io *io, const char *folder,
 int ckpt_find(struct io *io, const char *path_or_folder, char *path, uint64_t *ret_step,
               const struct log *log, struct err *err);
 
+/* The same of the steps that will do; path_or_folder as a step is read whatever its number. */
+struct ckpt_choice {
+    uint64_t below;      /* only steps before this one; UINT64_MAX: all. -ENOENT where there is none */
+    bool stop_at_damage; /* a damaged step is an error and not passed over */
+};
+int ckpt_find_among(struct io *io, const char *path_or_folder, const struct ckpt_choice *choice, char *path,
+                    uint64_t *ret_step, const struct log *log, struct err *err);
+
 struct ckpt_reader;
 int ckpt_reader_open(struct io *io, const char *step_path, struct ckpt_reader **ret_reader, struct err *err);
 void ckpt_reader_close(struct ckpt_reader *reader); /* NULL is fine */

@@ -223,7 +223,7 @@ static int none_at_all(const char *folder, struct err *err)
     return -ENOENT;
 }
 
-/* There are steps, and all are damaged: that is no -ENOENT, which means that there is nothing yet. */
+/* There are steps, and all that will do are damaged: that is no -ENOENT, which means that there is nothing yet. */
 static int all_damaged(const struct err *newest, struct err *err)
 {
     if (err) {
@@ -234,8 +234,8 @@ static int all_damaged(const struct err *newest, struct err *err)
     return -EBADMSG;
 }
 
-static int find_newest(struct io *io, const char *folder, char *path, uint64_t *ret_step,
-                       const struct log *log, struct err *err)
+static int find_newest(struct io *io, const char *folder, const struct ckpt_choice *choice, char *path,
+                       uint64_t *ret_step, const struct log *log, struct err *err)
 {
     uint64_t *steps;
     size_t count, i;
@@ -245,13 +245,15 @@ static int find_newest(struct io *io, const char *folder, char *path, uint64_t *
     int status = folder_steps(io, folder, &steps, &count, err);
     if (status)
         return status;
+    while (count > 0 && steps[count - 1] >= choice->below)
+        count--;
     status = -ENOENT;
-    for (i = count; i > 0 && is_damage(status); i--) {
+    for (i = count; i > 0 && is_damage(status) && !(choice->stop_at_damage && i < count); i--) {
         struct err detail = {0};
         status = folder_step_path(folder, steps[i - 1], candidate, &detail);
         if (!status)
             status = folder_read_step(io, candidate, &manifest, NULL, &detail);
-        if (is_damage(status))
+        if (is_damage(status) && !choice->stop_at_damage)
             name_broken(log, LOG_WARN, "a damaged checkpoint is passed over", &detail);
         else if (status && err)
             *err = detail;
@@ -271,12 +273,12 @@ static int find_newest(struct io *io, const char *folder, char *path, uint64_t *
     return 0;
 }
 
-int ckpt_find(struct io *io, const char *path_or_folder, char *path, uint64_t *ret_step,
-              const struct log *log, struct err *err)
+int ckpt_find_among(struct io *io, const char *path_or_folder, const struct ckpt_choice *choice, char *path,
+                    uint64_t *ret_step, const struct log *log, struct err *err)
 {
     struct manifest manifest;
     if (!has_manifest(io, path_or_folder))
-        return find_newest(io, path_or_folder, path, ret_step, log, err);
+        return find_newest(io, path_or_folder, choice, path, ret_step, log, err);
     int status = folder_read_step(io, path_or_folder, &manifest, NULL, err);
     if (status)
         return status;
@@ -285,4 +287,11 @@ int ckpt_find(struct io *io, const char *path_or_folder, char *path, uint64_t *r
         *ret_step = manifest.step;
     manifest_deinit(&manifest);
     return 0;
+}
+
+int ckpt_find(struct io *io, const char *path_or_folder, char *path, uint64_t *ret_step,
+              const struct log *log, struct err *err)
+{
+    static const struct ckpt_choice any = {.below = UINT64_MAX};
+    return ckpt_find_among(io, path_or_folder, &any, path, ret_step, log, err);
 }

@@ -19,6 +19,7 @@ struct json_t;
 
 enum { CONFIG_TEXT_BYTES_MAX = 1024 };
 
+enum config_damage { CONFIG_DAMAGE_FALLBACK, CONFIG_DAMAGE_STOP };
 enum config_save_error { CONFIG_SAVE_ERROR_CONTINUE, CONFIG_SAVE_ERROR_STOP };
 
 /* What a token attends to of those before it in its window. */
@@ -109,6 +110,7 @@ struct train_config {
         uint32_t resume;        /* enum config_resume: auto or never */
         uint32_t owner;         /* enum io_lock_kind */
         uint32_t on_save_error; /* enum config_save_error */
+        uint32_t on_damage;     /* enum config_damage */
     } checkpoint;
     struct {
         uint64_t every; /* steps; 0: only at the end */

@@ -24,6 +24,7 @@ static const char *const strategy_names[] = {"ddp", NULL};
 static const char *const reduction_names[] = {"canonical", NULL};
 static const char *const mask_names[] = {"none", "document", NULL};
 static const char *const owner_names[] = {"auto", "lock", "lease", NULL};
+static const char *const damage_names[] = {"fallback", "stop", NULL};
 static const char *const save_error_names[] = {"continue", "stop", NULL};
 
 static_assert(ORDER_SHUFFLE == 0 && ORDER_FULL == 1 && ORDER_SEQUENTIAL == 2, "order_names is in step");
@@ -206,6 +207,9 @@ static const struct config_field fields[] = {
              "several machines share; auto: by the kind of file system"},
     {"checkpoint.on_save_error", CONFIG_CHOICE, AT(checkpoint.on_save_error), "continue",
      .choices = save_error_names, .help = "what a run does after a save that failed"},
+    {"checkpoint.on_damage", CONFIG_CHOICE, AT(checkpoint.on_damage), "fallback", .choices = damage_names,
+     .help = "what a run does that finds its newest checkpoint damaged: go on from the newest one that is "
+             "whole, aloud, or stop"},
 
     {"eval.every", CONFIG_COUNT, AT(eval.every), "500", 0, COUNT_MAX,
      .help = "updates between evaluations; 0: only at the end"},

@@ -40,8 +40,20 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
                 struct err *err)
 {
     uint64_t step;
+    const struct ckpt_choice choice = {
+        .below = run->damaged.below,
+        .stop_at_damage = run->config->checkpoint.on_damage == CONFIG_DAMAGE_STOP,
+    };
     const char *where = run->options->resume == CONFIG_RESUME_PATH ? run->options->resume_path : run->folder;
-    int status = ckpt_find(run->io, where, path, &step, run->options->log, err);
+    int status = ckpt_find_among(run->io, where, &choice, path, &step, run->options->log, err);
+    if (status == -ENOENT && *run->damaged.first) {
+        err_set(err, -EBADMSG, "no checkpoint is left to go on from: all are damaged");
+        err_at(err, where, ERR_NO_OFFSET);
+        err_advise(err, "restore one from a copy, or move the folder away to begin anew");
+        return -EBADMSG;
+    }
+    if (status == -EBADMSG && choice.stop_at_damage)
+        err_advise(err, "let checkpoint.on_damage be fallback, or resume from another step with --resume");
     if (status == -ENOENT && run->options->resume != CONFIG_RESUME_PATH) {
         err_clear(err); /* nothing to go on from: the run begins */
         return 0;
@@ -66,11 +78,22 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
     return comparison.refused_count > 0 ? -EINVAL : 0;
 }
 
+/* The newest step that the run does not know to be damaged. */
+static int find_newest(const struct run *run, char path[IO_PATH_BYTES_MAX], uint64_t *ret_step,
+                       struct err *err)
+{
+    const struct ckpt_choice choice = {.below = run->damaged.below};
+    int status = ckpt_find(run->io, run->folder, path, ret_step, NULL, err);
+    if (!status && *run->damaged.first && strcmp(path, run->damaged.first) == 0)
+        status = ckpt_find_among(run->io, run->folder, &choice, path, ret_step, NULL, err);
+    return status;
+}
+
 int resume_check_newest(const struct run *run, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
     uint64_t newest = 0;
-    int status = ckpt_find(run->io, run->folder, path, &newest, NULL, err);
+    int status = find_newest(run, path, &newest, err);
     if (status == -ENOENT)
         err_clear(err);
     else if (status)
@@ -204,6 +227,16 @@ static void restore_scaler(struct run *run, const struct json_t *state)
         run->scaler = scaler;
 }
 
+/* A step that was asked for by its own name is not another. */
+static void note_damage(struct run *run, const char *path)
+{
+    if (run->options->resume == CONFIG_RESUME_PATH && strcmp(path, run->options->resume_path) == 0)
+        return;
+    run->damaged.below = run->step;
+    if (!*run->damaged.first)
+        snprintf(run->damaged.first, sizeof run->damaged.first, "%s", path);
+}
+
 int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
 {
     const struct json_t *state = ckpt_reader_state(reader);
@@ -213,6 +246,8 @@ int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path
             json_get_u64(json_get(state, "optimizer"), "updates_count", &run->optimizer.updates, path, err);
     if (!status)
         status = ckpt_reader_load(reader, run->tensors, run->tensors_count, run->device, err);
+    if (status == -EBADMSG)
+        note_damage(run, path);
     if (status)
         return status;
     restore_evaluation(run, state);

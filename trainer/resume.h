@@ -6,7 +6,7 @@
 
 #include "trainer/run.h"
 
-/* Opens the checkpoint to go on from, if there is one, and sets run->step; *ret_reader stays NULL where the run starts anew.
+/* Opens the checkpoint to go on from, if there is one that is not run->damaged, and sets run->step; *ret_reader stays NULL where the run starts anew.
  * -EEXIST where it must not go on (or would leave later steps of the folder behind, which the next resume would take), -EINVAL where
  * the configuration changed in what decides order or model; other differences are said. */
 int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_PATH_BYTES_MAX],
@@ -21,7 +21,8 @@ int resume_check_newest(const struct run *run, struct err *err);
 int resume_check_cursor(const struct run *run, const struct cursor *cursor, const struct json_t *state,
                         const char *path, struct err *err);
 
-/* Weights, moments, the count of updates, the last evaluation. */
+/* Weights, moments, the count of updates, the last evaluation. -EBADMSG where the tensors are damaged, which run->damaged then says: the
+ * arrays hold anything, and the run must be opened anew. */
 int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err);
 
 #endif

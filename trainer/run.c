@@ -430,9 +430,10 @@ int run_open_for_evaluation(struct run *run, const struct trainer_options *optio
     return status;
 }
 
-int run_open(struct run *run, const struct trainer_options *options, struct err *err)
+static int open_once(struct run *run, const struct trainer_options *options, struct damaged_steps *damaged,
+                     struct err *err)
 {
-    *run = (struct run){.options = options, .io = options->io};
+    *run = (struct run){.options = options, .io = options->io, .damaged = *damaged};
     run->config = malloc(sizeof *run->config);
     if (!run->config)
         return err_set(err, -ENOMEM, "out of memory for a run");
@@ -440,9 +441,29 @@ int run_open(struct run *run, const struct trainer_options *options, struct err 
     struct ckpt_reader *reader = NULL;
     int status = open_all(run, &reader, err);
     ckpt_reader_close(reader);
+    *damaged = run->damaged;
     if (status)
         run_close(run);
     return status;
+}
+
+int run_open(struct run *run, const struct trainer_options *options, struct err *err)
+{
+    struct damaged_steps damaged = {.below = UINT64_MAX};
+    for (;;) {
+        uint64_t below = damaged.below;
+        struct err detail = {0};
+        char line[ERR_LINE_BYTES_MAX];
+        int status = open_once(run, options, &damaged, &detail);
+        bool has_found_damage = status && damaged.below < below;
+        if (!has_found_damage || options->config->checkpoint.on_damage == CONFIG_DAMAGE_STOP) {
+            if (status && err)
+                *err = detail;
+            return status;
+        }
+        log_line(options->log, LOG_WARN, "a damaged checkpoint is passed over: %s",
+                 err_format(&detail, line, sizeof line));
+    }
 }
 
 static void release(struct run *run, enum mem_kind kind, void *memory, uint64_t bytes)

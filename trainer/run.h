@@ -67,6 +67,12 @@ struct evaluation {
     double loss, accuracy;
 };
 
+/* Checkpoints whose tensors turned out to be damaged when they were to be resumed from: the run is opened again without them. */
+struct damaged_steps {
+    uint64_t below;                /* only steps before this one are resumed from; UINT64_MAX: any */
+    char first[IO_PATH_BYTES_MAX]; /* the first that was found, hence the newest; "": none */
+};
+
 /* Owner thread. */
 struct run {
     const struct trainer_options *options; /* borrowed */
@@ -106,6 +112,7 @@ struct run {
     uint64_t tensors_count;
     struct metrics *metrics;
 
+    struct damaged_steps damaged;
     struct feed feed;     /* micro-batches to the device */
     uint64_t step, steps; /* queued, of all; finished where nothing is in the queue */
     bool stop_requested;  /* on any rank, as the last reduction said */

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# A run whose checkpoints are damaged, whose disk is full, or whose folder another run has: what it says, and what it goes on with.
+. "$(dirname "$0")/lib.sh"
+
+"$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
+millrace convert dataset photos shards --quiet >/dev/null
+cat >train.yaml <<'YAML'
+run:        {dir: runs/a, seed: 3, steps: 12}
+data:       {train: shards, memory: 32MiB, image: {size: 32}}
+model:      {layers: 2, heads: 2, width: 32, patch: 8}
+batch:      {global: 16, micro: 8}
+checkpoint: {every: 4, keep: {last: 3}}
+log:        {every: 12}
+YAML
+millrace train train.yaml --quiet >whole.out 2>whole.log || { cat whole.log >&2; exit 1; }
+millrace ckpt hash runs/a/ckpt >whole.hash
+
+# flip FILE OFFSET: one bit.
+flip() {
+  local byte
+  byte=$(od -An -tu1 -j "$2" -N 1 "$1")
+  printf "\\x$(printf %x $((byte ^ 4)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+# The copy of the whole run in a folder of its own.
+copy_run() { mkdir -p "runs/$1" && cp -r runs/a/. "runs/$1/"; }
+
+a_flipped_bit_makes_a_resume_fall_back_aloud_and_end_with_the_same_weights() {
+  copy_run flipped
+  local last=runs/flipped/ckpt/step-00000012
+  flip "$last/rank-00000.safetensors" 9000
+  same "$(status_of millrace train train.yaml --set run.dir=runs/flipped)" 0
+  grep -q "^warning: a damaged checkpoint is passed over: tensor \".*\": a block differs from its checksum: $last/rank-00000.safetensors at 0: " errors ||
+    { cat errors >&2; fail "no loud word"; }
+  grep -q '^resuming at step 8 from runs/flipped/ckpt/step-00000008$' errors || { cat errors >&2; fail "not from step 8"; }
+  same "$(millrace ckpt hash runs/flipped/ckpt)" "$(cat whole.hash)"
+  same "$(status_of millrace verify runs/flipped/ckpt)" 0 # the damaged step was made again
+  same "$(status_of millrace train train.yaml --set run.dir=runs/flipped)" 0
+  ! grep -q 'damaged' errors || fail "the damage is still told"
+}
+
+every_damaged_step_is_passed_over_and_the_damaged_ones_stay_until_they_are_made_again() {
+  copy_run several
+  flip runs/several/ckpt/step-00000012/rank-00000.safetensors 9000
+  truncate -s -1 runs/several/ckpt/step-00000008/rank-00000.safetensors
+  same "$(status_of millrace train train.yaml --set run.dir=runs/several --set run.steps=5 --set checkpoint.every=0)" 0
+  same "$(grep -c '^warning: a damaged checkpoint is passed over: ' errors)" 2
+  grep -q '^resuming at step 4 from ' errors
+  [[ -d runs/several/ckpt/step-00000012 && -d runs/several/ckpt/step-00000008 ]] || fail "a damaged step was removed"
+}
+
+where_all_are_damaged_nothing_begins_anew() {
+  copy_run all
+  for step in 04 08 12; do flip "runs/all/ckpt/step-000000$step/rank-00000.safetensors" 9000; done
+  same "$(status_of millrace train train.yaml --set run.dir=runs/all)" 1
+  grep -q '^millrace: no checkpoint is left to go on from: all are damaged: runs/all/ckpt; ' errors || { cat errors >&2; fail "no such error"; }
+  [[ -d runs/all/ckpt/step-00000012 ]]
+}
+
+by_policy_damage_stops_the_run() {
+  copy_run stop
+  flip runs/stop/ckpt/step-00000012/rank-00000.safetensors 9000
+  same "$(status_of millrace train train.yaml --set run.dir=runs/stop --set checkpoint.on_damage=stop)" 1
+  grep -q '^millrace: tensor ".*": a block differs from its checksum: runs/stop/ckpt/step-00000012/' errors || { cat errors >&2; fail "no such error"; }
+  rm runs/stop/ckpt/step-00000012/rank-00000.safetensors
+  same "$(status_of millrace train train.yaml --set run.dir=runs/stop --set checkpoint.on_damage=stop)" 1
+  grep -q '^millrace: .*step-00000012/rank-00000.safetensors; .*checkpoint.on_damage' errors || { cat errors >&2; fail "no such error"; }
+}
+
+a_damaged_step_that_was_asked_for_by_name_is_an_error() {
+  copy_run named
+  flip runs/named/ckpt/step-00000012/rank-00000.safetensors 9000
+  same "$(status_of millrace train train.yaml --set run.dir=runs/other --resume runs/named/ckpt/step-00000012)" 1
+  grep -q '^millrace: tensor ".*": a block differs from its checksum: ' errors || { cat errors >&2; fail "no such error"; }
+}
+
+run_cases a_flipped_bit_makes_a_resume_fall_back_aloud_and_end_with_the_same_weights \
+  every_damaged_step_is_passed_over_and_the_damaged_ones_stay_until_they_are_made_again \
+  where_all_are_damaged_nothing_begins_anew by_policy_damage_stops_the_run a_damaged_step_that_was_asked_for_by_name_is_an_error
