@@ -87,7 +87,7 @@ static int run(const struct invocation *invocation, struct err *err)
         json_write_u64(&output.json, "tensors_count", result.tensors_count);
         json_write_u64(&output.json, "written_bytes", result.written_bytes);
         json_write_f64(&output.json, "elapsed_seconds", result.seconds);
-        status = output_end(&output, args->common.json, stdout, err);
+        status = output_end_report(&output, args->common.json, args->common.quiet, err);
     }
     io_close(io);
     return status;

@@ -122,8 +122,8 @@ static int check_tokenizer(const struct convert_dataset_args *args, struct err *
     return EXIT_USAGE;
 }
 
-static int print_result(const struct convert_result *result, const char *target, bool as_json,
-                        struct err *err)
+static int print_result(const struct convert_result *result, const char *target,
+                        const struct common_args *common, struct err *err)
 {
     struct output output;
     output_begin(&output);
@@ -140,7 +140,7 @@ static int print_result(const struct convert_result *result, const char *target,
     json_write_u64(&output.json, "source_bytes", result->source_bytes);
     json_write_u64(&output.json, "written_bytes", result->written_bytes);
     json_write_f64(&output.json, "elapsed_seconds", result->seconds);
-    return output_end(&output, as_json, stdout, err);
+    return output_end_report(&output, common->json, common->quiet, err);
 }
 
 static int run(const struct invocation *invocation, struct err *err)
@@ -194,7 +194,7 @@ static int run(const struct invocation *invocation, struct err *err)
     if (status == -EINTR && args->resume)
         status = EXIT_STOPPED;
     else if (!status)
-        status = print_result(&result, options.target, args->common.json, err);
+        status = print_result(&result, options.target, &args->common, err);
 out:
     io_close(io);
     return status;

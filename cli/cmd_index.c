@@ -163,7 +163,7 @@ static int run(const struct invocation *invocation, struct err *err)
     if (status)
         output_abort(&output);
     else
-        status = output_end(&output, invocation->common->json, stdout, err);
+        status = output_end_report(&output, invocation->common->json, invocation->common->quiet, err);
     url_list_deinit(&list);
     return status;
 }

@@ -8,6 +8,7 @@
 #include "cli/read_mix.h"
 #include "cli/read_sink.h"
 #include "cli/signals.h"
+#include "cli/stage_advice.h"
 #include "cli/verbs.h"
 #include "io/io_fault.h"
 #include "shards/cold.h"
@@ -192,6 +193,7 @@ static int print_summary(const struct read_args *args, const struct reading *rea
     json_write_u64(json, "memory_bytes", shape.memory_bytes);
     json_write_string(json, "engine", shape.engine);
     json_write_string(json, "limited_by", loader_stage_name(stats.limit));
+    json_write_string(json, "advice", stage_advice(stats.limit));
     if (stats.jpeg_warnings_count)
         json_write_u64(json, "jpeg_warnings_count", stats.jpeg_warnings_count);
     if (args->fault && *args->fault)

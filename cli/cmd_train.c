@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "cli/output.h"
 #include "cli/signals.h"
+#include "cli/stage_advice.h"
 #include "cli/verbs.h"
 #include "trainer/metrics.h"
 #include "trainer/trainer.h"
@@ -196,24 +197,30 @@ static void write_profile(struct json_writer *json, const struct trainer_result 
     json_end_object(json);
 }
 
-static int print_result(const struct trainer_result *result, bool as_json, struct err *err)
+/* A profile was asked for, whatever --quiet says. */
+static int print_result(const struct trainer_result *result, const struct common_args *common,
+                        struct err *err)
 {
+    bool has_profile = result->profiled.last > 0;
     struct output output;
     struct json_writer *json = &output.json;
     output_begin(&output);
-    if (as_json)
+    if (common->json)
         json_write_string(json, "event", result->end == TRAINER_DONE ? "done" : "stopped");
     json_write_u64(json, "step", result->step);
     if (result->evaluated) {
         json_write_f64(json, "val_loss", result->val_loss);
         json_write_f64(json, "val_accuracy", result->val_accuracy);
     }
+    json_write_string(json, "data_limited_by", loader_stage_name(result->data_limit));
+    if (result->data_limit != LOADER_STAGE_CONSUMER)
+        json_write_string(json, "data_advice", stage_advice(result->data_limit));
     json_write_string(json, "checkpoint", result->checkpoint);
     json_write_hex64(json, "once", result->once);
     json_write_hex64(json, "order", result->order);
-    if (result->profiled.last > 0)
+    if (has_profile)
         write_profile(json, result);
-    return output_end(&output, as_json, stdout, err);
+    return output_end_report(&output, common->json, common->quiet && !has_profile, err);
 }
 
 static int print_config(const struct train_config *config, bool as_json, struct err *err)
@@ -284,7 +291,7 @@ static int run_training(const struct invocation *invocation, const struct train_
     if (!status && args->profile && result.profiled.last == 0)
         log_line(invocation->log, LOG_WARN, "no step of %s was made: there is no profile", args->profile);
     if (!status)
-        status = print_result(&result, args->common.json, err);
+        status = print_result(&result, &args->common, err);
     if (!status && result.end == TRAINER_STOPPED) {
         console_line(invocation->console,
                      "stopped on request after step %" PRIu64 "; the same command goes on from there",

@@ -234,6 +234,14 @@ int output_end(struct output *output, bool as_json, FILE *stream, struct err *er
     return status;
 }
 
+int output_end_report(struct output *output, bool as_json, bool quiet, struct err *err)
+{
+    if (as_json || !quiet)
+        return output_end(output, as_json, stdout, err);
+    output_abort(output);
+    return 0;
+}
+
 int output_flush(struct err *err)
 {
     errno = 0;

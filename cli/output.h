@@ -27,6 +27,8 @@ struct output {
 void output_begin(struct output *output);
 /* Prints to stream and frees. -ENOMEM, -EIO. */
 int output_end(struct output *output, bool as_json, FILE *stream, struct err *err);
+/* The same for an act that is done for something else than what it tells, as files: on stdout, and with --quiet only where --json asks for it. */
+int output_end_report(struct output *output, bool as_json, bool quiet, struct err *err);
 void output_abort(struct output *output); /* frees without printing */
 
 /* What was printed has arrived: -EIO (-ENOSPC, -EPIPE) where it has not. */

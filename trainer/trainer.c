@@ -363,6 +363,7 @@ static void fill_result(const struct loop *loop, enum trainer_end end, struct tr
                                       .val_accuracy = run->evaluation.accuracy,
                                       .once = cursor.once,
                                       .order = cursor.order,
+                                      .data_limit = loader_stats(run->loader).limit,
                                       .profiled = loop->profiled,
                                       .profiled_ns = loop->profiled_ns};
     memcpy(result->ranges, run->ranges.times, sizeof result->ranges);

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "io/io.h"
+#include "loader/loader.h"
 #include "trainer/config.h"
 #include "trainer/range.h"
 
@@ -81,11 +82,12 @@ struct trainer_result {
     enum trainer_end end;
     uint64_t step; /* the last one that is done and saved */
     bool evaluated;
-    double val_loss, val_accuracy;           /* the last evaluation's */
-    struct trainer_steps profiled;           /* those of options.profile that were made */
-    uint64_t profiled_ns;                    /* with what came after them: evaluations, checkpoints */
-    struct range_time ranges[RANGE_COUNT];   /* of them */
-    uint64_t once, order;                    /* the training loader's digests at that step */
+    double val_loss, val_accuracy;         /* the last evaluation's */
+    struct trainer_steps profiled;         /* those of options.profile that were made */
+    uint64_t profiled_ns;                  /* with what came after them: evaluations, checkpoints */
+    struct range_time ranges[RANGE_COUNT]; /* of them */
+    uint64_t once, order;                  /* the training loader's digests at that step */
+    enum loader_stage data_limit; /* which stage of it the others waited for; the consumer is the training */
     char checkpoint[IO_PATH_BYTES_MAX + 32]; /* the newest one */
 };
 

@@ -48,5 +48,22 @@ keys_and_a_bar_do_not_share_a_line() {
   ! grep -q 'reading' typescript || fail "a bar stands among the keys"
 }
 
+quiet_leaves_on_stdout_what_was_asked_for() {
+  local name
+  for name in "convert dataset photos silent" "index shards/shard-000000.tar" "train train.yaml --set run.dir=runs/silent --set run.steps=2" \
+    "convert checkpoint runs/silent/ckpt silent.safetensors --to full"; do
+    # shellcheck disable=SC2086
+    same "$(status_of millrace $name --quiet)" 0 "status of $name"
+    same "$(cat out errors)" "" "what $name says"
+  done
+  need_python
+  millrace convert dataset photos silent --force --quiet --json >out
+  same "$(json 'd["samples_count"]' out)" "$(ls photos/*/*.jpg | wc -l)"
+  millrace read shards --quiet >out
+  contains "$(cat out)" "order  "
+  millrace train train.yaml --set run.dir=runs/profiled --set run.steps=3 --profile 2:3 --quiet >out
+  contains "$(cat out)" "profile"
+}
+
 run_cases a_bar_fits_its_terminal_and_leaves_it_clean a_bar_follows_the_width_of_its_terminal \
-  dumb_terminals_get_lines_and_quiet_gets_none pipes_get_no_control_characters keys_and_a_bar_do_not_share_a_line
+  dumb_terminals_get_lines_and_quiet_gets_none pipes_get_no_control_characters keys_and_a_bar_do_not_share_a_line quiet_leaves_on_stdout_what_was_asked_for

@@ -95,7 +95,7 @@ json_names_what_was_done() {
   same "$(json 'd["samples_count"]' summary)" $samples
   same "$(json 'd["epoch_samples_count"]' summary)" $samples
   [[ -n $(json 'd["engine"]' summary) ]]
-  [[ -n $(json 'd["limited_by"]' summary) ]]
+  [[ -n $(json 'd["limited_by"]' summary) && -n $(json 'd["advice"]' summary) ]]
   [[ $(json 'd["first_batch_seconds"] > 0' summary) == True ]]
   millrace read shards --print json --count 9 2>/dev/null >lines
   same "$(json 'sorted(x["position"] for x in d)' lines)" "[0, 1, 2, 3, 4, 5, 6, 7, 8]"

@@ -1,0 +1,117 @@
+/*
+ * limits — tests: the stage that the rest of a loader waits for is the one that its statistics name.
+ *
+ * Each stage is made the slow one, and more and more so, until what else the machine does no longer hides it.
+ */
+#include "io/io_fault.h"
+#include "tests/loader/fixture.h"
+
+#include <string.h>
+#include <time.h>
+
+enum { SAMPLES = 96, DOUBLINGS = 10 };
+
+struct held_reads {
+    struct io *io;
+    int lines_left;
+};
+
+/* A line comes for each millisecond of waiting. */
+static void let_go_in_the_end(void *context, enum log_level level, const char *line)
+{
+    struct held_reads *held = context;
+    (void)level;
+    (void)line;
+    if (held->lines_left-- == 0)
+        io_fault_release(held->io);
+}
+
+static struct loader_stats read_held(const struct fixture *fixture, int lines)
+{
+    struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
+    struct held_reads held = {.lines_left = lines};
+    struct delivered delivered;
+    struct loader_stats stats;
+    struct err err;
+    const char *rules = "read:hold@2+:shard-000000";
+    assert_ok(io_open(fixture->folder, &(struct io_options){.fault = rules}, &held.io, &err), &err);
+    struct log log = {.write = let_go_in_the_end, .context = &held};
+    options.io = held.io;
+    options.log = &log;
+    options.stall_report_ns = 1000000;
+    deliver_all(&options, &delivered, &stats, NULL);
+    delivered_free(&delivered);
+    io_close(held.io);
+    return stats;
+}
+
+static void reads_that_do_not_come_limit(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct loader_stats stats;
+    fixture_make_plain(&fixture, SAMPLES);
+    for (int i = 0; i < DOUBLINGS; i++) {
+        stats = read_held(&fixture, 16 << i);
+        if (stats.limit == LOADER_STAGE_READ)
+            break;
+    }
+    assert_int_equal(stats.limit, LOADER_STAGE_READ);
+    assert_true(stats.stage_ns[LOADER_STAGE_READ] <= stats.wait_ns);
+    fixture_remove(&fixture);
+}
+
+static void one_worker_with_much_to_decode_limits(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct loader_stats stats;
+    fixture_make_plain(&fixture, SAMPLES);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    options.workers = 1;
+    options.image.width = options.image.height = 448;
+    options.memory_bytes = 256 << 20;
+    for (uint32_t i = 0; i < DOUBLINGS; i++) {
+        struct delivered delivered;
+        options.epochs_max = (uint64_t)1 << i;
+        deliver_all(&options, &delivered, &stats, NULL);
+        delivered_free(&delivered);
+        if (stats.limit == LOADER_STAGE_DECODE)
+            break;
+    }
+    assert_int_equal(stats.limit, LOADER_STAGE_DECODE);
+    assert_true(stats.stage_ns[LOADER_STAGE_DECODE] <= stats.wait_ns);
+    fixture_remove(&fixture);
+}
+
+static void a_consumer_that_takes_its_time_limits(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct loader *loader;
+    const struct batch *batch;
+    struct loader_stats stats;
+    struct err err;
+    fixture_make_plain(&fixture, SAMPLES);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    options.epochs_max = 0;
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
+    do {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        stats = loader_stats(loader);
+    } while (stats.stage_ns[LOADER_STAGE_CONSUMER] == 0 || stats.limit != LOADER_STAGE_CONSUMER);
+    loader_release(loader, batch);
+    loader_close(loader);
+    fixture_remove(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_that_do_not_come_limit),
+        cmocka_unit_test(one_worker_with_much_to_decode_limits),
+        cmocka_unit_test(a_consumer_that_takes_its_time_limits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
