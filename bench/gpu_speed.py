@@ -22,6 +22,8 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+from torch_models import Model
+
 WINDOW_STEPS = 10
 MODELS = {
     "gpt2-124m": dict(type="gpt2", layers=12, heads=12, width=768, block=1024, vocabulary=50304, batch=32),
@@ -31,46 +33,6 @@ MODELS = {
     "gpt2-tiny": dict(type="gpt2", layers=2, heads=2, width=64, block=64, vocabulary=512, batch=4),
     "vit-tiny": dict(type="vit", layers=2, heads=2, width=64, patch=8, side=32, classes=10, batch=4),
 }
-
-
-class Block(nn.Module):
-    def __init__(self, m, causal):
-        super().__init__()
-        width = m["width"]
-        self.heads, self.causal = m["heads"], causal
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.fc, self.out = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x):
-        items, tokens, width = x.shape
-        q, k, v = (part.view(items, tokens, self.heads, -1).transpose(1, 2) for part in self.qkv(self.norm1(x)).split(width, 2))
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
-        x = x + self.proj(mixed.transpose(1, 2).reshape(items, tokens, width))
-        return x + self.out(F.gelu(self.fc(self.norm2(x)), approximate="tanh"))
-
-
-class Model(nn.Module):
-    def __init__(self, m):
-        super().__init__()
-        self.m, width, self.text = m, m["width"], m["type"] == "gpt2"
-        if self.text:
-            self.tokens, self.positions = nn.Embedding(m["vocabulary"], width), nn.Embedding(m["block"], width)
-        else:
-            self.patches = nn.Conv2d(3, width, m["patch"], m["patch"])
-            self.positions = nn.Embedding((m["side"] // m["patch"]) ** 2, width)
-            self.head = nn.Linear(width, m["classes"])
-        self.blocks = nn.ModuleList(Block(m, self.text) for _ in range(m["layers"]))
-        self.norm = nn.LayerNorm(width)
-
-    def forward(self, data, targets):
-        x = self.tokens(data) if self.text else self.patches(data).flatten(2).transpose(1, 2)
-        x = x + self.positions.weight[:x.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        x = self.norm(x)
-        logits = F.linear(x, self.tokens.weight) if self.text else self.head(x.mean(1))
-        return F.cross_entropy(logits.reshape(-1, logits.shape[-1]).float(), targets.reshape(-1))
 
 
 def torch_rate(m, steps, device, compiled):

@@ -10,7 +10,6 @@ CPU time, which they disturb less. millrace's CPU time is the whole process's, s
 import argparse
 import io
 import json
-import math
 import os
 import pathlib
 import statistics
@@ -26,49 +25,10 @@ os.environ.setdefault("OPENBLAS_CORETYPE", "SkylakeX" if " avx512vl" in open("/p
 import numpy
 import torch
 import torch.nn as nn
-import torch.nn.functional as F
+
+from torch_models import Model
 
 WARM_UP_STEPS = 5
-
-
-class Block(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.heads = heads
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.fc, self.out = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def attend(self, x):
-        items, tokens, width = x.shape
-        q, k, v = (part.view(items, tokens, self.heads, -1).transpose(1, 2) for part in self.qkv(x).split(width, 2))
-        if hasattr(F, "scaled_dot_product_attention"):
-            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        else:
-            scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-            mixed = scores.masked_fill(self.hidden[:tokens, :tokens], float("-inf")).softmax(-1) @ v
-        return self.proj(mixed.transpose(1, 2).reshape(items, tokens, width))
-
-    def forward(self, x):
-        x = x + self.attend(self.norm1(x))
-        return x + self.out(F.gelu(self.fc(self.norm2(x)), approximate="tanh"))
-
-
-class GPT2(nn.Module):
-    def __init__(self, c):
-        super().__init__()
-        self.tokens, self.positions = nn.Embedding(c["vocabulary"], c["width"]), nn.Embedding(c["block"], c["width"])
-        self.blocks = nn.ModuleList(Block(c["width"], c["heads"]) for _ in range(c["layers"]))
-        self.norm = nn.LayerNorm(c["width"])
-        for block in self.blocks:
-            block.register_buffer("hidden", torch.ones(c["block"], c["block"]).triu(1).bool())
-
-    def forward(self, ids, targets):
-        x = self.tokens(ids) + self.positions.weight[:ids.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        logits = F.linear(self.norm(x), self.tokens.weight)
-        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
 
 
 def load_windows(folder, block):
@@ -86,7 +46,7 @@ class Torch:
     def __init__(self, c, windows):
         torch.set_num_threads(1)
         torch.manual_seed(7)
-        self.c, self.windows, self.model = c, windows, GPT2(c)
+        self.c, self.windows, self.model = c, windows, Model({**c, "type": "gpt2"})
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=c["lr"], betas=c["betas"], weight_decay=c["weight_decay"])
 
     def step(self):

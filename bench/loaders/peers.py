@@ -1,20 +1,29 @@
 #!/usr/bin/env python3
-"""peers — one epoch or more of training photos through one loader of PyPI.
+"""peers — training photos, or undecoded samples, through one loader of PyPI.
 
-    PEERS/bin/python bench/loaders/peers.py LOADER FOLDER WORKERS IMAGES
+    PEERS/bin/python bench/loaders/peers.py LOADER FOLDER WORKERS
 
 The task is the same for all: random resized crop to 224 (torchvision's law), flip, batches of 256 of uint8 pixels, shuffled as the loader's own
-documentation advises. FOLDER is one kind of data of make_data.py. Prints a JSON line: images delivered, seconds from the loader's making to its first batch, its
-version and settings. Run by bench/loaders/run, which measures the process.
+documentation advises, epoch after epoch. LOADER-bytes delivers undecoded samples, LOADER-resumed begins in the middle of an epoch. FOLDER is one kind of
+data of make_data.py.
+
+It is a server: when the first batch has come, it prints a JSON line with the seconds from the loader's making to there, and its version. Then, for each line
+`WARMING MEASURED` on stdin, it takes so many batches uncounted and so many counted, and prints a line with samples, bytes, seconds and the CPU seconds of itself and all
+its children; `0` for MEASURED: one whole epoch from a new loader. It ends with stdin.
 """
 import importlib.metadata
+import itertools
 import json
+import os
 import pathlib
 import sys
 import time
 
 SIDE, BATCH, SHUFFLE_BUFFER = 224, 256, 1000
+TICK = os.sysconf("SC_CLK_TCK")
 
+
+# ---- The loaders: each a function that gives batches without end. ----
 
 def pil_transform():
     from torchvision import transforms
@@ -45,15 +54,27 @@ def torchvision_decode_jpeg(folder, workers):
     return epochs_of(torch_loader(dataset, workers, shuffle=True))
 
 
+def webdataset_of(folder, workers):
+    import webdataset as wds
+    tars = folder / "wds" if (folder / "wds").exists() else folder / "millrace"
+    urls = sorted(str(path) for path in tars.glob("shard-*.tar"))
+    splitter = wds.split_by_worker if len(urls) >= workers else wds.single_node_only
+    return wds.WebDataset(urls, shardshuffle=len(urls), workersplitter=splitter).shuffle(SHUFFLE_BUFFER)
+
+
 def webdataset(folder, workers):
     import webdataset as wds
-    urls = sorted(str(path) for path in (folder / "wds").glob("shard-*.tar"))
-    dataset = (wds.WebDataset(urls, shardshuffle=len(urls), workersplitter=wds.split_by_worker if len(urls) >= workers else wds.single_node_only)
-               .shuffle(SHUFFLE_BUFFER).decode("pil").to_tuple("jpg", "cls").map_tuple(pil_transform()).batched(BATCH, partial=False))
+    dataset = webdataset_of(folder, workers).decode("pil").to_tuple("jpg", "cls").map_tuple(pil_transform()).batched(BATCH, partial=False)
     return epochs_of(wds.WebLoader(dataset, batch_size=None, num_workers=workers, persistent_workers=workers > 0))
 
 
-def streaming(folder, workers):
+def webdataset_bytes(folder, workers):
+    import webdataset as wds
+    dataset = webdataset_of(folder, workers).to_tuple("jpg", "cls").batched(BATCH, collation_fn=None)
+    return wds.WebLoader(dataset, batch_size=None, num_workers=workers)
+
+
+def photos_of_mds(folder):
     import io
     from PIL import Image
     from streaming import StreamingDataset
@@ -64,24 +85,59 @@ def streaming(folder, workers):
             sample = super().__getitem__(index)
             return transform(Image.open(io.BytesIO(sample["jpg"])).convert("RGB")), sample["cls"]
 
-    return epochs_of(torch_loader(Photos(local=str(folder / "mds"), shuffle=True, batch_size=BATCH), workers))
+    return Photos(local=str(folder / "mds"), shuffle=True, batch_size=BATCH)
 
 
-def dali(folder, workers):
+def streaming(folder, workers):
+    return epochs_of(torch_loader(photos_of_mds(folder), workers))
+
+
+def streaming_resumed(folder, workers):
+    dataset = photos_of_mds(folder)
+    dataset.load_state_dict(dataset.state_dict(dataset.size // 2, from_beginning=True))
+    return epochs_of(torch_loader(dataset, workers))
+
+
+def streaming_bytes(folder, workers):
+    from streaming import StreamingDataset
+    return torch_loader(StreamingDataset(local=str(folder / "mds"), shuffle=True, batch_size=BATCH), workers, collate_fn=lambda samples: samples)
+
+
+def dali_pipeline(folder, workers, **options):
     from nvidia.dali import fn, pipeline_def
 
-    @pipeline_def(batch_size=BATCH, num_threads=workers, device_id=None, prefetch_queue_depth=2)
+    @pipeline_def(batch_size=BATCH, num_threads=workers, device_id=None, prefetch_queue_depth=2, **options)
     def photos():
-        data, labels = fn.readers.file(file_root=str(folder / "photos"), random_shuffle=True)
+        data, labels = fn.readers.file(file_root=str(folder / "photos"), random_shuffle=True, name="photos")
         images = fn.decoders.image_random_crop(data, device="cpu", random_area=[0.08, 1.0], random_aspect_ratio=[3 / 4, 4 / 3])
         images = fn.resize(images, size=[SIDE, SIDE], antialias=True)
         return fn.flip(images, horizontal=fn.random.coin_flip()), labels
 
     pipeline = photos()
     pipeline.build()
+    return pipeline
+
+
+def dali_batches(pipeline):
     while True:
         images, labels = pipeline.run()
         yield images.as_tensor(), labels
+
+
+def dali(folder, workers):
+    return dali_batches(dali_pipeline(folder, workers))
+
+
+def dali_state(folder, workers):
+    """Of a pipeline in the middle of its first epoch: made before the clock starts."""
+    pipeline = dali_pipeline(folder, workers, enable_checkpointing=True)
+    for _ in range(pipeline.reader_meta("photos")["epoch_size"] // BATCH // 2):
+        pipeline.run()
+    return pipeline.checkpoint()
+
+
+def dali_resumed(folder, workers, state):
+    return dali_batches(dali_pipeline(folder, workers, enable_checkpointing=True, checkpoint=state))
 
 
 def ffcv(folder, workers):
@@ -124,35 +180,83 @@ def spdl(folder, workers):
             yield numpy.asarray(batch),
 
 
-# loader -> function, the distribution whose version counts
+# loader -> its function, the distribution whose version counts, what is made before the clock starts
 LOADERS = {
-    "torchvision": (torchvision_pil, "torchvision"),
-    "torchvision-decode_jpeg": (torchvision_decode_jpeg, "torchvision"),
-    "webdataset": (webdataset, "webdataset"),
-    "streaming": (streaming, "mosaicml-streaming"),
-    "dali": (dali, "nvidia-dali-cuda120"),
-    "ffcv": (ffcv, "ffcv"),
-    "spdl": (spdl, "spdl-io"),
+    "torchvision": (torchvision_pil, "torchvision", None),
+    "torchvision-decode_jpeg": (torchvision_decode_jpeg, "torchvision", None),
+    "webdataset": (webdataset, "webdataset", None),
+    "webdataset-bytes": (webdataset_bytes, "webdataset", None),
+    "streaming": (streaming, "mosaicml-streaming", None),
+    "streaming-bytes": (streaming_bytes, "mosaicml-streaming", None),
+    "streaming-resumed": (streaming_resumed, "mosaicml-streaming", None),
+    "dali": (dali, "nvidia-dali-cuda120", None),
+    "dali-resumed": (dali_resumed, "nvidia-dali-cuda120", dali_state),
+    "ffcv": (ffcv, "ffcv", None),
+    "spdl": (spdl, "spdl-io", None),
 }
 
 
-def main():
-    name, folder, workers, wanted = sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-    loader, distribution = LOADERS[name]
-    began, first, images = time.monotonic(), None, 0
-    for batch in loader(folder, workers):
-        first = first or time.monotonic() - began
-        pixels = batch[0]
-        shape = tuple(pixels.shape() if callable(pixels.shape) else pixels.shape)
-        if shape[0] != BATCH or sorted(shape[1:]) != [3, SIDE, SIDE]:
-            if shape[0] < BATCH:  # the short batch at an epoch's end
-                images += shape[0]
+# ---- Measuring. ----
+
+def cpu_seconds():
+    """User and system time of this process and all below it."""
+    parents, ticks = {}, {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                fields = pathlib.Path("/proc", entry, "stat").read_text().rsplit(")", 1)[1].split()
+            except OSError:
                 continue
-            raise SystemExit(f"peers: {name}: a batch of {shape}, expected {BATCH} x {SIDE} x {SIDE} x 3")
-        images += BATCH
-        if images >= wanted:
-            break
-    print(json.dumps({"images_count": images, "first_batch_seconds": first, "version": importlib.metadata.version(distribution)}))
+            parents[int(entry)], ticks[int(entry)] = int(fields[1]), sum(map(int, fields[11:15]))
+    ours = {os.getpid()}
+    while True:
+        more = {pid for pid, parent in parents.items() if parent in ours} - ours
+        if not more:
+            return sum(ticks[pid] for pid in ours) / TICK
+        ours |= more
+
+
+def samples_and_bytes(name, batch):
+    if name.endswith("-bytes"):
+        fields = (field for sample in batch for field in (sample.values() if isinstance(sample, dict) else sample))
+        return len(batch), sum(len(field) if isinstance(field, bytes) else 8 for field in fields)
+    pixels = batch[0]
+    shape = tuple(pixels.shape() if callable(pixels.shape) else pixels.shape)
+    if shape[0] > BATCH or sorted(shape[1:]) != [3, SIDE, SIDE]:
+        raise SystemExit(f"peers: {name}: a batch of {shape}, expected {BATCH} x {SIDE} x {SIDE} x 3")
+    return shape[0], 0
+
+
+def measure(name, batches, count):
+    began, cpu = time.monotonic(), cpu_seconds()
+    totals = [0, 0]
+    for batch in itertools.islice(batches, count):
+        totals = [a + b for a, b in zip(totals, samples_and_bytes(name, batch))]
+    return {"samples": totals[0], "bytes": totals[1], "seconds": time.monotonic() - began, "cpu_seconds": cpu_seconds() - cpu}
+
+
+def main():
+    name, folder, workers = sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3])
+    make, distribution, prepare = LOADERS[name]
+    told = {"version": importlib.metadata.version(distribution), "first_batch_seconds": None}
+    prepared = (prepare(folder, workers),) if prepare else ()
+    batches = None
+    if not name.endswith("-bytes"):
+        began = time.monotonic()
+        batches = iter(make(folder, workers, *prepared))
+        next(batches)
+        told["first_batch_seconds"] = time.monotonic() - began
+    print(json.dumps(told), flush=True)
+    for line in sys.stdin:
+        warming, measured = map(int, line.split())
+        if measured == 0:
+            result = measure(name, make(folder, workers), None)
+        else:
+            for _ in itertools.islice(batches, warming):
+                pass
+            result = measure(name, batches, measured)
+        print(json.dumps(result), flush=True)
+    os._exit(0)  # some loaders' threads outlive them
 
 
 if __name__ == "__main__":

@@ -1,0 +1,108 @@
+"""turns — what run measures with: loaders that wait for their turn, commands, and what came of several rounds."""
+import json
+import os
+import pathlib
+import signal
+import statistics
+import subprocess
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).parent
+
+
+class Failed(Exception):
+    pass
+
+
+class Peer:
+    """A process of peers.py. Between its turns it is stopped, with all that it started, so that nothing of it runs in another's turn."""
+
+    def __init__(self, python, loader, folder, workers):
+        self.name, self.errors = loader, tempfile.TemporaryFile()
+        words = [str(word) for word in (python, HERE / "peers.py", loader, folder, workers)]
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, start_new_session=True, text=True)
+
+    def begin(self):
+        """Waits for its first batch, and stops it."""
+        self.told = self.answer()
+        return self
+
+    def answer(self):
+        """The next line that is JSON; some loaders print others."""
+        for line in self.process.stdout:
+            if line.startswith("{"):
+                os.killpg(self.process.pid, signal.SIGSTOP)
+                return json.loads(line)
+        self.process.wait()
+        self.errors.seek(0)
+        raise Failed(f"{self.name}: {self.errors.read().decode(errors='replace').strip().splitlines()[-1:]}")
+
+    def turn(self, warming, measured):
+        os.killpg(self.process.pid, signal.SIGCONT)
+        self.process.stdin.write(f"{warming} {measured}\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def end(self):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+def command(words):
+    """What a command printed, its seconds, and its CPU seconds with those of its children."""
+    words = [str(word) for word in words]
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+        began = time.monotonic()
+        process = subprocess.Popen(words, stdout=out, stderr=errors)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.monotonic() - began
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        errors.seek(0)
+        if process.returncode:
+            raise Failed(f"{' '.join(words[:2])}: {errors.read().decode(errors='replace').strip().splitlines()[-1:]}")
+        return out.read().decode(), seconds, usage.ru_utime + usage.ru_stime
+
+
+def make_cold(paths):
+    os.sync()
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
+
+
+def file_system(path):
+    """As the kernel mounts it there: "ext4"."""
+    best = ("", "?")
+    for line in open("/proc/self/mountinfo"):
+        before, after = line.split(" - ")
+        mount = before.split()[4]
+        if str(path.resolve()).startswith(mount) and len(mount) > len(best[0]):
+            best = (mount, after.split()[0])
+    return best[1]
+
+
+# ---- Several rounds. A row is what one turn gave: a dict of figures. ----
+
+def values_of(rows, key):
+    return [row[key] for row in rows if row and row.get(key)]
+
+
+def spread(rows, key, form):
+    """The median, and what was least and most."""
+    values = values_of(rows, key)
+    if not values:
+        return "–"
+    middle = format(statistics.median(values), form)
+    return middle if len(values) == 1 else f"{middle} ({format(min(values), form)}–{format(max(values), form)})"
+
+
+def ratio(ours, theirs, key):
+    """Of the turns of the same round, so that what slows the whole machine down slows both."""
+    pairs = [a[key] / b[key] for a, b in zip(ours, theirs) if a and b and a.get(key) and b.get(key)]
+    if not pairs:
+        return "–"
+    return f"{statistics.median(pairs):.2f} x" + (f" ({min(pairs):.2f}–{max(pairs):.2f})" if len(pairs) > 1 else "")
