@@ -127,6 +127,15 @@ static bool is_last(const struct blocks *blocks, const struct block_want *want)
     return blocks->last && blocks->last->want.file == want->file && blocks->last->want.block == want->block;
 }
 
+/* Whether the block is read to the place that is wanted: not if it would come through the page cache for that alone, while the slot's
+ * own memory lets it go around. */
+static bool suits(const struct blocks *blocks, const struct slot *slot)
+{
+    struct io *io = blocks->options.io;
+    unsigned align = io->ops->once_align ? io->ops->once_align(io, blocks->files[slot->want.file]) : 0;
+    return align == 0 || (uintptr_t)slot->want.direct % align == 0;
+}
+
 /* Begins to read; what fails at once is told when the slot is taken. */
 static void start(struct blocks *blocks, struct slot *slot, const struct block_want *want)
 {
@@ -149,11 +158,14 @@ static void start(struct blocks *blocks, struct slot *slot, const struct block_w
     slot->status = need_file(blocks, want->file, &slot->detail);
     const struct manifest_file *file = &blocks->options.manifest->files[want->file];
     assert(want->block < file->blocks_count);
+    if (!slot->status && !suits(blocks, slot))
+        slot->want.direct = NULL;
     slot->request = (struct io_request){.kind = IO_READ,
                                         .file = blocks->files[want->file],
                                         .offset = want->block * CKPT_BLOCK_BYTES,
-                                        .data = want->direct ? want->direct : slot->buffer,
+                                        .data = slot->want.direct ? slot->want.direct : slot->buffer,
                                         .bytes = manifest_block_bytes(file->size_bytes, want->block),
+                                        .flags = slot->want.direct ? IO_ONCE : IO_ONCE | IO_SLACK,
                                         .user = slot};
     struct io_request *request = &slot->request;
     int taken = slot->status ? 0 : ops->submit(blocks->queue, &request, 1);

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { BLOCKS_AHEAD = 16, BLOCKS_FILES_OPEN_MAX = 64 };
+enum { BLOCKS_AHEAD = 32, BLOCKS_FILES_OPEN_MAX = 64 };
 
 struct block_want {
     uint32_t file;

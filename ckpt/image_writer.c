@@ -44,7 +44,7 @@ static int submit(struct image_writer *image, struct io_file *file, unsigned buf
     *request = (struct io_request){.kind = IO_WRITE,
                                    .file = file,
                                    .offset = block * CKPT_BLOCK_BYTES,
-                                   .data = snapshot_buffer(image->snapshot, buffer),
+                                   .data = (void *)(uintptr_t)snapshot_bytes(image->snapshot, buffer),
                                    .bytes = bytes_round_up(bytes, IO_ALIGN_BYTES),
                                    .flags = IO_ONCE}; /* whoever resumes does so much later */
     image->block_crc32c[block] = crc32c(0, request->data, bytes);
@@ -92,9 +92,13 @@ int image_writer_run(struct image_writer *image, struct io_file *file, const cha
 {
     struct snapshot *snapshot = image->snapshot;
     unsigned in_flight = 0, limit = snapshot->buffers_count / 2; /* the caller gets the other half */
+    const struct io_ops *ops = image->io->ops;
+    unsigned align = ops->once_align ? ops->once_align(image->io, file) : 0;
     int status = image->queue ? 0 : open_queue(image, err);
     if (status)
         snapshot_fail(snapshot, status, err);
+    if (!status) /* through the page cache the kernel takes them from anywhere */
+        snapshot_allow_in_place(snapshot, align > 0 ? align : 1);
     if (limit > IMAGE_WRITES_MAX)
         limit = IMAGE_WRITES_MAX;
     for (;;) {

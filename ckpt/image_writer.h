@@ -10,7 +10,7 @@
 #include "ckpt/snapshot.h"
 #include "io/io.h"
 
-enum { IMAGE_WRITES_MAX = 8 }; /* of pending blocks under way at a time; staged ones come on top */
+enum { IMAGE_WRITES_MAX = 32 }; /* of pending blocks under way at a time; staged ones come on top */
 
 /* What a writer keeps from save to save. */
 struct image_writer {

@@ -272,8 +272,11 @@ static int take_status(struct ckpt_saver *saver, struct err *err)
     return status;
 }
 
+/* The caller waits, so nothing of it changes meanwhile. The mutex is held. */
 static void await_idle(struct ckpt_saver *saver)
 {
+    if (saver->due)
+        snapshot_be_quiet(&saver->snapshot);
     while (saver->due)
         pthread_cond_wait(&saver->changed, &saver->mutex);
 }

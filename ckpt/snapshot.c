@@ -70,10 +70,12 @@ int snapshot_init(struct snapshot *snapshot, const struct layout *layout, struct
     pthread_cond_init(&snapshot->changed, NULL);
     snapshot->state = calloc(layout->blocks_count, sizeof *snapshot->state);
     snapshot->block_of = calloc(buffers_count, sizeof *snapshot->block_of);
+    snapshot->bytes = calloc(buffers_count, sizeof *snapshot->bytes);
     snapshot->free_list = calloc(buffers_count, sizeof *snapshot->free_list);
     snapshot->staged = calloc(buffers_count, sizeof *snapshot->staged);
     int status = 0;
-    if (!snapshot->state || !snapshot->block_of || !snapshot->free_list || !snapshot->staged)
+    if (!snapshot->state || !snapshot->block_of || !snapshot->bytes || !snapshot->free_list ||
+        !snapshot->staged)
         status = err_set(err, -ENOMEM, "out of memory for a snapshot of %llu blocks",
                          (unsigned long long)layout->blocks_count);
     if (!status)
@@ -97,6 +99,7 @@ void snapshot_deinit(struct snapshot *snapshot)
     }
     free(snapshot->state);
     free(snapshot->block_of);
+    free(snapshot->bytes);
     free(snapshot->free_list);
     free(snapshot->staged);
     pthread_cond_destroy(&snapshot->changed);
@@ -104,9 +107,19 @@ void snapshot_deinit(struct snapshot *snapshot)
     *snapshot = (struct snapshot){0};
 }
 
-char *snapshot_buffer(const struct snapshot *snapshot, unsigned buffer)
+static char *own_bytes(const struct snapshot *snapshot, unsigned buffer)
 {
     return snapshot->staging + (size_t)buffer * CKPT_BLOCK_BYTES;
+}
+
+const char *snapshot_bytes(const struct snapshot *snapshot, unsigned buffer)
+{
+    return snapshot->bytes[buffer];
+}
+
+void snapshot_allow_in_place(struct snapshot *snapshot, unsigned align_bytes)
+{
+    snapshot->in_place_align = snapshot->device ? 0 : align_bytes;
 }
 
 /* The events behind what was queued for a buffer. */
@@ -125,7 +138,7 @@ static int gather(struct snapshot *snapshot, int who, uint64_t block, unsigned n
     const struct layout *layout = snapshot->layout;
     struct device *device = snapshot->device;
     struct snapshot_copier *copier = &snapshot->copiers[who];
-    char *buffer = snapshot_buffer(snapshot, number);
+    char *buffer = own_bytes(snapshot, number);
     uint64_t begin = block * CKPT_BLOCK_BYTES, bytes = manifest_block_bytes(layout->file_bytes, block);
     uint64_t at = 0;
     for (uint64_t s = layout->block_segment[block]; at < bytes; s++) {
@@ -144,6 +157,20 @@ static int gather(struct snapshot *snapshot, int who, uint64_t block, unsigned n
     }
     memset(buffer + bytes, 0, bytes_round_up(bytes, IO_ALIGN_BYTES) - bytes);
     return device ? mark_copies(snapshot, copier, number, err) : 0;
+}
+
+/* Where the block lies in host memory, if it lies there in one piece that can be written as it is; NULL. */
+static const char *place_of(const struct snapshot *snapshot, uint64_t block)
+{
+    const struct layout *layout = snapshot->layout;
+    const struct layout_segment *segment = &layout->segments[layout->block_segment[block]];
+    uint64_t begin = block * CKPT_BLOCK_BYTES, bytes = manifest_block_bytes(layout->file_bytes, block);
+    uint64_t skip = begin - segment->offset_bytes; /* the segment reaches into it, so it may begin behind */
+    unsigned align = snapshot->in_place_align;
+    if (align == 0 || segment->offset_bytes > begin || segment->size_bytes - skip < bytes ||
+        bytes % IO_ALIGN_BYTES != 0 || (uintptr_t)(segment->data + skip) % align != 0)
+        return NULL;
+    return segment->data + skip;
 }
 
 /* Until what was queued for a buffer is there. */
@@ -169,6 +196,7 @@ void snapshot_begin(struct snapshot *snapshot)
     snapshot->next_pending = 0;
     snapshot->left_count = snapshot->uncaptured_count = snapshot->layout->blocks_count;
     snapshot->status = 0;
+    snapshot->is_quiet = false;
     snapshot->active = true;
     pthread_mutex_unlock(&snapshot->mutex);
 }
@@ -264,6 +292,13 @@ void snapshot_before_update(struct snapshot *snapshot, uint32_t group)
         order_copies(snapshot);
 }
 
+void snapshot_be_quiet(struct snapshot *snapshot)
+{
+    pthread_mutex_lock(&snapshot->mutex);
+    snapshot->is_quiet = true;
+    pthread_mutex_unlock(&snapshot->mutex);
+}
+
 struct snapshot_stats snapshot_stats(struct snapshot *snapshot)
 {
     pthread_mutex_lock(&snapshot->mutex);
@@ -277,10 +312,15 @@ static void take_pending_block(struct snapshot *snapshot, uint64_t block, unsign
 {
     unsigned buffer = snapshot->free_list[--snapshot->free_count];
     struct err detail = {0};
-    snapshot->state[block] = TAKING;
-    pthread_mutex_unlock(&snapshot->mutex);
-    int status = gather(snapshot, WRITER, block, buffer, &detail);
-    pthread_mutex_lock(&snapshot->mutex);
+    int status = 0;
+    snapshot->bytes[buffer] = snapshot->is_quiet ? place_of(snapshot, block) : NULL;
+    if (!snapshot->bytes[buffer]) {
+        snapshot->bytes[buffer] = own_bytes(snapshot, buffer);
+        snapshot->state[block] = TAKING;
+        pthread_mutex_unlock(&snapshot->mutex);
+        status = gather(snapshot, WRITER, block, buffer, &detail);
+        pthread_mutex_lock(&snapshot->mutex);
+    }
     snapshot->state[block] = TAKEN;
     snapshot->uncaptured_count--;
     if (status)
@@ -309,6 +349,7 @@ enum snapshot_next snapshot_take(struct snapshot *snapshot, bool take_pending, u
         snapshot->staged_first = (snapshot->staged_first + 1) % snapshot->buffers_count;
         snapshot->staged_count--;
         snapshot->state[snapshot->block_of[buffer]] = TAKEN;
+        snapshot->bytes[buffer] = own_bytes(snapshot, buffer);
         *ret_buffer = buffer;
         *ret_block = snapshot->block_of[buffer];
         next = SNAPSHOT_GOT;

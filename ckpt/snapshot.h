@@ -11,6 +11,9 @@
  * are there. Only the writer waits for it. The caller's stream waits for the copies, not the caller. Of arrays in pinned memory the
  * copy is made before the call that queues it returns (CUDA copies from host to host at once): there the caller copies itself.
  *
+ * While the caller waits for the end of the save nothing changes: a block that lies in one array is then TAKEN where it lies, and
+ * written from there; the buffer that it has is but its token.
+ *
  * Invariants
  *   1. Bytes of a group change only while every block that holds some of them is STAGED or TAKEN, and copied: before_update returns no
  *      sooner, or makes the caller's stream wait where the update is queued. A block that several groups share is copied whole by
@@ -59,19 +62,23 @@ struct snapshot {
     unsigned buffers_count;
     struct device_event **arrived;     /* [buffers_count] of a device: what was last copied there is there */
     struct snapshot_copier copiers[2]; /* the caller's, the writer's */
+    unsigned in_place_align;           /* the writer's, 0: no block is taken where it lies */
 
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     uint8_t *state;     /* [blocks_count] */
     uint64_t *block_of; /* [buffers_count] */
+    const char **
+        bytes; /* [buffers_count] the buffer's own, or where the block lies; the writer's while it holds the buffer */
     unsigned *free_list, free_count;
     unsigned *staged, staged_first, staged_count; /* a ring */
     uint64_t next_pending;                        /* no block before it is PENDING */
     uint64_t left_count;                          /* blocks that the writer has not taken */
     uint64_t uncaptured_count;                    /* blocks that are neither STAGED nor TAKEN */
     unsigned copying_count;
-    bool active; /* between begin and end */
-    int status;  /* of the save: not 0: the caller need not copy any more */
+    bool active;   /* between begin and end */
+    bool is_quiet; /* the caller waits for the end */
+    int status;    /* of the save: not 0: the caller need not copy any more */
     struct err detail;
     struct snapshot_stats stats;
 };
@@ -85,6 +92,8 @@ void snapshot_deinit(struct snapshot *snapshot);
 void snapshot_begin(struct snapshot *snapshot);
 /* Waits only where staging is full, and without a stream of updates for the copies. A device that fails ends as snapshot_fail. */
 void snapshot_before_update(struct snapshot *snapshot, uint32_t group);
+/* The caller: no array changes before the save under way has ended. */
+void snapshot_be_quiet(struct snapshot *snapshot);
 /* Any thread. */
 struct snapshot_stats snapshot_stats(struct snapshot *snapshot);
 
@@ -97,7 +106,11 @@ enum snapshot_next {
  * that fails ends as snapshot_fail. */
 enum snapshot_next snapshot_take(struct snapshot *snapshot, bool take_pending, unsigned *ret_buffer,
                                  uint64_t *ret_block);
-char *snapshot_buffer(const struct snapshot *snapshot, unsigned buffer);
+/* The bytes of the block that the buffer was taken with, with zeros behind the file's end up to a multiple of IO_ALIGN_BYTES. Not to be
+ * written to. */
+const char *snapshot_bytes(const struct snapshot *snapshot, unsigned buffer);
+/* The writer, before it takes: blocks may be taken where they lie if they are aligned to so many bytes. 0: never. */
+void snapshot_allow_in_place(struct snapshot *snapshot, unsigned align_bytes);
 void snapshot_release(struct snapshot *snapshot, unsigned buffer);
 void snapshot_wait(struct snapshot *snapshot); /* until the caller has copied a block */
 void snapshot_fail(struct snapshot *snapshot, int status,

@@ -23,10 +23,11 @@ enum { FILE_OWNER_BYTES_MAX = 64, FILE_TREE_DEPTH_MAX = 64 };
 /* Immutable while requests are under way, but for what is atomic. */
 struct io_file {
     int fd;
-    uint64_t size_bytes;  /* when opened */
-    struct io_set *set;   /* that it is an output of; NULL: opened for reading */
-    struct io_file *next; /* of the set's unsealed files */
-    atomic_int direct;    /* file_transfer.c's: the same file opened to go around the page cache */
+    uint64_t size_bytes;      /* when opened */
+    struct io_set *set;       /* that it is an output of; NULL: opened for reading */
+    struct io_file *next;     /* of the set's unsealed files */
+    atomic_int direct;        /* file_transfer.c's: the same file opened to go around the page cache */
+    atomic_uint direct_align; /* and the alignment of memory that this takes, once direct is known */
     char path[IO_PATH_BYTES_MAX];
 };
 

@@ -25,27 +25,32 @@ static bool is_cached(const struct io_file *file)
     return cached_bytes(file->fd, 0, half, &cached) == 0 && cached >= half / 2;
 }
 
-/* The file system says that blocks of IO_ALIGN_BYTES suit it, or (before Linux 6.1) does not say that they don't. */
-static bool suits_direct(int fd)
+/* What memory of blocks of IO_ALIGN_BYTES must be aligned to: what the file system says, and IO_ALIGN_BYTES where it does not say
+ * (before Linux 6.1). 0: it says that such blocks don't suit it. */
+static unsigned ask_align(int fd)
 {
 #ifdef STATX_DIOALIGN
     struct statx info;
     if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &info) || !(info.stx_mask & STATX_DIOALIGN))
-        return true;
-    return info.stx_dio_offset_align > 0 && IO_ALIGN_BYTES % info.stx_dio_offset_align == 0 &&
-           info.stx_dio_mem_align > 0 && IO_ALIGN_BYTES % info.stx_dio_mem_align == 0;
+        return IO_ALIGN_BYTES;
+    if (info.stx_dio_offset_align > 0 && IO_ALIGN_BYTES % info.stx_dio_offset_align == 0 &&
+        info.stx_dio_mem_align > 0 && IO_ALIGN_BYTES % info.stx_dio_mem_align == 0)
+        return info.stx_dio_mem_align;
+    return 0;
 #else
     (void)fd;
-    return true;
+    return IO_ALIGN_BYTES;
 #endif
 }
 
 /* Of the same open file, not of what may by now have its name. -1 where there is none. */
-static int open_direct(const struct io_file *file)
+static int open_direct(struct io_file *file)
 {
     char self[64];
-    if (!suits_direct(file->fd))
+    unsigned align = ask_align(file->fd);
+    if (align == 0)
         return -1;
+    atomic_store_explicit(&file->direct_align, align, memory_order_relaxed); /* before direct is */
     snprintf(self, sizeof self, "/proc/self/fd/%d", file->fd);
     return open(self, (file->set ? O_RDWR : O_RDONLY) | O_DIRECT | O_CLOEXEC | O_NOCTTY);
 }
@@ -64,6 +69,13 @@ static int direct_fd(struct io_file *file, enum io_cache cache)
     return known == DIRECT_NONE ? -1 : known - 1;
 }
 
+unsigned file_direct_align(struct io_file *file, enum io_cache cache)
+{
+    if (cache == IO_CACHE_ALL || direct_fd(file, cache) < 0)
+        return 0;
+    return atomic_load_explicit(&file->direct_align, memory_order_relaxed);
+}
+
 void file_direct_close(struct io_file *file)
 {
     int known = atomic_load(&file->direct);
@@ -73,14 +85,13 @@ void file_direct_close(struct io_file *file)
 
 /* ---- The way of a request. ---- */
 
-/* Whole blocks of memory and file are the request's to move. */
-static bool has_blocks(const struct io_request *request)
+/* Whole blocks of memory and file are the request's to move, if memory suits that is aligned to so much. */
+static bool has_blocks(const struct io_request *request, unsigned align)
 {
     uintptr_t at = (uintptr_t)request->data;
     if (request->kind == IO_READ && request->flags & IO_SLACK)
         return at % IO_ALIGN_BYTES == request->offset % IO_ALIGN_BYTES;
-    return at % IO_ALIGN_BYTES == 0 && request->offset % IO_ALIGN_BYTES == 0 &&
-           request->bytes % IO_ALIGN_BYTES == 0;
+    return at % align == 0 && request->offset % IO_ALIGN_BYTES == 0 && request->bytes % IO_ALIGN_BYTES == 0;
 }
 
 enum file_progress file_transfer_begin(struct file_transfer *transfer, struct io_request *request,
@@ -96,8 +107,11 @@ enum file_progress file_transfer_begin(struct file_transfer *transfer, struct io
         return FILE_DONE;
     }
     bool is_wanted = cache == IO_CACHE_NONE || (cache == IO_CACHE_AUTO && request->flags & IO_ONCE);
-    if (is_wanted && has_blocks(request))
-        transfer->direct_fd = direct_fd(request->file, cache);
+    if (is_wanted && has_blocks(request, 1)) {
+        unsigned align = file_direct_align(request->file, cache);
+        if (align > 0 && has_blocks(request, align))
+            transfer->direct_fd = direct_fd(request->file, cache);
+    }
     return FILE_MORE;
 }
 

@@ -56,6 +56,8 @@ struct file_call file_transfer_next(struct file_transfer *transfer);
 /* result: what the call moved, or -errno. */
 enum file_progress file_transfer_take(struct file_transfer *transfer, ssize_t result);
 
+/* As io.h beside once_align, for a queue of that cache. */
+unsigned file_direct_align(struct io_file *file, enum io_cache cache);
 /* Takes back what begin or a file may have opened. */
 void file_direct_close(struct io_file *file);
 

@@ -54,7 +54,8 @@ enum {
 /* What the engine may do for a request, and how; local files only, elsewhere they mean nothing. */
 enum io_request_flags {
     /* The bytes are not wanted again soon: they need not stay in the page cache. Takes effect where whole blocks of
-     * IO_ALIGN_BYTES can be moved: where data, offset and bytes are multiples of it, or a read has IO_SLACK. */
+     * IO_ALIGN_BYTES can be moved: where offset and bytes are multiples of it and data is one of what once_align says, or a read has
+     * IO_SLACK. */
     IO_ONCE = 1,
     /* IO_READ: data lies as far into a block of memory as offset into a block of the file, and the rest of the blocks that
      * it begins and ends in is the engine's to write over. So unaligned bytes are read in place without being copied. */
@@ -132,6 +133,9 @@ struct io_ops {
                      struct err *err); /* for reading */
     void (*file_close)(struct io_file *file);
     uint64_t (*file_size)(const struct io_file *file); /* bytes, as it was when opened */
+    /* Optional (NULL: 0). How whole blocks of this file move with IO_ONCE: 0, through the page cache; else around it, where their
+     * memory is aligned to so many bytes, at most IO_ALIGN_BYTES. So who has a choice of memory takes what is not copied. */
+    unsigned (*once_align)(struct io *io, struct io_file *file);
     int (*queue_open)(struct io *io, unsigned depth, struct io_queue **ret_queue, struct err *err);
     void (*queue_close)(struct io_queue *queue); /* cancels and waits for what is under way */
     /* Optional (NULL: as where it fails): memory that requests of this queue will lie in, told once, before the first. It must

@@ -113,6 +113,12 @@ static uint64_t fault_file_size(const struct io_file *file)
     return file->fault->inner->ops->file_size(file->inner);
 }
 
+static unsigned fault_once_align(struct io *io, struct io_file *file)
+{
+    struct io *inner = of(io)->inner;
+    return inner->ops->once_align ? inner->ops->once_align(inner, file->inner) : 0;
+}
+
 /* ---- Names. ---- */
 
 static int fault_stat(struct io *io, const char *path, struct io_stat *ret_stat, struct err *err)
@@ -300,6 +306,7 @@ static const struct io_ops fault_ops = {
     .file_open = fault_file_open,
     .file_close = fault_file_close,
     .file_size = fault_file_size,
+    .once_align = fault_once_align,
     .queue_open = fault_queue_open,
     .queue_close = fault_queue_close,
     .submit = fault_queue_submit,

@@ -5,6 +5,7 @@
  */
 #include "io/file_local.h"
 #include "io/file_queue.h"
+#include "io/file_transfer.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -22,6 +23,11 @@ static int threads_queue_open(struct io *io, unsigned depth, struct io_queue **r
     return file_queue_open(depth, threads->threads, threads->cache, ret_queue, err);
 }
 
+static unsigned threads_once_align(struct io *io, struct io_file *file)
+{
+    return file_direct_align(file, ((const struct io_threads *)io)->cache);
+}
+
 static void threads_close(struct io *io)
 {
     free(io);
@@ -30,6 +36,7 @@ static void threads_close(struct io *io)
 static const struct io_ops threads_ops = {
     .name = "threads",
     LOCAL_FILE_OPS,
+    .once_align = threads_once_align,
     .queue_open = threads_queue_open,
     .queue_close = file_queue_close,
     .submit = file_queue_submit,

@@ -8,6 +8,7 @@
  */
 #include "io/file_local.h"
 #include "io/file_queue.h"
+#include "io/file_transfer.h"
 #include "io/uring_queue.h"
 
 #include <errno.h>
@@ -83,6 +84,11 @@ static void ring_cancel(struct io_queue *queue, struct io_request *request)
         file_queue_cancel(queue->threads, request);
 }
 
+static unsigned ring_once_align(struct io *io, struct io_file *file)
+{
+    return file_direct_align(file, ((const struct io_of_ring *)io)->cache);
+}
+
 static void ring_close(struct io *io)
 {
     free(io);
@@ -91,6 +97,7 @@ static void ring_close(struct io *io)
 static const struct io_ops ring_ops = {
     .name = "io_uring",
     LOCAL_FILE_OPS,
+    .once_align = ring_once_align,
     .queue_open = ring_queue_open,
     .queue_close = ring_queue_close,
     .queue_register = ring_queue_register,
