@@ -69,8 +69,11 @@ struct ckpt_tensor {
     uint64_t shape[DTYPE_RANK_MAX]; /* global */
     uint64_t start[DTYPE_RANK_MAX], extent[DTYPE_RANK_MAX];
     bool replicated; /* all ranks hold the same whole array: stored once, its rows spread over the ranks */
-    uint32_t group;  /* which update changes it: 0..groups-1 */
-    void *data;      /* on the saver's device */
+    uint32_t group;  /* saving: which update changes it, 0..groups-1 */
+    /* Loading: dtype may be another floating-point one than that of the save; values are rounded once, to nearest, ties to even
+     * (cast.h). Without it another dtype is an error. */
+    bool cast;
+    void *data; /* on the saver's device */
 };
 
 enum ckpt_mode { CKPT_MIN, CKPT_MAX };
@@ -208,7 +211,7 @@ uint64_t ckpt_reader_step(const struct ckpt_reader *reader);
 const char *ckpt_reader_numerics_id(const struct ckpt_reader *reader);
 const struct json_t *ckpt_reader_state(const struct ckpt_reader *reader); /* borrowed from the reader */
 const struct manifest *ckpt_reader_manifest(const struct ckpt_reader *reader);
-/* Fills the boxes asked for: same name, dtype and global shape as saved. Reads only what is needed, by rising offset, and
+/* Fills the boxes asked for: same name, global shape and (but for those that say cast) dtype as saved. Reads only what is needed, by rising offset, and
  * verifies every block that it touches. -ENOENT names a missing tensor, -EBADMSG a block whose CRC differs, with tensor, file and
  * offset, -EINVAL a tensor of another dtype or shape, with both. Host memory (device NULL: blocks are read straight to their place
  * where they can be), or the device's by its copies. On failure the arrays hold anything. */

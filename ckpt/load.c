@@ -10,6 +10,7 @@
  */
 #include "base/bytes.h"
 #include "ckpt/box.h"
+#include "ckpt/cast.h"
 #include "ckpt/reader.h"
 
 #include <errno.h>
@@ -18,14 +19,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The part of a wanted box that lies in one chunk. */
+enum { ELEMENT_BYTES_MAX = 8, CAST_ELEMENTS = 4096 };
+
+/* The part of a wanted box that lies in one chunk. Runs are in bytes as they are saved; where they are cast, their targets are as far
+ * into the box as elements, of another size. */
 struct piece {
     const struct ckpt_tensor *tensor;
+    enum dtype saved; /* another than the tensor's: cast */
     uint32_t file;
     uint64_t begin; /* of the chunk in its file */
     uint64_t first; /* byte of the file that is needed first */
     struct runs runs;
     struct runs_cursor plan, copy;
+    char cut
+        [ELEMENT_BYTES_MAX]; /* an element that two blocks share, as in files of others: what the first had of it */
 };
 
 struct load {
@@ -36,7 +43,8 @@ struct load {
     uint64_t pieces_count;
     uint64_t plan_first, copy_first; /* pieces before them are done with */
     uint32_t plan_file;
-    uint64_t plan_block; /* the next of plan_file that may be asked for */
+    uint64_t plan_block;                          /* the next of plan_file that may be asked for */
+    char cast[CAST_ELEMENTS * ELEMENT_BYTES_MAX]; /* on their way to a device */
     struct err *err;
 };
 
@@ -63,6 +71,11 @@ static int mismatch(const struct load *load, const struct ckpt_tensor *wanted,
     return -EINVAL;
 }
 
+static bool suits_dtype(const struct ckpt_tensor *wanted, enum dtype saved)
+{
+    return saved == wanted->dtype || (wanted->cast && cast_is_real(saved) && cast_is_real(wanted->dtype));
+}
+
 static int check_wanted(const struct load *load, const struct ckpt_tensor *wanted,
                         const struct manifest_tensor *saved)
 {
@@ -73,7 +86,7 @@ static int check_wanted(const struct load *load, const struct ckpt_tensor *wante
         err_advise(load->err, "load it into the model that it was saved from");
         return -ENOENT;
     }
-    if (saved->dtype != wanted->dtype || saved->rank != wanted->rank ||
+    if (!suits_dtype(wanted, saved->dtype) || saved->rank != wanted->rank ||
         memcmp(saved->shape, wanted->shape, wanted->rank * sizeof *wanted->shape) != 0)
         return mismatch(load, wanted, saved);
     if (box_check(&box, wanted->shape))
@@ -89,10 +102,11 @@ static int add_pieces(struct load *load, const struct ckpt_tensor *wanted,
     for (uint64_t i = 0; i < saved->chunks_count; i++) {
         const struct manifest_chunk *chunk = &saved->chunks[i];
         struct box source = box_make(chunk->start, chunk->extent, wanted->rank);
-        struct piece piece = {.tensor = wanted, .file = chunk->file, .begin = chunk->offset_bytes};
+        struct piece piece = {
+            .tensor = wanted, .saved = saved->dtype, .file = chunk->file, .begin = chunk->offset_bytes};
         uint64_t elements;
         if (box_shape_volume(chunk->extent, wanted->rank, &elements) || elements == 0 ||
-            !runs_init(&piece.runs, &source, &target, wanted->dtype))
+            !runs_init(&piece.runs, &source, &target, saved->dtype))
             continue;
         if (load->pieces_count == *capacity) {
             uint64_t grown = *capacity ? *capacity * 2 : 64;
@@ -129,13 +143,18 @@ static uint64_t piece_next_block(struct piece *piece, uint64_t from)
     return block > from ? block : from;
 }
 
+static bool is_cast(const struct piece *piece)
+{
+    return piece->saved != piece->tensor->dtype;
+}
+
 /* Where the whole block belongs, if it is all of one run and in host memory. */
 static void *direct_target(const struct load *load, const struct piece *piece, uint64_t block)
 {
     const struct manifest_file *file = &load->reader->manifest.files[piece->file];
     uint64_t begin = block * CKPT_BLOCK_BYTES, end = begin + manifest_block_bytes(file->size_bytes, block);
     uint64_t run = piece->begin + piece->plan.source;
-    if (load->device || begin < run || end > run + piece->runs.run_bytes)
+    if (load->device || is_cast(piece) || begin < run || end > run + piece->runs.run_bytes)
         return NULL;
     return (char *)piece->tensor->data + piece->plan.target + (begin - run);
 }
@@ -182,6 +201,51 @@ static int copy_part(struct load *load, char *target, const char *source, size_t
     return 0;
 }
 
+/* Elements of a run, from that one on. */
+static int cast_whole(struct load *load, const struct piece *piece, uint64_t element, const char *source,
+                      uint64_t count)
+{
+    enum dtype dtype = piece->tensor->dtype;
+    size_t bytes = dtype_bytes(dtype), saved_bytes = dtype_bytes(piece->saved);
+    char *target = (char *)piece->tensor->data + (piece->copy.target / saved_bytes + element) * bytes;
+    if (!load->device) {
+        cast_elements(piece->saved, source, dtype, target, count);
+        return 0;
+    }
+    int status = 0;
+    for (uint64_t done = 0; done < count && !status; done += CAST_ELEMENTS) {
+        uint64_t part = bytes_min(CAST_ELEMENTS, count - done);
+        cast_elements(piece->saved, source + done * saved_bytes, dtype, load->cast, part);
+        status = load->device->ops->copy(load->device, load->stream, target + done * bytes, load->cast,
+                                         part * bytes, load->err);
+        if (!status) /* before load->cast is used again */
+            status = load->device->ops->stream_sync(load->device, load->stream, load->err);
+    }
+    return status;
+}
+
+/* Bytes at..at+bytes of a run, of which all before came already. */
+static int cast_part(struct load *load, struct piece *piece, uint64_t at, const char *source, uint64_t bytes)
+{
+    uint64_t saved_bytes = dtype_bytes(piece->saved), had = at % saved_bytes;
+    int status = 0;
+    if (had > 0) {
+        uint64_t rest = bytes_min(saved_bytes - had, bytes);
+        memcpy(piece->cut + had, source, rest);
+        if (had + rest < saved_bytes)
+            return 0;
+        status = cast_whole(load, piece, at / saved_bytes, piece->cut, 1);
+        at += rest;
+        source += rest;
+        bytes -= rest;
+    }
+    uint64_t count = bytes / saved_bytes;
+    if (!status && count > 0)
+        status = cast_whole(load, piece, at / saved_bytes, source, count);
+    memcpy(piece->cut, source + count * saved_bytes, bytes % saved_bytes);
+    return status;
+}
+
 static int copy_piece(struct load *load, struct piece *piece, const struct block_got *got)
 {
     uint64_t begin = got->block * CKPT_BLOCK_BYTES, end = begin + got->bytes;
@@ -189,8 +253,12 @@ static int copy_piece(struct load *load, struct piece *piece, const struct block
         uint64_t run = piece->begin + piece->copy.source, run_end = run + piece->runs.run_bytes;
         uint64_t from = run > begin ? run : begin, to = bytes_min(run_end, end);
         if (from < to) {
-            int status = copy_part(load, (char *)piece->tensor->data + piece->copy.target + (from - run),
-                                   got->data + (from - begin), to - from);
+            const char *source = got->data + (from - begin);
+            int status =
+                is_cast(piece)
+                    ? cast_part(load, piece, from - run, source, to - from)
+                    : copy_part(load, (char *)piece->tensor->data + piece->copy.target + (from - run), source,
+                                to - from);
             if (status)
                 return status;
         }

@@ -3,9 +3,7 @@
  */
 #include "ckpt/weights.h"
 
-#include "base/half.h"
 #include "base/json.h"
-#include "ckpt/box.h"
 #include "io/whole.h"
 
 #include <errno.h>
@@ -183,21 +181,10 @@ bool weights_find(const struct weights *weights, const char *name, struct weight
     return false;
 }
 
-/* In place, rising: the halves lie at the end of the floats' memory, so that none is overwritten before it is read. */
-static void widen(enum dtype dtype, const char *halves, float *values, uint64_t count)
-{
-    for (uint64_t i = 0; i < count; i++) {
-        uint16_t half;
-        memcpy(&half, halves + i * sizeof half, sizeof half);
-        values[i] = dtype == DTYPE_BF16 ? half_from_bf16(half) : half_from_f16(half);
-    }
-}
-
 int weights_read(const struct weights_tensor *tensor, const uint64_t *start, const uint64_t *extent,
                  float *values, struct err *err)
 {
     const struct manifest_tensor *stored = tensor->tensor;
-    uint64_t count = 0;
     if (stored->dtype != DTYPE_F32 && stored->dtype != DTYPE_F16 && stored->dtype != DTYPE_BF16) {
         err_set(err, -ENOTSUP, "tensor \"%.100s\" is of a type that no model here computes with",
                 stored->name);
@@ -206,17 +193,10 @@ int weights_read(const struct weights_tensor *tensor, const uint64_t *start, con
         err_found(err, "%s", dtype_name(stored->dtype));
         return -ENOTSUP;
     }
-    int status = box_shape_volume(extent, stored->rank, &count);
-    if (status)
-        return err_set(err, status, "tensor \"%.100s\" is too large", stored->name);
-    char *bytes = (char *)values + count * (sizeof(float) - dtype_bytes(stored->dtype));
     struct ckpt_tensor wanted = {
-        .name = stored->name, .dtype = stored->dtype, .rank = stored->rank, .data = bytes};
+        .name = stored->name, .dtype = DTYPE_F32, .rank = stored->rank, .cast = true, .data = values};
     memcpy(wanted.shape, stored->shape, sizeof wanted.shape);
     memcpy(wanted.start, start, stored->rank * sizeof start[0]);
     memcpy(wanted.extent, extent, stored->rank * sizeof extent[0]);
-    status = ckpt_reader_load(tensor->reader, &wanted, 1, NULL, err);
-    if (!status && stored->dtype != DTYPE_F32)
-        widen(stored->dtype, bytes, values, count);
-    return status;
+    return ckpt_reader_load(tensor->reader, &wanted, 1, NULL, err);
 }

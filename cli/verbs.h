@@ -19,6 +19,7 @@ extern const struct verb verb_ckpt_hash;
 extern const struct verb verb_ckpt_diff;
 extern const struct verb verb_bench_io;
 extern const struct verb verb_bench_loader;
+extern const struct verb verb_bench_ckpt;
 extern const struct verb verb_doctor;
 extern const struct verb verb_help;
 extern const struct verb verb_manual;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bench — `millrace bench io` and `bench loader` measure each way that this machine has, in bounded time, and leave nothing.
+# bench — `millrace bench io|loader|ckpt` measure each way that this machine has, in bounded time, and leave nothing.
 . "$(dirname "$0")/lib.sh"
 
 # ---- io ----
@@ -114,7 +114,41 @@ what_no_loader_reads_is_one_error() {
   same "$(status_of millrace bench loader shards --seconds 1us)" 2
 }
 
+measure_state() { millrace bench ckpt states --size 64MiB --small 50 --step 1ms "$@"; }
+
+saves_and_loads_stand_beside_the_disk_alone() {
+  mkdir states
+  measure_state --json >result
+  same "$(json '[m["what"] for m in d["measurements"]]' result)" \
+    "['a file, written and fsynced', 'a file, read cold', 'a state, saved', 'a state, loaded cold', 'its checksums alone', 'many small arrays, saved', 'many small arrays, loaded cold']"
+  same "$(json 'all(m["bytes"] == 64 << 20 for m in d["measurements"][:5])' result)" True
+  same "$(json 'all(m["bytes"] == 50 << 10 and m["of_limit_fraction"] is None for m in d["measurements"][5:])' result)" True
+  same "$(json 'all(m["elapsed_seconds"] > 0 and m["of_limit_fraction"] > 0 for m in d["measurements"][:5])' result)" True
+  same "$(json 'd["asynchronous"]["save_seconds"] > 0' result)" True
+  same "$(ls -A states)" ""
+}
+
+one_measurement_can_be_asked_for() {
+  mkdir -p states
+  measure_state --json --only small >result
+  same "$(json 'len(d["measurements"]), "asynchronous" in d' result)" "(2, False)"
+  measure_state --json --only async >result
+  same "$(json 'len(d["measurements"]), d["asynchronous"]["staging_bytes"]' result)" "(0, 67108864)"
+}
+
+what_stands_where_states_are_to_be_made_is_left_alone() {
+  mkdir -p states/millrace-bench-ckpt
+  echo mine >states/millrace-bench-ckpt/file
+  same "$(status_of measure_state)" 1
+  contains "$(cat errors)" "there already"
+  same "$(cat states/millrace-bench-ckpt/file)" mine
+  rm -r states
+  same "$(status_of millrace bench ckpt nowhere)" 1
+  same "$(status_of millrace bench ckpt --size 1000)" 2
+}
+
 run_cases each_way_is_measured_and_named text_is_a_table a_folder_that_is_not_there_is_one_error \
   impossible_sizes_are_wrong_usage stopped_it_leaves_nothing \
   each_stage_of_a_loader_stands_beside_its_limit text_is_measured_in_windows without_a_dataset_photos_are_made_and_removed \
-  photos_that_are_made_go_also_when_stopped what_no_loader_reads_is_one_error
+  photos_that_are_made_go_also_when_stopped what_no_loader_reads_is_one_error \
+  saves_and_loads_stand_beside_the_disk_alone one_measurement_can_be_asked_for what_stands_where_states_are_to_be_made_is_left_alone

@@ -1,0 +1,130 @@
+"""One act of another library, for bench/ckpt/run; prints a line of JSON.
+
+    peers.py safetensors save FOLDER BYTES COUNT      a state of COUNT tensors of F32, BYTES together
+
+Saves end when the bytes are durable. Loads end when the values are in the tensors of a state that exists already, as a resume needs
+them; `cold` drops the files' pages first. CPU seconds are those of the process and what it started, for the act alone.
+"""
+import json
+import os
+import pathlib
+import resource
+import sys
+import threading
+import time
+
+import torch
+
+library, act, folder, size, count = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5])
+torch.set_num_threads(1)
+
+
+def make_state():
+    elements = size // count // 4
+    memory = torch.arange(count * elements, dtype=torch.int64).mul_(2654435761).to(torch.int32).view(torch.float32)
+    return {f"array.{i:06}": memory[i * elements:(i + 1) * elements] for i in range(count)}
+
+
+def sync(path):
+    for file in [path] if path.is_file() else [*path.iterdir(), path]:
+        handle = os.open(file, os.O_RDONLY)
+        os.fsync(handle)
+        os.close(handle)
+
+
+def drop(path):
+    for file in [path] if path.is_file() else path.iterdir():
+        handle = os.open(file, os.O_RDONLY)
+        os.fsync(handle)
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(handle)
+
+
+def take(state, loaded):
+    for name, tensor in state.items():
+        tensor.copy_(loaded[name])
+
+
+def torch_save(state, path):
+    torch.save({name: tensor.clone() if tensor._base is not None and count > 1000 else tensor for name, tensor in state.items()}, path)
+
+
+class Torch:
+    path = folder / "torch.pt"
+
+    def save(self, state):
+        torch.save(state, self.path)  # views of one memory: written once
+        sync(self.path)
+
+    def load(self, state):
+        take(state, torch.load(self.path, weights_only=True))
+
+
+class Safetensors:
+    path = folder / "peer.safetensors"
+
+    def save(self, state):
+        from safetensors.torch import save_file
+        save_file(state, self.path)
+        sync(self.path)
+
+    def load(self, state):
+        from safetensors.torch import load_file
+        take(state, load_file(self.path))
+
+
+class Dcp:
+    path = folder / "dcp"
+
+    def save(self, state):
+        import torch.distributed.checkpoint as dcp
+        dcp.save(state, checkpoint_id=self.path)  # fsyncs its files
+        sync(self.path)
+
+    def load(self, state):
+        import torch.distributed.checkpoint as dcp
+        dcp.load(state, checkpoint_id=self.path)
+
+    def block(self, state):
+        import torch.distributed.checkpoint as dcp
+        began = time.monotonic()
+        future = dcp.async_save(state, checkpoint_id=self.path)
+        blocked = time.monotonic() - began
+        future.result()
+        return {"blocked_seconds": blocked}
+
+    def full(self, state):
+        from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+        dcp_to_torch_save(self.path, folder / "full.pt")
+        sync(folder / "full.pt")
+
+
+def cpu_seconds():
+    return sum(usage.ru_utime + usage.ru_stime for usage in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+
+
+def peak_bytes():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def main():
+    peer = {"torch": Torch, "safetensors": Safetensors, "dcp": Dcp}[library]()
+    if library == "dcp":
+        import torch.distributed as dist
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0", RANK="0", WORLD_SIZE="1")
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        import torch.distributed.checkpoint  # noqa: F401, what importing costs is no part of the act
+    if library == "safetensors":
+        import safetensors.torch  # noqa: F401
+    state = {} if act == "full" else make_state()
+    if act == "cold":
+        drop(peer.path)
+    before_bytes = peak_bytes()
+    began, cpu = time.monotonic(), cpu_seconds()
+    more = getattr(peer, "load" if act == "cold" else act)(state) or {}
+    said = {"elapsed_seconds": time.monotonic() - began, "cpu_seconds": cpu_seconds() - cpu, "more_bytes": peak_bytes() - before_bytes,
+            "peak_bytes": peak_bytes(), "threads_count": threading.active_count(), **more}
+    print(json.dumps(said))
+
+
+main()

@@ -1,0 +1,198 @@
+/*
+ * speed — see speed.h.
+ */
+#include "ckpt/speed.h"
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/crc.h"
+#include "ckpt/manifest.h"
+#include "ckpt/reader.h"
+#include "io/cached.h"
+#include "io/whole.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static uint64_t bytes_of(const struct ckpt_speed_state *state)
+{
+    return state->options.arrays_count * state->options.array_bytes;
+}
+
+/* Bytes that no disk makes smaller. */
+static void fill(void *memory, uint64_t bytes)
+{
+    uint64_t value = 1;
+    for (uint64_t i = 0; i + sizeof value <= bytes; i += sizeof value) {
+        value ^= value << 13, value ^= value >> 7, value ^= value << 17;
+        memcpy((char *)memory + i, &value, sizeof value);
+    }
+}
+
+int ckpt_speed_make(const struct ckpt_speed_options *options, struct ckpt_speed_state *ret_state,
+                    struct err *err)
+{
+    uint64_t count = options->arrays_count, bytes = options->array_bytes;
+    struct ckpt_speed_state state = {.options = *options};
+    state.tensors = calloc(count + 1, sizeof *state.tensors);
+    state.names = calloc(count + 1, sizeof *state.names);
+    int status = state.tensors && state.names
+                     ? device_open("cpu", &state.device, err)
+                     : err_set(err, -ENOMEM, "out of memory for %" PRIu64 " arrays", count);
+    if (!status)
+        status = state.device->ops->mem_alloc(state.device, MEM_HUGE, count * bytes, &state.memory, err);
+    if (status) {
+        ckpt_speed_free(&state);
+        return status;
+    }
+    fill(state.memory, count * bytes);
+    for (uint64_t i = 0; i < count; i++) {
+        snprintf(state.names[i], sizeof state.names[i], "array.%06u", (unsigned)(i % 1000000));
+        uint64_t elements = bytes / dtype_bytes(DTYPE_F32);
+        state.tensors[i] = (struct ckpt_tensor){.name = state.names[i],
+                                                .dtype = DTYPE_F32,
+                                                .rank = 1,
+                                                .shape = {elements},
+                                                .extent = {elements},
+                                                .group = (uint32_t)i,
+                                                .data = (char *)state.memory + i * bytes};
+    }
+    *ret_state = state;
+    return 0;
+}
+
+void ckpt_speed_free(struct ckpt_speed_state *state)
+{
+    free(state->tensors);
+    free(state->names);
+    if (state->memory)
+        state->device->ops->mem_free(state->device, MEM_HUGE, state->memory, bytes_of(state));
+    device_close(state->device);
+    *state = (struct ckpt_speed_state){0};
+}
+
+static int open_saver(const struct ckpt_speed_state *state, struct ckpt_saver **ret_saver, struct err *err)
+{
+    struct ckpt_saver_options options = {.folder = state->options.folder,
+                                         .io = state->options.io,
+                                         .groups_count = (uint32_t)state->options.arrays_count,
+                                         .staging_bytes = state->options.staging_bytes,
+                                         .numerics_id = "bench"};
+    return ckpt_saver_open(&options, state->tensors, state->options.arrays_count, ret_saver, err);
+}
+
+int ckpt_speed_save(const struct ckpt_speed_state *state, uint64_t step, struct io_speed *speed,
+                    struct err *err)
+{
+    struct ckpt_saver *saver = NULL;
+    int status = open_saver(state, &saver, err);
+    if (status)
+        return status;
+    io_speed_begin(speed);
+    status = ckpt_saver_save(saver, step, "{}", err);
+    if (!status)
+        status = ckpt_saver_wait(saver, err);
+    io_speed_end(speed);
+    speed->bytes += bytes_of(state);
+    speed->operations_count += state->options.arrays_count;
+    ckpt_saver_close(saver);
+    return status;
+}
+
+static void sleep_ns(uint64_t ns)
+{
+    struct timespec left = {.tv_sec = (time_t)(ns / CLOCK_NS_PER_S), .tv_nsec = (long)(ns % CLOCK_NS_PER_S)};
+    while (nanosleep(&left, &left) && errno == EINTR)
+        ;
+}
+
+int ckpt_speed_block(const struct ckpt_speed_state *state, uint64_t step, uint64_t updates_after_ns,
+                     struct ckpt_speed_blocked *ret_blocked, struct err *err)
+{
+    struct ckpt_saver *saver = NULL;
+    struct ckpt_speed_blocked blocked = {0};
+    int status = open_saver(state, &saver, err);
+    if (status)
+        return status;
+    uint64_t begun_ns = clock_now_ns();
+    status = ckpt_saver_save(saver, step, "{}", err);
+    blocked.call_ns = clock_now_ns() - begun_ns;
+    sleep_ns(updates_after_ns);
+    begun_ns = clock_now_ns();
+    for (uint64_t i = 0; i < state->options.arrays_count && !status; i++)
+        ckpt_saver_before_update(saver, (uint32_t)i);
+    blocked.updates_ns = clock_now_ns() - begun_ns;
+    if (!status)
+        status = ckpt_saver_wait(saver, err);
+    struct ckpt_saver_stats stats = ckpt_saver_stats(saver);
+    blocked.copied_bytes = stats.copied_bytes;
+    blocked.save_ns = stats.last_save_ns;
+    ckpt_saver_close(saver);
+    if (!status)
+        *ret_blocked = blocked;
+    return status;
+}
+
+static int step_path(const struct ckpt_speed_state *state, uint64_t step, char *path, struct err *err)
+{
+    char name[32];
+    snprintf(name, sizeof name, "step-%08" PRIu64, step);
+    return io_join_path(state->options.folder, name, path, err);
+}
+
+static int drop_files(struct io *io, const char *path, struct err *err)
+{
+    struct ckpt_reader *reader;
+    char file[IO_PATH_BYTES_MAX];
+    int status = ckpt_reader_open(io, path, &reader, err);
+    if (status)
+        return status;
+    const struct manifest *manifest = ckpt_reader_manifest(reader);
+    for (uint64_t i = 0; i < manifest->files_count && !status; i++) {
+        status = io_join_path(path, manifest->files[i].name, file, err);
+        if (!status)
+            status = cached_drop(file, err);
+    }
+    ckpt_reader_close(reader);
+    if (!status)
+        status = io_join_path(path, MANIFEST_NAME, file, err);
+    return status ? status : cached_drop(file, err);
+}
+
+int ckpt_speed_load(const struct ckpt_speed_state *state, uint64_t step, bool is_cold, struct io_speed *speed,
+                    struct err *err)
+{
+    struct io *io = state->options.io;
+    struct ckpt_reader *reader = NULL;
+    char path[IO_PATH_BYTES_MAX];
+    int status = step_path(state, step, path, err);
+    if (!status && is_cold)
+        status = drop_files(io, path, err);
+    if (status)
+        return status;
+    io_speed_begin(speed);
+    status = ckpt_reader_open(io, path, &reader, err);
+    if (!status)
+        status = ckpt_reader_load(reader, state->tensors, state->options.arrays_count, NULL, err);
+    ckpt_reader_close(reader);
+    io_speed_end(speed);
+    speed->bytes += bytes_of(state);
+    speed->operations_count += state->options.arrays_count;
+    return status;
+}
+
+void ckpt_speed_checksum(const struct ckpt_speed_state *state, struct io_speed *speed)
+{
+    uint64_t bytes = bytes_of(state);
+    volatile uint32_t kept = 0; /* so that the work is done */
+    io_speed_begin(speed);
+    for (uint64_t at = 0; at < bytes; at += CKPT_BLOCK_BYTES)
+        kept ^= crc32c(0, (const char *)state->memory + at, bytes_min(CKPT_BLOCK_BYTES, bytes - at));
+    io_speed_end(speed);
+    speed->bytes += bytes;
+    speed->operations_count++;
+}

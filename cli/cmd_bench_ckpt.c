@@ -1,0 +1,355 @@
+/*
+ * cmd_bench_ckpt — `millrace bench ckpt [FOLDER]`: how fast a state is saved and loaded there, beside what the disk does.
+ *
+ * A state of a few large arrays, and one of many small ones. What each measurement is held against is taken in its own turn, in the
+ * same folder: for a save, a file of as many bytes written around the page cache and made durable; for a load, that file read; for checksums,
+ * copying memory, by the CPU time that both take.
+ */
+#include "base/clock.h"
+#include "ckpt/speed.h"
+#include "cli/output.h"
+#include "cli/signals.h"
+#include "cli/verbs.h"
+#include "io/cached.h"
+#include "io/whole.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    BLOCK_BYTES = 1 << 20,
+    DEPTH = 32,
+    LARGE_COUNT = 64,
+    SMALL_BYTES = 1 << 10,
+    MEASUREMENTS_MAX = 16,
+    FILL_SECONDS_MAX = 3600,
+};
+
+struct bench_ckpt_args {
+    struct common_args common;
+    uint64_t size_bytes, small_count, step_ns, staging_bytes;
+    uint32_t only;
+};
+
+enum { ONLY_ALL, ONLY_SAVE, ONLY_LOAD, ONLY_ASYNC, ONLY_SMALL };
+static const char *const only_choices[] = {"all", "save", "load", "async", "small", NULL};
+
+#define AT(member) offsetof(struct bench_ckpt_args, member)
+static const struct option rows[] = {
+    {"size", 0, OPTION_SIZE, AT(size_bytes), "SIZE", "1GiB",
+     "of the state, which is held in memory; larger ones tell more of a disk with a cache"},
+    {"small", 0, OPTION_COUNT, AT(small_count), "N", "20000", "arrays of 1 KiB in the other state", NULL, 1,
+     999999},
+    {"step", 0, OPTION_DURATION, AT(step_ns), "DURATION", "1s",
+     "from an asynchronous save to the update of every array"},
+    {"staging", 0, OPTION_SIZE, AT(staging_bytes), "SIZE", "64MiB",
+     "memory for copies of what is updated before it is written"},
+    {"only", 0, OPTION_CHOICE, AT(only), NULL, "all", "what to measure", only_choices},
+};
+
+enum limit { LIMIT_NONE, LIMIT_WRITTEN, LIMIT_READ, LIMIT_COPIED };
+
+struct measurement {
+    const char *what;
+    enum limit limit;
+    struct io_speed speed;
+};
+
+/* Owner thread. */
+struct bench {
+    const struct invocation *invocation;
+    const struct bench_ckpt_args *args;
+    const char *folder;
+    char steps[IO_PATH_BYTES_MAX]; /* a folder of our own in it */
+    struct io *io;
+    atomic_int *stop;
+    struct measurement list[MEASUREMENTS_MAX];
+    size_t count;
+    bool has_blocked;
+    struct ckpt_speed_blocked blocked;
+    struct io_speed copying;
+};
+
+static bool wants(const struct bench *bench, uint32_t part)
+{
+    return bench->args->only == ONLY_ALL || bench->args->only == part;
+}
+
+static struct io_speed *add(struct bench *bench, const char *what, enum limit limit)
+{
+    assert(bench->count < MEASUREMENTS_MAX);
+    struct measurement *m = &bench->list[bench->count++];
+    *m = (struct measurement){.what = what, .limit = limit};
+    progress_update(bench->invocation->console, bench->count, 0);
+    return &m->speed;
+}
+
+static int check_stop(const struct bench *bench, struct err *err)
+{
+    return *bench->stop ? err_set(err, -EINTR, "stopped on request") : 0;
+}
+
+/* ---- The disk alone. ---- */
+
+static int move_file(struct bench *bench, struct io_file *file, const char *path, enum io_request_kind kind,
+                     struct io_speed *speed, struct err *err)
+{
+    struct io_speed_job job = {.kind = kind,
+                               .file_bytes = bench->args->size_bytes,
+                               .block_bytes = BLOCK_BYTES,
+                               .depth = DEPTH,
+                               .is_one_pass = true,
+                               .ns_max = (uint64_t)FILL_SECONDS_MAX * CLOCK_NS_PER_S,
+                               .stop = bench->stop};
+    return io_speed_run(bench->io, file, path, &job, speed, err);
+}
+
+/* A file that is written and made durable, read while it has no name yet, and dropped. */
+static int measure_disk(struct bench *bench, bool reads, struct err *err)
+{
+    struct io *io = bench->io;
+    struct io_set *set = NULL;
+    struct io_file *file = NULL;
+    char path[IO_PATH_BYTES_MAX];
+    struct io_speed *written = add(bench, "a file, written and fsynced", LIMIT_WRITTEN);
+    int status = io_join_path(bench->steps, "alone", path, err);
+    struct io_set_options options = {.path = path, .single_file = true, .replace = true};
+    if (!status)
+        status = io->ops->set_begin(io, &options, &set, err);
+    if (!status)
+        status = io->ops->set_create(set, "", bench->args->size_bytes, &file, err);
+    if (status)
+        goto out;
+    status = move_file(bench, file, path, IO_WRITE, written, err);
+    io_speed_begin(written);
+    int sealed = io->ops->set_seal(set, file, written->bytes, status ? NULL : err);
+    io_speed_end(written);
+    status = status ? status : sealed;
+    if (!status && reads) {
+        const char *place = io->ops->set_place(set);
+        status = cached_drop(place, err);
+        if (!status)
+            status = io->ops->file_open(io, place, &file, err);
+        if (!status) {
+            status = move_file(bench, file, place, IO_READ, add(bench, "a file, read cold", LIMIT_READ), err);
+            io->ops->file_close(file);
+        }
+    }
+out:
+    io->ops->set_abort(set);
+    return status;
+}
+
+/* ---- States. ---- */
+
+static int remove_step(struct bench *bench, uint64_t step, struct err *err)
+{
+    char name[32], path[IO_PATH_BYTES_MAX];
+    snprintf(name, sizeof name, "step-%08llu", (unsigned long long)step);
+    int status = io_join_path(bench->steps, name, path, err);
+    return status ? status : bench->io->ops->remove(bench->io, path, err);
+}
+
+static int measure_large(struct bench *bench, const struct ckpt_speed_state *state, struct err *err)
+{
+    int status = 0;
+    bool loads = wants(bench, ONLY_LOAD);
+    if (wants(bench, ONLY_SAVE) || loads) {
+        status = measure_disk(bench, loads, err);
+        if (!status)
+            status = ckpt_speed_save(state, 1, add(bench, "a state, saved", LIMIT_WRITTEN), err);
+    }
+    if (!status && loads)
+        status = ckpt_speed_load(state, 1, true, add(bench, "a state, loaded cold", LIMIT_READ), err);
+    if (!status && (wants(bench, ONLY_SAVE) || loads)) {
+        ckpt_speed_checksum(state, add(bench, "its checksums alone", LIMIT_COPIED));
+        status = remove_step(bench, 1, err);
+    }
+    if (!status)
+        status = check_stop(bench, err);
+    if (!status && wants(bench, ONLY_ASYNC)) {
+        status = ckpt_speed_block(state, 2, bench->args->step_ns, &bench->blocked, err);
+        bench->has_blocked = status == 0;
+    }
+    return status ? status : check_stop(bench, err);
+}
+
+static int with_large(struct bench *bench, struct err *err)
+{
+    struct ckpt_speed_options options = {.io = bench->io,
+                                         .folder = bench->steps,
+                                         .arrays_count = LARGE_COUNT,
+                                         .array_bytes = bench->args->size_bytes / LARGE_COUNT,
+                                         .staging_bytes = bench->args->staging_bytes};
+    struct ckpt_speed_state state;
+    int status = ckpt_speed_make(&options, &state, err);
+    if (status)
+        return status;
+    status = measure_large(bench, &state, err);
+    ckpt_speed_free(&state);
+    return status;
+}
+
+static int with_small(struct bench *bench, struct err *err)
+{
+    struct ckpt_speed_options options = {.io = bench->io,
+                                         .folder = bench->steps,
+                                         .arrays_count = bench->args->small_count,
+                                         .array_bytes = SMALL_BYTES,
+                                         .staging_bytes = bench->args->staging_bytes};
+    struct ckpt_speed_state state;
+    int status = ckpt_speed_make(&options, &state, err);
+    if (status)
+        return status;
+    status = ckpt_speed_save(&state, 3, add(bench, "many small arrays, saved", LIMIT_NONE), err);
+    if (!status)
+        status =
+            ckpt_speed_load(&state, 3, true, add(bench, "many small arrays, loaded cold", LIMIT_NONE), err);
+    ckpt_speed_free(&state);
+    return status;
+}
+
+static int measure(struct bench *bench, struct err *err)
+{
+    int status = io_speed_copy(CLOCK_NS_PER_S / 4, &bench->copying, err);
+    if (!status && bench->args->only != ONLY_SMALL)
+        status = with_large(bench, err);
+    if (!status && wants(bench, ONLY_SMALL))
+        status = with_small(bench, err);
+    return status;
+}
+
+/* ---- The result. ---- */
+
+static double per_second(const struct io_speed *speed)
+{
+    return (double)speed->bytes / clock_seconds(speed->elapsed_ns ? speed->elapsed_ns : 1);
+}
+
+static double per_cpu_second(const struct io_speed *speed)
+{
+    return (double)speed->bytes / clock_seconds(speed->cpu_ns ? speed->cpu_ns : 1);
+}
+
+/* The first measurement of a kind is the file alone. */
+static double fraction_of_limit(const struct bench *bench, const struct measurement *of)
+{
+    if (of->limit == LIMIT_COPIED)
+        return per_cpu_second(&of->speed) / per_cpu_second(&bench->copying);
+    const struct measurement *first = bench->list;
+    while (first->limit != of->limit)
+        first++;
+    return per_second(&of->speed) / per_second(&first->speed);
+}
+
+static void print_measurement(struct json_writer *json, const struct bench *bench,
+                              const struct measurement *m)
+{
+    json_begin_object(json, NULL);
+    json_write_string(json, "what", m->what);
+    json_write_u64(json, "bytes", m->speed.bytes);
+    json_write_f64(json, "elapsed_seconds", clock_seconds(m->speed.elapsed_ns));
+    json_write_f64(json, "cpu_seconds", clock_seconds(m->speed.cpu_ns));
+    json_write_f64(json, "bytes_per_second", per_second(&m->speed));
+    if (m->limit == LIMIT_NONE)
+        json_write_null(json, "of_limit_fraction");
+    else
+        json_write_f64(json, "of_limit_fraction", fraction_of_limit(bench, m));
+    json_end_object(json);
+}
+
+static int print(const struct bench *bench, struct err *err)
+{
+    struct output output;
+    struct json_writer *json = &output.json;
+    output_begin(&output);
+    json_write_string(json, "folder", bench->folder);
+    json_write_f64(json, "copying_memory_bytes_per_cpu_second", per_cpu_second(&bench->copying));
+    json_begin_array(json, "measurements");
+    for (size_t i = 0; i < bench->count; i++)
+        print_measurement(json, bench, &bench->list[i]);
+    json_end_array(json);
+    if (bench->has_blocked) {
+        const struct ckpt_speed_blocked *blocked = &bench->blocked;
+        json_begin_object(json, "asynchronous");
+        json_write_f64(json, "step_seconds", clock_seconds(bench->args->step_ns));
+        json_write_f64(json, "save_call_seconds", clock_seconds(blocked->call_ns));
+        json_write_f64(json, "updates_wait_seconds", clock_seconds(blocked->updates_ns));
+        json_write_f64(json, "save_seconds", clock_seconds(blocked->save_ns));
+        json_write_u64(json, "copied_bytes", blocked->copied_bytes);
+        json_write_u64(json, "staging_bytes", bench->args->staging_bytes);
+        json_end_object(json);
+    }
+    return output_end(&output, bench->args->common.json, stdout, err);
+}
+
+static int check_usage(const struct bench_ckpt_args *args, struct err *err)
+{
+    if (args->size_bytes >= (uint64_t)LARGE_COUNT * BLOCK_BYTES &&
+        args->size_bytes % ((uint64_t)LARGE_COUNT * BLOCK_BYTES) == 0)
+        return 0;
+    err_set(err, -EINVAL, "nothing can be measured so");
+    err_expected(err, "--size a multiple of 64MiB");
+    return EXIT_USAGE;
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    struct bench bench = {.invocation = invocation,
+                          .args = invocation->args,
+                          .folder = invocation->positional_count ? invocation->positional[0] : "."};
+    struct io_stat info;
+    bench.stop = signals_install();
+    int status = check_usage(bench.args, err);
+    if (!status)
+        status = io_join_path(bench.folder, "millrace-bench-ckpt", bench.steps, err);
+    if (!status)
+        status = io_open(bench.folder, NULL, &bench.io, err);
+    if (status)
+        return status;
+    status = bench.io->ops->stat(bench.io, bench.folder, &info, err);
+    if (!status && bench.io->ops->stat(bench.io, bench.steps, &info, NULL) == 0) {
+        status = err_set(err, -EEXIST, "what is to be made and removed is there already");
+        err_at(err, bench.steps, ERR_NO_OFFSET);
+        err_advise(err, "remove it, if a measurement that died left it");
+    } else if (!status) {
+        status = bench.io->ops->make_folder(bench.io, bench.steps, err);
+        progress_begin(invocation->console, "measuring", PROGRESS_ITEMS);
+        if (!status)
+            status = measure(&bench, err);
+        progress_end(invocation->console);
+        bench.io->ops->remove(bench.io, bench.steps, NULL);
+    }
+    io_close(bench.io);
+    return status ? status : print(&bench, err);
+}
+
+static const char *const examples[] = {
+    "millrace bench ckpt --size 64MiB --small 100 --step 10ms",
+    "millrace bench ckpt --size 128MiB --only save --json",
+    NULL,
+};
+
+const struct verb verb_bench_ckpt = {
+    .name = "bench ckpt",
+    .arguments = "[FOLDER]",
+    .arguments_least = 0,
+    .arguments_most = 1,
+    .summary = "Measure how fast checkpoints are saved to a folder and loaded from it.",
+    .details =
+        "FOLDER is where checkpoints are to be, `.` without it; a folder millrace-bench-ckpt is made there "
+        "and removed. A state of 64 arrays, in huge pages where the kernel offers them, is saved until it is "
+        "durable and loaded into its arrays with the page cache cold (the files' pages dropped first); then "
+        "it "
+        "is saved while every array is updated --step later, which "
+        "waits for what was neither written nor fits the staging. CPU time is that of program and kernel. "
+        "The limit is, for a save, a file of as many bytes written around the page cache and made durable; "
+        "for a load, that file read; for checksums, copying memory, by the CPU time that both take. Nothing "
+        "else should run meanwhile.",
+    .options = {rows, sizeof rows / sizeof rows[0]},
+    .examples = examples,
+    .args_bytes = sizeof(struct bench_ckpt_args),
+    .run = run,
+};
