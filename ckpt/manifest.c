@@ -7,6 +7,7 @@
 #include "base/crc.h"
 #include "base/json.h"
 #include "ckpt/box.h"
+#include "ckpt/manifest_scan.h"
 #include "io/io.h"
 
 #include <errno.h>
@@ -344,18 +345,41 @@ static int parse_head(struct manifest *manifest, const char *path, struct err *e
     return 0;
 }
 
+/* The tree of nodes; where the tensors are as we write them, without these, which the manifest has then. */
+static int parse_document(struct manifest *manifest, const char *text, size_t bytes, const char *path,
+                          struct err *err)
+{
+    struct json_span tensors;
+    struct str rest = {0};
+    int status = manifest_scan_tensors(text, bytes, manifest, &tensors);
+    if (status == -EAGAIN)
+        return json_parse(text, bytes, path, 0, &manifest->root, err);
+    if (!status) {
+        str_add(&rest, text, tensors.begin);
+        str_add_text(&rest, "[]");
+        str_add(&rest, text + tensors.end, bytes - tensors.end);
+        status = str_status(&rest);
+    }
+    if (status)
+        err_set(err, status, "out of memory for a manifest of %zu bytes", bytes);
+    else
+        status = json_parse(str_text(&rest), rest.bytes, path, 0, &manifest->root, err);
+    str_deinit(&rest);
+    return status;
+}
+
 int manifest_parse(const char *text, size_t bytes, const char *path, struct manifest *ret_manifest,
                    struct err *err)
 {
     struct manifest manifest = {0};
     int status = check_crc(text, bytes, path, err);
     if (!status)
-        status = json_parse(text, bytes, path, 0, &manifest.root, err);
+        status = parse_document(&manifest, text, bytes, path, err);
     if (!status)
         status = parse_head(&manifest, path, err);
     if (!status)
         status = parse_files(&manifest, path, err);
-    if (!status)
+    if (!status && !manifest.tensors)
         status = parse_tensors(&manifest, path, err);
     if (!status)
         status = manifest_check_tensors(&manifest, path, err);
@@ -372,6 +396,7 @@ void manifest_deinit(struct manifest *manifest)
     free(manifest->block_crc32c);
     free(manifest->tensors);
     free(manifest->chunks);
+    free(manifest->names);
     json_free(manifest->root);
     *manifest = (struct manifest){0};
 }

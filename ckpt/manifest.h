@@ -61,6 +61,7 @@ struct manifest {
     struct json_t *root;
     struct manifest_chunk *chunks; /* what the tensors' chunks lie in */
     uint32_t *block_crc32c;        /* what the files' lie in */
+    char *names;                   /* what the tensors' lie in, NULL: in root */
 };
 
 /* state_json: a JSON object. Appends the file's text, CRC included. tensors_text: the array of tensors as

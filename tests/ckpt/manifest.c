@@ -10,6 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The same text with a space in it: read by the other parser. */
+static int parse_spaced(char *text, struct manifest *ret_manifest)
+{
+    char digits[9], *tensors = strstr(text, "\"tensors\":[") + sizeof "\"tensors\":[" - 1;
+    memmove(tensors + 1, tensors, strlen(tensors) + 1);
+    *tensors = ' ';
+    memcpy(text + 11, "00000000", 8);
+    snprintf(digits, sizeof digits, "%08x", (unsigned)crc32c(0, text, strlen(text)));
+    memcpy(text + 11, digits, 8);
+    return manifest_parse(text, strlen(text), "test", ret_manifest, NULL);
+}
+
 /* A manifest of one file and one 4x6 tensor whose chunks the text gives; its CRC is made right. */
 static int parse_chunks(const char *chunks, struct err *err)
 {
@@ -25,12 +37,17 @@ static int parse_chunks(const char *chunks, struct err *err)
         hash128_format(manifest_file_hash(&file), hash), chunks);
     snprintf(digits, sizeof digits, "%08x", (unsigned)crc32c(0, text, strlen(text)));
     memcpy(text + 11, digits, 8);
-    struct manifest manifest;
+    struct manifest manifest, other;
     int status = manifest_parse(text, strlen(text), "test", &manifest, err);
+    assert_int_equal(parse_spaced(text, &other), status);
     if (!status) {
         assert_int_equal(manifest.step, 3);
         assert_int_equal(manifest.files[0].block_crc32c[0], 7);
+        assert_int_equal(manifest.tensors[0].chunks_count, other.tensors[0].chunks_count);
+        assert_memory_equal(manifest.chunks, other.chunks,
+                            other.tensors[0].chunks_count * sizeof *other.chunks);
         manifest_deinit(&manifest);
+        manifest_deinit(&other);
     }
     return status;
 }

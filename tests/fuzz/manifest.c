@@ -3,6 +3,7 @@
  */
 #include "ckpt/manifest.h"
 #include "base/crc.h"
+#include "base/json_scan.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>
@@ -21,6 +22,38 @@ static void mend_sum(char *text, size_t bytes)
     memcpy(text + at, digits, 8);
 }
 
+/* With a space in front of them the tensors are read by the JSON parser: the same comes out. */
+static void check_other_way(const char *text, size_t bytes, const struct manifest *expected)
+{
+    struct json_span tensors;
+    struct manifest found;
+    struct err err;
+    char *spaced = malloc(bytes + 2);
+    if (!spaced)
+        return;
+    if (!json_scan_member(text, bytes, "tensors", &tensors) || bytes + 1 > MANIFEST_BYTES_MAX) {
+        free(spaced);
+        return;
+    }
+    memcpy(spaced, text, tensors.begin + 1);
+    spaced[tensors.begin + 1] = ' '; /* behind the bracket */
+    memcpy(spaced + tensors.begin + 2, text + tensors.begin + 1, bytes - tensors.begin - 1);
+    mend_sum(spaced, bytes + 1);
+    if (manifest_parse(spaced, bytes + 1, "manifest.json", &found, &err) ||
+        found.tensors_count != expected->tensors_count)
+        abort();
+    for (uint64_t i = 0; i < found.tensors_count; i++) {
+        const struct manifest_tensor *a = &expected->tensors[i], *b = &found.tensors[i];
+        if (strcmp(a->name, b->name) != 0 || a->dtype != b->dtype || a->rank != b->rank ||
+            memcmp(a->shape, b->shape, a->rank * sizeof a->shape[0]) != 0 ||
+            a->chunks_count != b->chunks_count ||
+            memcmp(a->chunks, b->chunks, a->chunks_count * sizeof *a->chunks) != 0)
+            abort();
+    }
+    manifest_deinit(&found);
+    free(spaced);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     struct manifest manifest;
@@ -32,6 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     text[bytes] = '\0';
     mend_sum(text, bytes);
     if (manifest_parse(text, bytes, "manifest.json", &manifest, &err) == 0) {
+        check_other_way(text, bytes, &manifest);
         for (uint64_t i = 0; i < manifest.tensors_count; i++) {
             if (manifest_find(&manifest, manifest.tensors[i].name) != &manifest.tensors[i])
                 abort();
