@@ -50,7 +50,7 @@ a_stopped_conversion_goes_on_with_the_same_command() {
   [[ -d $data/clothing/train ]] || skip "no test data at $data/clothing/train (set MILLRACE_TEST_DATA)"
   local pid status=0
   convert() { exec "$MILLRACE" convert dataset "$data/clothing/train" stopped -j 1 --shard-bytes 5MiB --resume --quiet; }
-  convert >/dev/null 2>errors &
+  MILLRACE_FAULT=publish:delay=1s convert >/dev/null 2>errors & # so that it is not done before it is stopped, by far
   pid=$!
   until [[ -e stopped/shard-000001.tar ]]; do kill -0 $pid; sleep 0.02; done
   kill -TERM $pid

@@ -126,5 +126,5 @@ def give_up(signal_number, frame):
 
 
 signal.signal(signal.SIGALRM, give_up)
-signal.alarm(200)  # a run without end is not to outlive its test
+signal.alarm(280)  # a run without end is not to outlive its test
 {'widths': widths, 'resized': resized, 'plain': plain}[case]()

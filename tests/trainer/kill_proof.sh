@@ -82,7 +82,8 @@ while (( kills < kills_wanted || in_save == 0 || in_flight == 0 )); do
   before=$(unfinished) # what an earlier kill left does not count again
   setsid "$program" train "$work/train.yaml" "${model[@]}" --set run.dir="$work/killed" -v > "$work/killed.out" 2> "$work/killed.log" &
   pid=$!
-  sleep "$(printf '0.%03d' $(( 20 + RANDOM % (whole_ms / 2 < 900 ? whole_ms / 2 + 1 : 900) )))"
+  kill_ms=$(( 20 + RANDOM % (whole_ms / 2 + 1) )) # of the run's own speed: on a slow machine its start alone takes long
+  sleep "$(printf '%d.%03d' $((kill_ms / 1000)) $((kill_ms % 1000)))"
   if ! kill -KILL "$pid" 2> /dev/null; then
     # done before its turn: start over, so that there is something to kill
     wait "$pid" || { cat "$work/killed.log" >&2; fail "a resumed run failed"; }
