@@ -140,6 +140,10 @@ struct ckpt_saver_stats {
 };
 struct ckpt_saver_stats ckpt_saver_stats(struct ckpt_saver *saver);
 
+/* The metric of a step by its state: the number `metrics.NAME`. Where the metrics tell of which step they are, as `val_step` does of
+ * `val_loss` (NAME up to its first `_`, and `_step`), that of another step is none. False: unknown. */
+bool ckpt_metric(const struct json_t *state, const char *name, uint64_t step, double *ret_metric);
+
 /* Why a step stays; several may hold. */
 enum ckpt_reason {
     CKPT_KEPT_LAST = 1 << 0,   /* one of the newest, or the newest */
@@ -242,6 +246,28 @@ int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes, c
  * offset); returns how many, or -errno where it could not be read at all. */
 int ckpt_verify(struct io *io, const char *step_path, void (*bad)(void *context, const struct err *detail),
                 void *context, const struct ckpt_watch *watch, struct err *err);
+
+struct ckpt_copy_options {
+    struct io *from, *to; /* may be one */
+    const char *source;   /* a step, or a folder of steps, whose newest whole one is meant */
+    const char *folder;   /* of steps; made if absent: the copy is step-N in it */
+    bool force;           /* a step of that number gives way, unless somebody reads it */
+    const struct log *log;
+    const struct ckpt_watch *watch; /* NULL: nobody */
+};
+struct ckpt_copied {
+    uint64_t step, files_count, written_bytes;
+    char path[IO_PATH_BYTES_MAX];
+};
+/* Every block is verified before it is written, and the copy appears whole and durable, or not at all, as a save does. Owns the folder
+ * meanwhile (-EBUSY names the owner), and removes what dead owners left in it. -EEXIST without force, -EBADMSG names what is damaged in the source,
+ * -EBUSY where what would give way is read. Memory: 48 MiB. */
+int ckpt_copy(const struct ckpt_copy_options *options, struct ckpt_copied *ret_copied, struct err *err);
+
+/* Removes what dead owners left in the folder: temporaries of saves, copies and removals, each told to `each` (NULL: nobody). Returns how many,
+ * -EBUSY naming the owner where one lives. */
+int ckpt_sweep(struct io *io, const char *folder, void (*each)(void *context, const char *name),
+               void *context, struct err *err);
 
 #ifdef __cplusplus
 }

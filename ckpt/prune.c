@@ -20,6 +20,7 @@ struct prune {
     struct io *io;
     const char *folder;
     const struct ckpt_prune_options *options;
+    struct io_lock *lock;
     uint64_t saved_step;
     struct candidate *candidates; /* [count] every step, rising */
     struct retention_step *rules; /* those of them that are whole */
@@ -52,19 +53,28 @@ static void look_at(struct prune *prune, struct candidate *candidate)
     *rule =
         (struct retention_step){.step = candidate->step, .is_saved = candidate->step == prune->saved_step};
     if (keep->best.metric)
-        rule->has_metric = retention_metric(manifest.state, keep->best.metric, rule->step, &rule->metric);
+        rule->has_metric = ckpt_metric(manifest.state, keep->best.metric, rule->step, &rule->metric);
     candidate->is_whole = true;
     manifest_deinit(&manifest);
 }
 
-/* -EBUSY where somebody reads it. One without a manifest is nobody's to read. */
-static int remove_unread(struct io *io, const char *path, struct err *err)
+/* While it is ours, and if nobody reads it; one without a manifest is nobody's to read. */
+static int remove_unread(const struct prune *prune, const char *path, bool *ret_is_read, struct err *err)
 {
+    struct io *io = prune->io;
     char manifest[IO_PATH_BYTES_MAX];
     struct io_hold *hold = NULL;
-    int status = io_join_path(path, MANIFEST_NAME, manifest, err);
+    *ret_is_read = false;
+    int status = io->ops->lock_check(prune->lock, err);
     if (!status)
-        status = io_hold(io, manifest, true, &hold, err);
+        status = io_join_path(path, MANIFEST_NAME, manifest, err);
+    if (status)
+        return status;
+    status = io_hold(io, manifest, true, &hold, err);
+    if (status == -EBUSY) {
+        *ret_is_read = true;
+        return 0;
+    }
     if (!status || status == -ENOENT)
         status = io->ops->remove(io, path, err);
     io_let_go(io, hold);
@@ -75,12 +85,10 @@ static int remove_unread(struct io *io, const char *path, struct err *err)
 static void remove_step(struct prune *prune, struct ckpt_verdict *verdict)
 {
     struct err detail = {0};
-    verdict->status = remove_unread(prune->io, verdict->path, &detail);
-    if (verdict->status == -EBUSY) {
-        verdict->status = 0;
+    bool is_read;
+    verdict->status = remove_unread(prune, verdict->path, &is_read, &detail);
+    if (is_read)
         verdict->reasons = CKPT_KEPT_READ;
-        return;
-    }
     if (!verdict->status)
         return;
     say(prune, "an old checkpoint could not be removed", &detail);
@@ -113,6 +121,7 @@ static int remove_aside(void *context, const struct io_entry *entry)
     char path[IO_PATH_BYTES_MAX];
     struct err detail = {0};
     uint64_t step;
+    bool is_read;
     if (entry->kind != IO_ENTRY_FOLDER || !folder_parse_aside(entry->name, &step))
         return 0;
     for (size_t i = 0; i < prune->count; i++)
@@ -120,8 +129,8 @@ static int remove_aside(void *context, const struct io_entry *entry)
             return 0;
     int status = io_join_path(prune->folder, entry->name, path, &detail);
     if (!status)
-        status = remove_unread(prune->io, path, &detail);
-    if (status && status != -EBUSY)
+        status = remove_unread(prune, path, &is_read, &detail);
+    if (status)
         say(prune, "what was put aside could not be removed", &detail);
     return 0;
 }
@@ -143,10 +152,10 @@ static int judge(struct prune *prune, struct err *err)
 }
 
 int prune_folder(struct io *io, const char *folder, const struct ckpt_prune_options *options,
-                 uint64_t saved_step, struct err *err)
+                 struct io_lock *lock, uint64_t saved_step, struct err *err)
 {
     struct prune prune = {
-        .io = io, .folder = folder, .options = options, .saved_step = saved_step, .err = err};
+        .io = io, .folder = folder, .options = options, .lock = lock, .saved_step = saved_step, .err = err};
     uint64_t *steps;
     int status = folder_steps(io, folder, &steps, &prune.count, err);
     if (status)
@@ -170,7 +179,7 @@ int ckpt_prune(struct io *io, const char *folder, const struct ckpt_prune_option
     struct io_lock *lock = NULL;
     int status = options->dry_run ? 0 : io->ops->lock_acquire(io, folder, NULL, &lock, err);
     if (!status)
-        status = prune_folder(io, folder, options, UINT64_MAX, err);
+        status = prune_folder(io, folder, options, lock, UINT64_MAX, err);
     if (lock)
         io->ops->lock_release(lock);
     return status;

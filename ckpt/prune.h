@@ -9,8 +9,9 @@
 
 #include "ckpt/ckpt.h"
 
-/* ckpt_prune, for who owns the folder. saved_step: stays, whatever the rules say; UINT64_MAX: none. */
+/* ckpt_prune, for who owns the folder by that lock (NULL for a dry run), which is looked at before each removal. saved_step: stays, whatever
+ * the rules say; UINT64_MAX: none. */
 int prune_folder(struct io *io, const char *folder, const struct ckpt_prune_options *options,
-                 uint64_t saved_step, struct err *err);
+                 struct io_lock *lock, uint64_t saved_step, struct err *err);
 
 #endif

@@ -45,7 +45,7 @@ void retention_decide(const struct ckpt_keep *keep, struct retention_step *steps
     }
 }
 
-bool retention_metric(const struct json_t *state, const char *name, uint64_t step, double *ret_metric)
+bool ckpt_metric(const struct json_t *state, const char *name, uint64_t step, double *ret_metric)
 {
     char step_key[CKPT_METRIC_BYTES_MAX + sizeof "_step"];
     const struct json_t *metrics = json_get(state, "metrics");

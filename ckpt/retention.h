@@ -25,8 +25,4 @@ struct retention_step {
 /* steps: by rising number, each number once. Of two equally good steps the earlier is the better one. */
 void retention_decide(const struct ckpt_keep *keep, struct retention_step *steps, size_t count);
 
-/* The metric of a step by its state: the number `metrics.NAME`. Where the metrics tell of which step they are, as `val_step` does of
- * `val_loss` (NAME up to its first `_`, and `_step`), that of another step is none. False: unknown. */
-bool retention_metric(const struct json_t *state, const char *name, uint64_t step, double *ret_metric);
-
 #endif

@@ -203,6 +203,7 @@ void grammar_setting(const struct config_field *field, struct grammar_value *ret
         break;
     case CONFIG_COUNT:
     case CONFIG_SIZE:
+    case CONFIG_PERIOD:
     case CONFIG_DURATION:
     case CONFIG_REAL:
     case CONFIG_FRACTION:

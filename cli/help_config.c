@@ -17,17 +17,12 @@ const char help_config_example[] = "  run:   {dir: runs/a, seed: 7, steps: 2000}
 const char *help_config_kind(const struct config_field *field, char text[HELP_KIND_BYTES])
 {
     static const char *const kinds[] = {
-        [CONFIG_TEXT] = "text",
-        [CONFIG_BOOL] = "true|false",
-        [CONFIG_COUNT] = "number",
-        [CONFIG_COUNT_AUTO] = "number|auto",
-        [CONFIG_SIZE] = "size",
-        [CONFIG_SIZE_AUTO] = "size|auto",
-        [CONFIG_DURATION] = "duration",
-        [CONFIG_REAL] = "real",
-        [CONFIG_FRACTION] = "fraction",
-        [CONFIG_PAIR] = "[real, real]",
-        [CONFIG_MIX] = "text|[{path, weight}, ...]",
+        [CONFIG_TEXT] = "text",         [CONFIG_BOOL] = "true|false",
+        [CONFIG_COUNT] = "number",      [CONFIG_COUNT_AUTO] = "number|auto",
+        [CONFIG_SIZE] = "size",         [CONFIG_SIZE_AUTO] = "size|auto",
+        [CONFIG_DURATION] = "duration", [CONFIG_PERIOD] = "number|duration",
+        [CONFIG_REAL] = "real",         [CONFIG_FRACTION] = "fraction",
+        [CONFIG_PAIR] = "[real, real]", [CONFIG_MIX] = "text|[{path, weight}, ...]",
     };
     size_t used = 0;
     text[0] = '\0';

@@ -95,8 +95,33 @@ static void add_scalar(struct str *out, const char *key, const struct json_t *va
         add_number(out, key, value);
 }
 
+/* "val loss 1.2, val accuracy 0.5": an entry of an object in a cell. */
+static int add_entry_to_cell(void *context, const char *key, struct json_t *value)
+{
+    struct str *out = context;
+    if (out->bytes > 0)
+        str_add_text(out, ", ");
+    add_name(out, key);
+    str_add_text(out, " ");
+    add_scalar(out, key, value);
+    return 0;
+}
+
+static void add_object_cell(struct str *out, const struct json_t *object)
+{
+    struct str text = {0};
+    json_each((struct json_t *)object, add_entry_to_cell, &text);
+    str_add_text(out, text.bytes ? str_text(&text) : "-");
+    str_fail_with(out, &text);
+    str_deinit(&text);
+}
+
 static void add_cell(struct str *out, const char *key, const struct json_t *value)
 {
+    if (json_kind(value) == JSON_KIND_OBJECT) {
+        add_object_cell(out, value);
+        return;
+    }
     if (json_kind(value) != JSON_KIND_ARRAY) {
         add_scalar(out, key, value);
         return;

@@ -19,6 +19,22 @@ static bool takes_auto(const struct config_field *field)
     return field->kind == CONFIG_COUNT_AUTO || field->kind == CONFIG_SIZE_AUTO;
 }
 
+/* Steps where it is a number alone, else a duration. */
+static int read_period(const struct config_field *field, const char *text, struct config_period *target)
+{
+    struct config_period period = {0};
+    bool is_count = *text && strspn(text, "0123456789") == strlen(text);
+    errno = 0;
+    if (is_count)
+        period.steps = strtoull(text, NULL, 10);
+    else if (str_parse_duration(text, &period.ns))
+        return -EINVAL;
+    if (errno || (double)period.steps < field->least || (double)period.steps > field->most)
+        return -ERANGE;
+    *target = period;
+    return 0;
+}
+
 /* Reads one field from its values; 0, -EINVAL (no such value), -ERANGE. */
 static int read_value(const struct config_field *field, const char *const *values, size_t count, void *target)
 {
@@ -44,6 +60,8 @@ static int read_value(const struct config_field *field, const char *const *value
         memcpy(target, reals, count * sizeof reals[0]);
         return 0;
     }
+    if (field->kind == CONFIG_PERIOD)
+        return read_period(field, text, target);
     uint64_t number;
     char *end;
     if (takes_auto(field) && strcmp(text, "auto") == 0) {
@@ -109,6 +127,7 @@ static void describe(const struct config_field *field, char *text, size_t bytes)
         [CONFIG_SIZE] = "a size such as 64MiB",
         [CONFIG_SIZE_AUTO] = "a size such as 64MiB, or auto,",
         [CONFIG_DURATION] = "a duration such as 90s or 10min",
+        [CONFIG_PERIOD] = "a duration such as 15min, or a whole number of steps",
         [CONFIG_REAL] = "a number",
         [CONFIG_FRACTION] = "a part such as 0.01 or 1%",
         [CONFIG_PAIR] = "two numbers in brackets",
@@ -290,6 +309,14 @@ static void add_value(struct str *out, const struct config_field *field, const v
     case CONFIG_DURATION:
         str_add_format(out, "%.15gms", (double)*(const uint64_t *)source / 1e6);
         break;
+    case CONFIG_PERIOD: {
+        const struct config_period *period = source;
+        if (period->ns > 0)
+            str_add_format(out, "%.15gms", (double)period->ns / 1e6);
+        else
+            str_add_format(out, "%llu", (unsigned long long)period->steps);
+        break;
+    }
     case CONFIG_REAL:
     case CONFIG_FRACTION: {
         struct json_writer writer = {.out = out};
@@ -349,7 +376,8 @@ void config_print_json(const struct train_config *config, struct str *out)
         str_clear(&value);
         add_value(&value, &fields[i], (const char *)config + fields[i].offset);
         bool is_word = fields[i].kind == CONFIG_CHOICE || fields[i].kind == CONFIG_DURATION ||
-                       strcmp(str_text(&value), "auto") == 0;
+                       strcmp(str_text(&value), "auto") == 0 ||
+                       (fields[i].kind == CONFIG_PERIOD && strchr(str_text(&value), 'm'));
         if (is_word)
             json_write_string(&writer, fields[i].key, str_text(&value));
         else

@@ -28,6 +28,13 @@ enum config_precision { CONFIG_FP32, CONFIG_BF16, CONFIG_FP16 };
 
 enum config_resume { CONFIG_RESUME_AUTO, CONFIG_RESUME_NEVER, CONFIG_RESUME_PATH };
 
+enum config_metric { CONFIG_METRIC_VAL_LOSS, CONFIG_METRIC_VAL_ACCURACY };
+
+/* How often: by steps, or by the clock. One of them is 0; both: never. */
+struct config_period {
+    uint64_t steps, ns;
+};
+
 /* The effective configuration. Fields stand as in the YAML; 0 in a field documented as "auto" is resolved by who uses it. */
 struct train_config {
     struct {
@@ -35,6 +42,7 @@ struct train_config {
         uint64_t seed;
         uint64_t steps; /* 0: epochs say */
         uint64_t epochs;
+        uint64_t max_time_ns; /* 0: none */
     } run;
     uint32_t device;  /* see config_device_name */
     uint64_t threads; /* of compute; 0: one a CPU */
@@ -103,8 +111,17 @@ struct train_config {
     } parallel;
     struct {
         char dir[CONFIG_TEXT_BYTES_MAX]; /* "": run.dir/ckpt */
-        uint64_t every;                  /* steps; 0: only at the end */
-        uint64_t keep_last;              /* 0: all */
+        struct config_period every;      /* 0: only at the end */
+        bool on_epoch_end;
+        struct {
+            uint64_t last;  /* 0: all */
+            uint64_t every; /* steps; 0: none */
+            struct {
+                uint32_t metric; /* see config_metric_name */
+                uint32_t mode;   /* enum ckpt_mode */
+                uint64_t count;  /* 0: none */
+            } best;
+        } keep;
         bool async;
         uint64_t staging_bytes; /* 0: auto */
         uint32_t resume;        /* enum config_resume: auto or never */
@@ -129,6 +146,7 @@ enum config_kind {
     CONFIG_SIZE,       /* uint64_t bytes: 64MiB */
     CONFIG_SIZE_AUTO,  /* uint64_t bytes, "auto" is 0 */
     CONFIG_DURATION,   /* uint64_t nanoseconds: 90s, 10min */
+    CONFIG_PERIOD,     /* struct config_period: 500, 15min; least and most are of steps */
     CONFIG_REAL,       /* double */
     CONFIG_FRACTION,   /* double: 0.01 or 1% */
     CONFIG_CHOICE,     /* uint32_t: one of choices, by its place */
@@ -151,6 +169,7 @@ struct config_field {
 
 const struct config_field *config_fields(size_t *ret_count);
 const char *config_device_name(uint32_t device); /* as device_open takes it */
+const char *config_metric_name(uint32_t metric); /* as a checkpoint's state has it */
 
 void config_set_defaults(struct train_config *config);
 /* Defaults, the file, then each of sets ("a.b=value"), then config_check. -EINVAL with file and line. */

@@ -1,6 +1,7 @@
 /*
  * config_check — what must agree between configuration keys. See config.h.
  */
+#include "ckpt/ckpt.h"
 #include "trainer/config.h"
 #include "trainer/model.h"
 #include "trainer/schedule.h"
@@ -114,9 +115,36 @@ static int check_model(const struct train_config *config, const struct check *ch
     return 0;
 }
 
+static int check_saves(const struct train_config *config, const struct check *check)
+{
+    bool is_loss = config->checkpoint.keep.best.metric == CONFIG_METRIC_VAL_LOSS;
+    bool finds_smallest = config->checkpoint.keep.best.mode == CKPT_MIN;
+    if (config->checkpoint.keep.last == 0 &&
+        (config->checkpoint.keep.every > 0 || config->checkpoint.keep.best.count > 0))
+        return contradiction(
+            check, "checkpoint.keep.last",
+            config->checkpoint.keep.every > 0 ? "checkpoint.keep.every" : "checkpoint.keep.best.count",
+            "checkpoint.keep.last: 0 keeps all, so that nothing is left to choose",
+            "set checkpoint.keep.last to how many of the newest stay, or leave the other rule out");
+    if (config->checkpoint.keep.best.count == 0)
+        return 0;
+    if (!config->data.val[0])
+        return contradiction(check, "checkpoint.keep.best.count", "data.val",
+                             "which checkpoints are best is not known without validation data",
+                             "give data.val, or leave checkpoint.keep.best out");
+    if (is_loss != finds_smallest)
+        return contradiction(
+            check, "checkpoint.keep.best.metric", "checkpoint.keep.best.mode",
+            is_loss ? "the best val_loss is the smallest" : "the best val_accuracy is the largest",
+            is_loss ? "set checkpoint.keep.best.mode: min" : "set checkpoint.keep.best.mode: max");
+    return 0;
+}
+
 int config_check(const struct train_config *config, const int *lines, const char *name, struct err *err)
 {
     const struct check check = {.lines = lines, .name = name, .err = err};
     int status = check_run(config, &check);
-    return status ? status : check_model(config, &check);
+    if (!status)
+        status = check_model(config, &check);
+    return status ? status : check_saves(config, &check);
 }

@@ -1,6 +1,7 @@
 /*
  * config_fields — the table of configuration keys. See config.h.
  */
+#include "ckpt/ckpt.h"
 #include "io/whole.h"
 #include "loader/loader.h"
 #include "trainer/config.h"
@@ -25,6 +26,8 @@ static const char *const reduction_names[] = {"canonical", NULL};
 static const char *const mask_names[] = {"none", "document", NULL};
 static const char *const owner_names[] = {"auto", "lock", "lease", NULL};
 static const char *const damage_names[] = {"fallback", "stop", NULL};
+static const char *const metric_names[] = {"val_loss", "val_accuracy", NULL};
+static const char *const mode_names[] = {"min", "max", NULL};
 static const char *const save_error_names[] = {"continue", "stop", NULL};
 
 static_assert(ORDER_SHUFFLE == 0 && ORDER_FULL == 1 && ORDER_SEQUENTIAL == 2, "order_names is in step");
@@ -37,6 +40,9 @@ static_assert(IO_LOCK_AUTO == 0 && IO_LOCK_KERNEL == 1 && IO_LOCK_LEASE == 2, "o
 static_assert(CONFIG_FP32 == 0 && CONFIG_BF16 == 1 && CONFIG_FP16 == 2, "compute_names is in step");
 static_assert(SCHEDULE_CONSTANT == 0 && SCHEDULE_LINEAR == 1 && SCHEDULE_COSINE == 2,
               "schedule_names is in step");
+
+static_assert(CKPT_MIN == 0 && CKPT_MAX == 1, "mode_names is in step");
+static_assert(CONFIG_METRIC_VAL_LOSS == 0 && CONFIG_METRIC_VAL_ACCURACY == 1, "metric_names is in step");
 
 #define AT(field)                                                                                            \
     .offset = offsetof(struct train_config, field), .bytes = sizeof(((struct train_config *)0)->field)
@@ -52,6 +58,10 @@ static const struct config_field fields[] = {
     {"run.steps", CONFIG_COUNT, AT(run.steps), "0", 0, COUNT_MAX, .help = "updates to make; 0: epochs say"},
     {"run.epochs", CONFIG_COUNT, AT(run.epochs), "0", 0, COUNT_MAX,
      .help = "passes over the training data, where steps is 0"},
+    {"run.max_time", CONFIG_DURATION, AT(run.max_time_ns), "0s", 0, 1e18,
+     .help = "the run saves and stops with status 75 before so long a time has passed since its start, as "
+             "23h of a "
+             "job's 24; 0s: no limit"},
     {"device", CONFIG_CHOICE, AT(device), "auto", .choices = device_names,
      .help = "what computes; auto: a GPU where there is one"},
     {"threads", CONFIG_COUNT_AUTO, AT(threads), "auto", 0, 256,
@@ -191,12 +201,22 @@ static const struct config_field fields[] = {
 
     {"checkpoint.dir", CONFIG_TEXT, AT(checkpoint.dir), "\"\"",
      .help = "folder of the checkpoints; empty: ckpt below run.dir"},
-    {"checkpoint.every", CONFIG_COUNT, AT(checkpoint.every), "500", 0, COUNT_MAX,
-     .help = "updates between saves; 0: only at the end"},
+    {"checkpoint.every", CONFIG_PERIOD, AT(checkpoint.every), "500", 0, COUNT_MAX,
+     .help = "updates between saves, or the time between them, as 15min; 0: only at the end"},
+    {"checkpoint.on_epoch_end", CONFIG_BOOL, AT(checkpoint.on_epoch_end), "false",
+     .help = "save where an epoch of the training data ends, too"},
     {"checkpoint.async", CONFIG_BOOL, AT(checkpoint.async), "true",
      .help = "train on while a checkpoint is written"},
-    {"checkpoint.keep.last", CONFIG_COUNT, AT(checkpoint.keep_last), "3", 0, COUNT_MAX,
+    {"checkpoint.keep.last", CONFIG_COUNT, AT(checkpoint.keep.last), "3", 0, COUNT_MAX,
      .help = "newest checkpoints that stay; 0: all"},
+    {"checkpoint.keep.every", CONFIG_COUNT, AT(checkpoint.keep.every), "0", 0, COUNT_MAX,
+     .help = "those whose step is a multiple of it stay, too; 0: none"},
+    {"checkpoint.keep.best.metric", CONFIG_CHOICE, AT(checkpoint.keep.best.metric), "val_loss",
+     .choices = metric_names, .help = "what the best checkpoints are best by; each evaluation is then saved"},
+    {"checkpoint.keep.best.mode", CONFIG_CHOICE, AT(checkpoint.keep.best.mode), "min", .choices = mode_names,
+     .help = "whether small or large is good"},
+    {"checkpoint.keep.best.count", CONFIG_COUNT, AT(checkpoint.keep.best.count), "0", 0, COUNT_MAX,
+     .help = "best checkpoints that stay, too; 0: none"},
     {"checkpoint.staging", CONFIG_SIZE_AUTO, AT(checkpoint.staging_bytes), "auto", 4 << 20, 1e15,
      .help = "memory for writing a checkpoint and for copies before updates; auto: 64 MiB, with a GPU room "
              "for the "
@@ -222,6 +242,11 @@ static const struct config_field fields[] = {
 const char *config_device_name(uint32_t device)
 {
     return device_names[device];
+}
+
+const char *config_metric_name(uint32_t metric)
+{
+    return metric_names[metric];
 }
 
 const struct config_field *config_fields(size_t *ret_count)

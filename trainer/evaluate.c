@@ -53,7 +53,7 @@ static int evaluate_all(struct run *run, struct loader *loader, struct run_words
         done += batch->items_count;
         status = evaluate_batch(run, loader, batch, &mine, err);
         report_done(run, done, all);
-        mine.stop = run->options->stop && atomic_load(run->options->stop) != 0;
+        mine.stop = run_wishes_stop(run);
     }
     int flushed = feed_flush(&run->feed, status ? NULL : err);
     status = status ? status : flushed;

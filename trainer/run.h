@@ -21,6 +21,7 @@
 #include "trainer/schedule.h"
 #include "trainer/trainer.h"
 #include "trainer/tree.h"
+#include "trainer/triggers.h"
 
 #include <assert.h>
 
@@ -36,11 +37,12 @@ struct step_totals {
 
 /* What ranks add up: exact integers, so that the order does not matter. Lies in device memory while it is gathered. */
 struct run_words {
-    int64_t valid_count, correct_count, samples_count, stop;
+    int64_t valid_count, correct_count, samples_count;
+    int64_t stop, save; /* ranks that wish it */
     struct exact_sum losses, squares;
 };
 
-static_assert(sizeof(struct run_words) == (4 + 2 * EXACT_SUM_WORDS) * sizeof(int64_t),
+static_assert(sizeof(struct run_words) == (5 + 2 * EXACT_SUM_WORDS) * sizeof(int64_t),
               "words without padding");
 
 /* Of a step, in device memory while it is made: what is gathered, and what was decided on it. */
@@ -116,6 +118,8 @@ struct run {
     struct feed feed;     /* micro-batches to the device */
     uint64_t step, steps; /* queued, of all; finished where nothing is in the queue */
     bool stop_requested;  /* on any rank, as the last reduction said */
+    bool save_requested;  /* by the first rank's clock, as the last reduction said */
+    struct triggers triggers;
     /* Of finished steps, since the last line of progress; a checkpoint keeps what its loss is made of. */
     struct step_totals window;
     struct evaluation evaluation;
@@ -157,6 +161,9 @@ int run_begin_words(struct run *run, struct err *err);
 void run_add_result(struct run *run, const struct model_result *result);
 int run_read_words(struct run *run, struct run_words *ret_words, struct err *err);
 int run_reduce_words(struct run *run, struct run_words *words, const char *what, struct err *err);
+
+/* Does this rank wish to stop: the owner asked for it or, on the first rank, time is up. */
+bool run_wishes_stop(const struct run *run);
 
 /* The whole validation set; fills run->evaluation. A wish to stop ends it early: then run->evaluation stays as it was, and
  * run->stop_requested tells. */

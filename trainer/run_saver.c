@@ -59,6 +59,18 @@ static uint64_t staging_bytes(const struct run *run)
     return run->device->ops->is_host ? STAGING_BYTES : STAGING_GPU_BYTES;
 }
 
+static struct ckpt_keep what_to_keep(const struct train_config *config)
+{
+    struct ckpt_keep keep = {.last = (uint32_t)config->checkpoint.keep.last,
+                             .every = config->checkpoint.keep.every};
+    if (config->checkpoint.keep.best.count > 0) {
+        keep.best.metric = config_metric_name(config->checkpoint.keep.best.metric);
+        keep.best.mode = (enum ckpt_mode)config->checkpoint.keep.best.mode;
+        keep.best.count = (uint32_t)config->checkpoint.keep.best.count;
+    }
+    return keep;
+}
+
 int run_open_saver(struct run *run, struct err *err)
 {
     uint64_t seed[3] = {clock_wall_ns(), clock_now_ns(), (uint64_t)getpid()};
@@ -82,7 +94,7 @@ int run_open_saver(struct run *run, struct err *err)
         .updates = run->ops->stream,
         .groups_count = (uint32_t)run->params->groups_count,
         .staging_bytes = staging_bytes(run),
-        .keep = {.last = (uint32_t)run->config->checkpoint.keep_last},
+        .keep = what_to_keep(run->config),
         .lock.kind = (enum io_lock_kind)run->config->checkpoint.owner,
         .run_id = run->run_id,
         .numerics_id = str_text(&run->numerics_id),

@@ -6,6 +6,7 @@
  * sums, and the wish to stop. The device gathers sums while it computes, and decides; where there are more ranks than one, the host
  * waits for it between the two, once a step.
  */
+#include "base/clock.h"
 #include "trainer/run.h"
 
 #include <errno.h>
@@ -57,12 +58,19 @@ static int share_words(struct run *run, struct run_words *counts, struct err *er
     words.valid_count = counts->valid_count;
     words.samples_count = counts->samples_count;
     words.stop = counts->stop;
+    words.save = counts->save;
     status = run_reduce_words(run, &words, "the step's counts, losses and norm", err);
     if (status)
         return status;
     *counts = *run->host_words = words; /* nobody copies from there: the words were read */
     return run->device->ops->copy(run->device, run->ops->stream, &run->device_record->words, run->host_words,
                                   sizeof words, err);
+}
+
+bool run_wishes_stop(const struct run *run)
+{
+    bool is_asked = run->options->stop && atomic_load(run->options->stop) != 0;
+    return is_asked || (run->comm->rank == 0 && triggers_must_stop(&run->triggers, clock_now_ns()));
 }
 
 struct pass {
@@ -162,7 +170,8 @@ int run_step(struct run *run, struct err *err)
     range_end(&run->ranges);
     if (status)
         return status;
-    counts.stop = run->options->stop && atomic_load(run->options->stop) != 0;
+    counts.stop = run_wishes_stop(run);
+    counts.save = run->comm->rank == 0 && triggers_save_by_clock(&run->triggers, clock_now_ns());
     status = share_words(run, &counts, err);
     if (!status) /* of passes that could not be queued no update is made */
         status = offload_status(run->activations.offload, err);
@@ -175,6 +184,7 @@ int run_step(struct run *run, struct err *err)
     update(run, sums.gradients);
     range_end(&run->ranges);
     run->stop_requested = counts.stop > 0;
+    run->save_requested = counts.save > 0;
     status = run_end_step(run, &counts, err);
     range_begin(&run->ranges, RANGE_WAIT);
     if (!status)

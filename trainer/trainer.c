@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "device/profiler.h"
+#include "trainer/announce.h"
 #include "trainer/gauges.h"
 #include "trainer/run.h"
 
@@ -12,8 +13,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-#define QUALITY_POOR 0.9 /* of a full shuffle: below it the run says what to do */
 
 /* What is measured between two lines of progress; what the lines say of the loss is in run->window, which a checkpoint
  * keeps. Owner thread. */
@@ -134,6 +133,7 @@ static int settle_save(struct loop *loop, bool is_last, struct err *err)
     struct err detail = {0};
     int status = ckpt_saver_wait(run->saver, &detail);
     loop->saving.under_way = false;
+    triggers_note_save(&run->triggers, ckpt_saver_stats(run->saver).last_save_ns);
     struct trainer_report line = {
         .step = loop->saving.step, .steps = run->steps, .epoch = current_epoch(run)};
     if (!status) {
@@ -157,6 +157,7 @@ static int save(struct loop *loop, bool is_last, struct err *err)
 {
     struct run *run = loop->run;
     range_begin(&run->ranges, RANGE_SAVE);
+    triggers_note_save_begun(&run->triggers, clock_now_ns());
     int status = settle_save(loop, false, err);
     if (!status) /* the arrays are what the last update makes of them */
         status = run->ops->table->sync(run->ops, err);
@@ -188,6 +189,13 @@ static bool evaluation_is_due(const struct run *run)
     bool here = run->step == run->steps || is_due(run->config->eval.every, run->step);
     bool done = run->evaluation.present && run->evaluation.step == run->step;
     return here && !done && run->step > 0 && run->config->data.val[0];
+}
+
+/* An evaluation that may be one of the best is worth nothing without its weights. */
+static bool save_is_due(const struct run *run, bool evaluates)
+{
+    return triggers_save_by_step(&run->triggers, run->step) || run->save_requested ||
+           (evaluates && run->config->checkpoint.keep.best.count > 0);
 }
 
 /* Until all steps that are queued are done. */
@@ -241,6 +249,16 @@ static int end_profile(struct loop *loop, bool is_end, struct err *err)
     return status;
 }
 
+static int make_step(struct run *run, struct err *err)
+{
+    triggers_begin_step(&run->triggers, clock_now_ns());
+    range_begin(&run->ranges, RANGE_STEP);
+    int status = run_step(run, err);
+    range_end(&run->ranges);
+    triggers_end_step(&run->triggers, clock_now_ns());
+    return status;
+}
+
 /* One step and what follows from it, for which the steps that are queued have to be done. */
 static int advance(struct loop *loop, struct err *err)
 {
@@ -248,9 +266,7 @@ static int advance(struct loop *loop, struct err *err)
     int status = begin_profile(loop, err);
     if (status)
         return status;
-    range_begin(&run->ranges, RANGE_STEP);
-    status = run_step(run, err);
-    range_end(&run->ranges);
+    status = make_step(run, err);
     if (status)
         return status;
     log_line(run->options->log, LOG_DEBUG, "step %" PRIu64 " queued; micro-batches ahead: %" PRIu64,
@@ -259,7 +275,7 @@ static int advance(struct loop *loop, struct err *err)
     report(run, &stepped);
     bool is_end = run->step == run->steps || run->stop_requested;
     bool evaluates = evaluation_is_due(run) && !run->stop_requested;
-    bool saves = is_end || is_due(run->config->checkpoint.every, run->step);
+    bool saves = is_end || save_is_due(run, evaluates);
     if (line_is_due(run) || evaluates || saves)
         status = settle(run, err);
     if (!status && line_is_due(run))
@@ -272,84 +288,6 @@ static int advance(struct loop *loop, struct err *err)
     if (!status && (saves || is_end))
         status = save(loop, is_end, err);
     return status ? status : end_profile(loop, is_end, err);
-}
-
-static void say_what_is_read(const struct run *run)
-{
-    const struct loader_dataset *list;
-    uint32_t count = loader_datasets(run->loader, &list);
-    const char *kind = order_kind_name(run->shape.order.kind);
-    if (count > 1)
-        run_say(run,
-                "data: a mix of %" PRIu32 " datasets, %" PRIu64 " samples and %" PRIu64
-                " steps an epoch, order %s, read by %s",
-                count, run->shape.samples, run->shape.steps, kind, run->shape.engine);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct order_params *o = &list[i].order;
-        const char *path = run->config->data.train.sources[i].path;
-        if (count > 1)
-            run_say(run,
-                    "data: weight %" PRIu64 ", %s, %" PRIu64 " samples (lanes %" PRIu64 ", window %" PRIu64
-                    ", run %" PRIu64 ")",
-                    list[i].weight, path, o->samples, o->lanes, o->window, o->run);
-        else
-            run_say(run,
-                    "data: %s, %" PRIu64 " samples, %" PRIu64 " steps an epoch, order %s (lanes %" PRIu64
-                    ", window %" PRIu64 ", run %" PRIu64 "), read by %s",
-                    path, o->samples, run->shape.steps, kind, o->lanes, o->window, o->run, run->shape.engine);
-    }
-}
-
-static void say_quality(const struct run *run)
-{
-    double ratio;
-    if (run->shape.order.kind != ORDER_SHUFFLE || loader_quality(run->loader, &ratio, NULL))
-        return;
-    run_say(
-        run, "data: batches are mixed %.0f %% as well as by a full shuffle%s", ratio > 1 ? 100 : ratio * 100,
-        ratio < QUALITY_POOR ? "; `millrace read DATASET --quality` tells what would mix them better" : "");
-}
-
-static void say_memory(const struct run *run)
-{
-    const struct train_config *config = run->config;
-    struct device_mem_info memory;
-    run->device->ops->mem_info(run->device, &memory);
-    uint64_t used = memory.used_bytes[MEM_DEVICE], pinned = memory.used_bytes[MEM_PINNED];
-    bool is_host = run->device->ops->is_host;
-    char here[STR_SIZE_BYTES], there[STR_SIZE_BYTES], more[STR_SIZE_BYTES], evaluating[80] = "",
-                                                                            host[80] = "";
-    if (!is_host)
-        snprintf(host, sizeof host, " on the device, and %s pinned in the host,",
-                 str_format_size(pinned, there));
-    if (config->data.val[0])
-        snprintf(evaluating, sizeof evaluating, "; at most %s more while it evaluates",
-                 str_format_size(config->data.memory_bytes, more));
-    run_say(run,
-            "memory: %s%s for weights, gradients (%u buffers of the tree), moments, activations, batches and "
-            "staging of checkpoints%s",
-            str_format_size(is_host ? used + pinned : used, here), host, run->tree.buffers_count, evaluating);
-    if (is_host && (config->model.offload > 0 || config->parallel.offload.optimizer))
-        run_say(
-            run,
-            "memory: model.offload and parallel.offload save nothing on the cpu, whose memory is the host's");
-}
-
-static void say_what_runs(const struct run *run)
-{
-    uint64_t parameters = 0;
-    for (uint64_t i = 0; i < run->params->count; i++)
-        parameters += run->params->list[i].count;
-    say_what_is_read(run);
-    say_quality(run);
-    run_say(run,
-            "model: %s, %.2f M parameters in %" PRIu64 " groups, %" PRIu64 " micro-batches of %" PRIu64
-            " a step",
-            model_type_name((enum model_type)run->config->model.type), (double)parameters / 1e6,
-            run->params->groups_count, batching_micros(&run->batching), run->batching.micro);
-    const char *id = str_text(&run->numerics_id); /* the device's name is its first part */
-    run_say(run, "device %.*s; computes in %s", (int)strcspn(id, ";"), id, dtype_name(run->ops->compute));
-    say_memory(run);
 }
 
 static void fill_result(const struct loop *loop, enum trainer_end end, struct trainer_result *result)
@@ -370,13 +308,46 @@ static void fill_result(const struct loop *loop, enum trainer_end end, struct tr
     snprintf(result->checkpoint, sizeof result->checkpoint, "%s/step-%08" PRIu64, run->folder, run->step);
 }
 
+static void begin_triggers(struct run *run, uint64_t began_ns)
+{
+    const struct train_config *config = run->config;
+    uint64_t elements = 0; /* of all tensors, which ranks share */
+    for (uint64_t i = 0; i < run->tensors_count; i++) {
+        uint64_t count = 1;
+        for (uint32_t d = 0; d < run->tensors[i].rank; d++)
+            count *= run->tensors[i].shape[d];
+        elements += count;
+    }
+    triggers_init(&run->triggers,
+                  &(struct triggers_options){
+                      .every = config->checkpoint.every,
+                      .on_epoch_end = config->checkpoint.on_epoch_end,
+                      .epoch_steps = run->shape.steps,
+                      .max_time_ns = config->run.max_time_ns,
+                      .began_ns = began_ns,
+                      .state_bytes = elements * ops_master_bytes(run->ops) / run->batching.ranks,
+                  });
+}
+
+static enum trainer_end how_it_ended(const struct run *run)
+{
+    bool is_asked = run->options->stop && atomic_load(run->options->stop) != 0;
+    if (run->step == run->steps && !evaluation_is_due(run))
+        return TRAINER_DONE;
+    if (!is_asked && triggers_must_stop(&run->triggers, clock_now_ns()))
+        run_say(run, "stopped: run.max_time left time for the last checkpoint only");
+    return TRAINER_STOPPED;
+}
+
 int trainer_run(const struct trainer_options *options, struct trainer_result *ret_result, struct err *err)
 {
     struct run run;
+    uint64_t began_ns = clock_now_ns();
     int status = run_open(&run, options, err);
     if (status)
         return status;
-    say_what_runs(&run);
+    begin_triggers(&run, began_ns);
+    announce_run(&run);
     struct loop loop = {.run = &run, .began_ns = clock_now_ns(), .began_step = run.step};
     gauges_open(&loop.gauges, run.ops);
     start_clock(&loop);
@@ -385,8 +356,7 @@ int trainer_run(const struct trainer_options *options, struct trainer_result *re
     while (run.step < run.steps && !run.stop_requested && !status)
         status = advance(&loop, err);
     if (!status)
-        fill_result(&loop, run.step < run.steps || evaluation_is_due(&run) ? TRAINER_STOPPED : TRAINER_DONE,
-                    ret_result);
+        fill_result(&loop, how_it_ended(&run), ret_result);
     stop_profile(&loop);
     gauges_close(&loop.gauges);
     run_close(&run);

@@ -235,7 +235,7 @@ static void a_metric_counts_for_the_step_that_it_was_measured_at(void **state)
         struct err err = {0};
         double metric = NAN;
         assert_ok(json_parse(rows[i].state, strlen(rows[i].state), "state", 0, &root, &err), &err);
-        bool known = retention_metric(root, rows[i].name, rows[i].step, &metric);
+        bool known = ckpt_metric(root, rows[i].name, rows[i].step, &metric);
         assert_int_equal(known, !isnan(rows[i].metric));
         if (known)
             assert_true(metric == rows[i].metric);

@@ -2,7 +2,7 @@
 # Help and suggestions, through the program.
 . "$(dirname "$0")/lib.sh"
 
-verbs=("convert dataset" "convert checkpoint" index inspect verify read train eval "ckpt list" "ckpt hash" "ckpt diff" "bench io" "bench loader" doctor help manual completion)
+verbs=("convert dataset" "convert checkpoint" index inspect verify read train eval "ckpt list" "ckpt hash" "ckpt diff" "ckpt prune" "ckpt copy" "ckpt sweep" "bench io" "bench loader" doctor help manual completion)
 
 every_verb_has_help_with_options_and_examples() {
   for verb in "${verbs[@]}"; do
@@ -24,7 +24,7 @@ the_overview_lists_every_verb() {
   for verb in "${verbs[@]}"; do contains "$(cat overview)" "  $verb "; done
   millrace help | cmp - overview
   same "$(millrace convert --help | grep -c '^  convert ')" 2
-  same "$(millrace help ckpt | grep -c '^  ckpt ')" 3
+  same "$(millrace help ckpt | grep -c '^  ckpt ')" 6
 }
 
 a_mistyped_verb_is_answered_with_the_nearest() {
@@ -39,7 +39,7 @@ a_mistyped_verb_is_answered_with_the_nearest() {
 }
 
 verbs_that_are_not_there_do_not_pretend_to_be() {
-  for verb in launch "bench comm" "ckpt prune"; do
+  for verb in launch "bench comm" "ckpt merge"; do
     # shellcheck disable=SC2086
     same "$(status_of millrace $verb)" 2
     contains "$(cat errors)" "unknown verb"

@@ -54,7 +54,7 @@ static void values_of_all_kinds_are_read(void **state)
     assert_false(config.data.image.flip);
     assert_int_equal(config.model.type, 1);
     assert_true(config.optimizer.beta1 == 0.8 && config.optimizer.lr == 1e-2);
-    assert_int_equal(config.checkpoint.keep_last, 7);
+    assert_int_equal(config.checkpoint.keep.last, 7);
     assert_int_equal(config.checkpoint.staging_bytes, 0);
     assert_ok(parse(NEEDED "checkpoint: {staging: 8MiB}\nparallel: {offload: {optimizer: true}}\n",
                     "model.offload=3", &config, &err),

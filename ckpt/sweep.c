@@ -1,0 +1,35 @@
+/*
+ * sweep — what dead owners left in a folder of steps, removed by who owns it now. See ckpt_sweep in ckpt.h.
+ */
+#include "ckpt/ckpt.h"
+
+#include <string.h>
+
+struct leftovers {
+    void (*each)(void *context, const char *name);
+    void *context;
+};
+
+static int tell(void *context, const struct io_entry *entry)
+{
+    const struct leftovers *leftovers = context;
+    if (strncmp(entry->name, IO_TEMPORARY_PREFIX, strlen(IO_TEMPORARY_PREFIX)) == 0)
+        leftovers->each(leftovers->context, entry->name);
+    return 0;
+}
+
+int ckpt_sweep(struct io *io, const char *folder, void (*each)(void *context, const char *name),
+               void *context, struct err *err)
+{
+    struct leftovers leftovers = {each, context};
+    struct io_lock *lock;
+    int status = io->ops->lock_acquire(io, folder, NULL, &lock, err);
+    if (status)
+        return status;
+    if (each)
+        status = io->ops->list(io, folder, tell, &leftovers, err);
+    if (!status)
+        status = io->ops->sweep(io, folder, NULL, err);
+    io->ops->lock_release(lock);
+    return status;
+}

@@ -1,0 +1,57 @@
+/*
+ * cmd_ckpt_sweep — `millrace ckpt sweep DIR`.
+ */
+#include "ckpt/ckpt.h"
+#include "cli/output.h"
+#include "cli/verbs.h"
+
+#include <stdio.h>
+
+struct sweep_args {
+    struct common_args common;
+};
+
+static void name_leftover(void *context, const char *name)
+{
+    struct json_writer *json = context;
+    json_write_string(json, NULL, name);
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    const char *folder = invocation->positional[0];
+    struct output output;
+    struct io *io = NULL;
+    int status = io_open(folder, NULL, &io, err);
+    if (status)
+        return status;
+    output_begin(&output);
+    json_begin_array(&output.json, "removed");
+    int removed_count = ckpt_sweep(io, folder, name_leftover, &output.json, err);
+    json_end_array(&output.json);
+    if (removed_count < 0) {
+        output_abort(&output);
+        status = removed_count;
+    } else {
+        json_write_u64(&output.json, "removed_count", (uint64_t)removed_count);
+        status = output_end(&output, invocation->common->json, stdout, err);
+    }
+    io_close(io);
+    return status;
+}
+
+static const char *const examples[] = {"millrace ckpt sweep runs/a/ckpt", NULL};
+
+const struct verb verb_ckpt_sweep = {
+    .name = "ckpt sweep",
+    .arguments = "DIR",
+    .arguments_least = 1,
+    .arguments_most = 1,
+    .summary =
+        "Remove what processes that died in a save, a copy or a removal left in a folder of checkpoints.",
+    .details = "A run does so by itself when it begins. Refused, naming the owner's host and process, while "
+               "somebody writes there. Checkpoints that are listed are not touched.",
+    .examples = examples,
+    .args_bytes = sizeof(struct sweep_args),
+    .run = run,
+};

@@ -1,0 +1,194 @@
+#!/usr/bin/env bash
+# `millrace ckpt list`, `prune`, `copy` and `sweep`, on checkpoints of a real run.
+. "$(dirname "$0")/lib.sh"
+
+"$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
+millrace convert dataset photos shards --quiet >/dev/null
+cat >train.yaml <<'YAML'
+run:        {dir: run, seed: 3, steps: 6}
+data:       {train: shards, val: shards, memory: 32MiB, image: {size: 32}}
+model:      {layers: 1, heads: 2, width: 32, patch: 8}
+batch:      {global: 16, micro: 8}
+checkpoint: {every: 1, keep: {last: 0}}
+eval:       {every: 2}
+YAML
+millrace train train.yaml --quiet >/dev/null || exit 1
+
+steps_of() { ls "$1" | sed -n 's/^step-0*//p' | paste -sd ' '; }
+flip_a_bit() { # FILE OFFSET
+  local byte
+  byte=$(od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' ')
+  printf "\\x$(printf %02x $((byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+
+# own FOLDER COMMAND...: runs it while a training process writes in the folder's place, which it tells by its pid file.
+own() {
+  local folder=$1 pid status=0
+  shift
+  "$MILLRACE" train train.yaml --set checkpoint.dir="$folder" --set run.dir=owner --set run.steps=1000000 --set schedule.type=constant \
+    --set checkpoint.every=0 --resume auto >/dev/null 2>owner.log &
+  pid=$!
+  echo $pid >owner.pid
+  until grep -q '^step ' owner.log; do kill -0 $pid; sleep 0.02; done
+  "$@" || status=$?
+  kill -KILL $pid
+  wait $pid 2>/dev/null || :
+  return $status
+}
+
+a_list_tells_steps_times_sizes_metrics_and_what_is_not_whole() {
+  need_python
+  cp -r run/ckpt listed
+  mkdir listed/step-00000009 listed/.tmp-step-00000007-x-1-0 listed/other
+  truncate -s -1 listed/step-00000004/rank-00000.safetensors
+  mv listed/step-00000001 listed/aside-step-00000002
+  millrace ckpt list listed --json >list
+  same "$(json '[c["step"] for c in d["checkpoints"]]' list)" "[2, 3, 5, 6]"
+  same "$(json 'all(c["whole"] and c["size_bytes"] > 0 and c["written"].endswith("Z") for c in d["checkpoints"])' list)" True
+  same "$(json '[c["metrics"].get("val_step") for c in d["checkpoints"]]' list)" "[2, 2, 4, 6]"
+  same "$(json '[c["metrics"]["val_loss"] > 0 for c in d["checkpoints"]]' list)" "[True, True, True, True]"
+  same "$(json '[(b["whole"], b["path"]) for b in d["not_whole"]]' list)" \
+    "[(False, 'listed/step-00000004'), (False, 'listed/step-00000009'), (False, 'listed/.tmp-step-00000007-x-1-0'), (False, 'listed/aside-step-00000002')]"
+  contains "$(json 'd["not_whole"][0]["problem"]' list)" "another size"
+  millrace ckpt list listed >text
+  grep -q '^ *step  *written  *size  *whole  *metrics  *path$' text
+  grep -q '^  6  .* yes  *val step 6, val loss [0-9.]*, val accuracy [0-9.]*  listed/step-00000006$' text
+  grep -q 'no  *listed/step-00000009 .*manifest.json' text
+  millrace ckpt list listed/step-00000002/ --json >list
+  same "$(json '[c["step"] for c in d["checkpoints"]]' list)" "[2]"
+  millrace ckpt list listed/aside-step-00000002 --json >list
+  same "$(json '[c["step"] for c in d["checkpoints"]]' list)" "[1]"
+  millrace ckpt list run/ckpt >text
+  if grep -q 'not whole' text; then fail "all are whole"; fi
+}
+
+a_prune_says_first_what_it_would_do() {
+  need_python
+  cp -r run/ckpt pruned
+  local rules=(--keep-last 1 --keep-every 3 --keep-best val_loss)
+  millrace ckpt prune pruned "${rules[@]}" --dry-run --json >plan
+  same "$(steps_of pruned)" "1 2 3 4 5 6"
+  local best
+  best=$(millrace ckpt list run/ckpt --json >list; json 'min((c["metrics"]["val_loss"], c["step"]) for c in d["checkpoints"] if c["metrics"].get("val_step") == c["step"])[1]' list)
+  local expected
+  expected=$(printf '%s\n' 3 6 "$best" | sort -nu | paste -sd ' ')
+  same "$(json '" ".join(str(c["step"]) for c in d["checkpoints"] if c["verdict"].startswith("kept"))' plan)" "$expected"
+  same "$(json '[c["verdict"] for c in d["checkpoints"] if c["step"] == 1]' plan)" "['would be removed']"
+  contains "$(json 'd["checkpoints"][5]["verdict"]' plan)" "kept: last, every"
+  same "$(json 'd["removed_bytes"] > 0 and d["kept_count"] + d["removed_count"]' plan)" 6
+  millrace ckpt prune pruned "${rules[@]}" --json >done
+  same "$(steps_of pruned)" "$expected"
+  same "$(json 'd["removed_count"]' done)" "$(json 'd["removed_count"]' plan)"
+  millrace ckpt prune pruned --keep-last 1 >/dev/null
+  same "$(steps_of pruned)" 6
+  millrace ckpt prune pruned --keep-last 1 >/dev/null # the newest always stays
+  same "$(steps_of pruned)" 6
+}
+
+a_prune_that_can_not_be_meant_is_refused() {
+  cp -r run/ckpt meant
+  same "$(status_of millrace ckpt prune meant)" 2
+  contains "$(cat errors)" "keep-last"
+  same "$(status_of millrace ckpt prune meant --keep-last 0)" 2
+  same "$(status_of millrace ckpt prune meant --keep-last 1 --keep-best val_los)" 1
+  contains "$(cat errors)" "no checkpoint has the metric val_los"
+  same "$(status_of millrace ckpt prune . --keep-last 1)" 1
+  contains "$(cat errors)" "there is no checkpoint"
+  same "$(status_of millrace ckpt prune nowhere --keep-last 1)" 1
+  same "$(steps_of meant)" "1 2 3 4 5 6"
+}
+
+a_folder_that_a_run_owns_is_neither_pruned_nor_swept_nor_copied_into() {
+  local verb
+  refused() {
+    for verb in "prune owned --keep-last 1" "sweep owned" "copy run/ckpt owned"; do
+      # shellcheck disable=SC2086
+      same "$(status_of millrace ckpt $verb)" 1 "status of $verb"
+      one_line errors
+      contains "$(cat errors)" "host=$(uname -n) pid=$(cat owner.pid) "
+    done
+    mkdir owned/.tmp-step-00000009-x-1-0
+    same "$(status_of millrace ckpt list owned)" 0
+    same "$(status_of millrace ckpt prune owned --keep-last 1 --dry-run)" 1 # there is no step yet, but nobody is in the way
+    contains "$(cat errors)" "there is no checkpoint"
+  }
+  own owned refused
+  same "$(status_of millrace ckpt sweep owned)" 0 # its owner is dead
+  grep -q '^removed count  *1$\|^removed  *1$' out || fail "$(cat out)"
+  [[ ! -e owned/.tmp-step-00000009-x-1-0 ]]
+}
+
+a_sweep_names_what_it_removes_and_leaves_steps_alone() {
+  need_python
+  cp -r run/ckpt swept
+  mkdir swept/.tmp-step-00000007-x-1-0 swept/.tmp-old-removed-0-1
+  cp run/ckpt/step-00000006/* swept/.tmp-old-removed-0-1
+  millrace ckpt sweep swept --json >result
+  same "$(json 'd["removed_count"], d["removed"]' result)" "(2, ['.tmp-old-removed-0-1', '.tmp-step-00000007-x-1-0'])"
+  same "$(steps_of swept)" "1 2 3 4 5 6"
+  same "$(ls -A swept | grep -c tmp || :)" 0
+  millrace ckpt sweep swept --json >result
+  same "$(json 'd["removed_count"]' result)" 0
+}
+
+a_copy_has_the_bytes_of_the_newest_or_of_the_step_that_is_named() {
+  need_python
+  millrace ckpt copy run/ckpt copies --json >result
+  same "$(json 'd["step"], d["checkpoint"], d["files_count"]' result)" "(6, 'copies/step-00000006', 2)"
+  diff -r run/ckpt/step-00000006 copies/step-00000006
+  millrace verify copies >/dev/null
+  millrace ckpt copy run/ckpt/step-00000003 copies --quiet >/dev/null
+  diff -r run/ckpt/step-00000003 copies/step-00000003
+  same "$(steps_of copies)" "3 6"
+  same "$(status_of millrace ckpt copy run/ckpt copies)" 1
+  contains "$(cat errors)" "--force"
+  echo mine >copies/step-00000006/mine
+  same "$(status_of millrace ckpt copy run/ckpt copies --force)" 0
+  diff -r run/ckpt/step-00000006 copies/step-00000006
+  same "$(ls -A copies | grep -c 'tmp\|aside' || :)" 0
+  same "$(status_of millrace ckpt copy run/ckpt run/ckpt --force)" 1 # onto itself: it is being read
+}
+
+a_damaged_checkpoint_is_named_and_not_copied() {
+  cp -r run/ckpt harmed
+  chmod -R u+w harmed
+  flip_a_bit harmed/step-00000006/rank-00000.safetensors 9000
+  same "$(status_of millrace ckpt copy harmed target)" 1
+  one_line errors
+  contains "$(cat errors)" "rank-00000.safetensors at 0"
+  same "$(ls -A target | grep -v '^.millrace-owner$' || :)" ""
+  flip_a_bit harmed/step-00000005/manifest.json 300
+  same "$(status_of millrace ckpt copy harmed/step-00000005 target)" 1
+  same "$(ls -A target | grep -v '^.millrace-owner$' || :)" ""
+}
+
+a_copy_that_dies_or_fails_leaves_nothing_under_the_name() {
+  same "$(MILLRACE_FAULT=durable:kill@4:step-00000006 status_of millrace ckpt copy run/ckpt died)" 137
+  same "$(steps_of died)" ""
+  same "$(MILLRACE_FAULT=write:enospc@1 status_of millrace ckpt copy run/ckpt died)" 1
+  contains "$(cat errors)" "No space left"
+  same "$(steps_of died)" ""
+  same "$(status_of millrace ckpt copy run/ckpt died)" 0
+  same "$(ls -A died | grep -c tmp || :)" 0
+  diff -r run/ckpt/step-00000006 died/step-00000006
+}
+
+a_step_that_is_being_copied_is_not_pruned() {
+  cp -r run/ckpt reading
+  MILLRACE_FAULT=read:hold:rank-00000 "$MILLRACE" ckpt copy reading/step-00000001 slow >/dev/null 2>slow.log &
+  local pid=$!
+  until [[ -n $(ls -A slow 2>/dev/null | grep '^.tmp-') ]]; do kill -0 $pid; sleep 0.02; done
+  millrace ckpt prune reading --keep-last 1 >pruned.txt 2>/dev/null
+  same "$(steps_of reading)" "1 6"
+  grep -q 'kept: is read' pruned.txt
+  kill -KILL $pid
+  wait $pid 2>/dev/null || :
+  millrace ckpt prune reading --keep-last 1 >/dev/null
+  same "$(steps_of reading)" 6
+}
+
+run_cases a_list_tells_steps_times_sizes_metrics_and_what_is_not_whole a_prune_says_first_what_it_would_do \
+  a_prune_that_can_not_be_meant_is_refused a_folder_that_a_run_owns_is_neither_pruned_nor_swept_nor_copied_into \
+  a_sweep_names_what_it_removes_and_leaves_steps_alone a_copy_has_the_bytes_of_the_newest_or_of_the_step_that_is_named \
+  a_damaged_checkpoint_is_named_and_not_copied a_copy_that_dies_or_fails_leaves_nothing_under_the_name \
+  a_step_that_is_being_copied_is_not_pruned

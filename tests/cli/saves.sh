@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# When `millrace train` saves, what it keeps, and how it ends: by steps, clock, epochs, evaluations, a limit of time, a save that fails.
+. "$(dirname "$0")/lib.sh"
+
+"$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
+millrace convert dataset photos shards --quiet >/dev/null
+cat >train.yaml <<'YAML'
+run:        {dir: runs/a, seed: 3, steps: 12}
+data:       {train: shards, val: shards, memory: 32MiB, image: {size: 32}}
+model:      {layers: 1, heads: 2, width: 32, patch: 8}
+batch:      {global: 16, micro: 8}
+schedule:   {type: constant}
+checkpoint: {every: 2, keep: {last: 0}}
+eval:       {every: 5}
+YAML
+millrace train train.yaml --quiet >/dev/null || exit 1
+
+# train NAME SETTING...: a run of its own; its log is in errors, its status printed.
+train() {
+  local name=$1 settings=() setting
+  shift
+  for setting; do settings+=(--set "$setting"); done
+  status_of millrace train train.yaml --set run.dir="runs/$name" "${settings[@]}"
+}
+steps_of() { ls "$1" | sed -n 's/^step-0*//p' | paste -sd ' '; }
+
+saves_fall_on_steps_and_where_an_epoch_ends() {
+  same "$(steps_of runs/a/ckpt)" "2 4 6 8 10 12"
+  same "$(train epochs checkpoint.every=0 checkpoint.on_epoch_end=true)" 0 # of 3 steps: 56 images in batches of 16
+  same "$(steps_of runs/epochs/ckpt)" "3 6 9 12"
+  same "$(train both checkpoint.every=5 checkpoint.on_epoch_end=true)" 0
+  same "$(steps_of runs/both/ckpt)" "3 5 6 9 10 12"
+  same "$(millrace ckpt hash runs/both/ckpt)" "$(millrace ckpt hash runs/a/ckpt)"
+}
+
+saves_fall_when_the_clock_says_and_change_no_bit() {
+  local pid status=0 step
+  "$MILLRACE" train train.yaml --set run.dir=runs/clock --set run.steps=1000000 --set checkpoint.every=1ms --set checkpoint.keep.last=2 \
+    >clock.out 2>clock.log &
+  pid=$!
+  until [[ $(grep -c 'checkpoint saved' clock.log) -ge 3 ]]; do kill -0 $pid; sleep 0.02; done
+  kill -TERM $pid
+  wait $pid || status=$?
+  same $status 75
+  step=$(sed -n 's/^step  *//p' clock.out)
+  same "$(train whole run.steps="$step" checkpoint.every=0)" 0
+  same "$(millrace ckpt hash "runs/whole/ckpt/step-$(printf %08d "$step")")" "$(millrace ckpt hash runs/clock/ckpt)"
+}
+
+the_last_the_multiples_and_the_best_stay() {
+  need_python
+  same "$(train all checkpoint.keep.last=0 checkpoint.keep.best.count=0 checkpoint.every=1)" 0
+  same "$(train kept checkpoint.every=1 checkpoint.keep.last=2 checkpoint.keep.every=4 checkpoint.keep.best.count=1)" 0
+  millrace ckpt list runs/all/ckpt --json >list
+  local expected
+  expected=$(json '" ".join(map(str, sorted({4, 8, 12, 11} | {min((c["metrics"]["val_loss"], c["step"]) for c in d["checkpoints"] if c["metrics"].get("val_step") == c["step"])[1]})))' list)
+  same "$(steps_of runs/kept/ckpt)" "$expected"
+  same "$(train accurate checkpoint.every=1 checkpoint.keep.last=1 checkpoint.keep.best.metric=val_accuracy checkpoint.keep.best.mode=max \
+    checkpoint.keep.best.count=2)" 0
+  expected=$(json '" ".join(map(str, sorted({12} | {s for _, s in sorted((-c["metrics"]["val_accuracy"], c["step"]) for c in d["checkpoints"] if c["metrics"].get("val_step") == c["step"])[:2]})))' list)
+  same "$(steps_of runs/accurate/ckpt)" "$expected"
+}
+
+where_the_best_are_kept_every_evaluation_is_saved() {
+  same "$(train best checkpoint.every=0 checkpoint.keep.last=9 checkpoint.keep.best.count=1)" 0
+  same "$(steps_of runs/best/ckpt)" "5 10 12"
+}
+
+a_run_ends_before_its_time_is_up_and_the_same_command_goes_on() {
+  local step last
+  same "$(train limited run.steps=10000000 run.max_time=2500ms checkpoint.every=0)" 75
+  contains "$(cat errors)" "stopped: run.max_time left time for the last checkpoint only"
+  step=$(sed -n 's/^step  *//p' out)
+  same "$(steps_of runs/limited/ckpt)" "$step"
+  same "$(train limited run.steps=10000000 run.max_time=1ms checkpoint.every=0)" 75 # a step is made, or it would never end
+  last=$(sed -n 's/^step  *//p' out)
+  same "$last" $((step + 1))
+  same "$(train unlimited run.steps="$last" checkpoint.every=0)" 0
+  same "$(millrace ckpt hash runs/limited/ckpt)" "$(millrace ckpt hash runs/unlimited/ckpt)"
+  same "$(train unlimited run.steps="$last" run.max_time=1ms checkpoint.every=0)" 0 # it is done
+}
+
+a_save_that_fails_is_told_and_the_run_goes_on_or_stops_as_it_was_told() {
+  same "$(MILLRACE_FAULT=seal:enospc:step-00000008 train continues checkpoint.every=4)" 0
+  contains "$(cat errors)" "step-00000008"
+  same "$(steps_of runs/continues/ckpt)" "4 12"
+  same "$(millrace ckpt hash runs/continues/ckpt)" "$(millrace ckpt hash runs/a/ckpt)"
+  same "$(MILLRACE_FAULT=seal:enospc:step-00000008 train stops checkpoint.every=4 checkpoint.on_save_error=stop)" 1
+  contains "$(grep '^millrace: ' errors)" "No space left"
+  same "$(steps_of runs/stops/ckpt)" 4
+  same "$(train stops checkpoint.every=4 checkpoint.on_save_error=stop)" 0 # from the last whole one
+  contains "$(cat errors)" "resuming at step 4"
+  same "$(millrace ckpt hash runs/stops/ckpt)" "$(millrace ckpt hash runs/a/ckpt)"
+  same "$(MILLRACE_FAULT=seal:enospc:step-00000012 train last checkpoint.every=4)" 1 # whatever the policy: the end is not saved
+  same "$(steps_of runs/last/ckpt)" "4 8"
+}
+
+rules_that_contradict_each_other_are_wrong_usage() {
+  local -A advice=([checkpoint.keep.every=4]="checkpoint.keep.last" [checkpoint.keep.best.metric=val_accuracy]="checkpoint.keep.best.mode: max"
+    [data.val=]="give data.val" [checkpoint.keep.best.metric=val_los]="val_loss" [checkpoint.every=soon]="15min" [checkpoint.keep.bst.count=1]="checkpoint.keep.best.count")
+  local set last
+  for set in "${!advice[@]}"; do
+    last=3
+    [[ $set != checkpoint.keep.every=4 ]] || last=0
+    same "$(train wrong checkpoint.keep.last=$last checkpoint.keep.best.count=1 "$set")" 2 "status with $set"
+    one_line errors
+    contains "$(cat errors)" "${advice[$set]}"
+  done
+}
+
+run_cases saves_fall_on_steps_and_where_an_epoch_ends saves_fall_when_the_clock_says_and_change_no_bit \
+  the_last_the_multiples_and_the_best_stay where_the_best_are_kept_every_evaluation_is_saved \
+  a_run_ends_before_its_time_is_up_and_the_same_command_goes_on \
+  a_save_that_fails_is_told_and_the_run_goes_on_or_stops_as_it_was_told \
+  rules_that_contradict_each_other_are_wrong_usage

@@ -1,0 +1,88 @@
+/*
+ * announce — see announce.h.
+ */
+#include "trainer/announce.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define QUALITY_POOR 0.9 /* of a full shuffle: below it the run says what to do */
+
+static void say_what_is_read(const struct run *run)
+{
+    const struct loader_dataset *list;
+    uint32_t count = loader_datasets(run->loader, &list);
+    const char *kind = order_kind_name(run->shape.order.kind);
+    if (count > 1)
+        run_say(run,
+                "data: a mix of %" PRIu32 " datasets, %" PRIu64 " samples and %" PRIu64
+                " steps an epoch, order %s, read by %s",
+                count, run->shape.samples, run->shape.steps, kind, run->shape.engine);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct order_params *o = &list[i].order;
+        const char *path = run->config->data.train.sources[i].path;
+        if (count > 1)
+            run_say(run,
+                    "data: weight %" PRIu64 ", %s, %" PRIu64 " samples (lanes %" PRIu64 ", window %" PRIu64
+                    ", run %" PRIu64 ")",
+                    list[i].weight, path, o->samples, o->lanes, o->window, o->run);
+        else
+            run_say(run,
+                    "data: %s, %" PRIu64 " samples, %" PRIu64 " steps an epoch, order %s (lanes %" PRIu64
+                    ", window %" PRIu64 ", run %" PRIu64 "), read by %s",
+                    path, o->samples, run->shape.steps, kind, o->lanes, o->window, o->run, run->shape.engine);
+    }
+}
+
+static void say_quality(const struct run *run)
+{
+    double ratio;
+    if (run->shape.order.kind != ORDER_SHUFFLE || loader_quality(run->loader, &ratio, NULL))
+        return;
+    run_say(
+        run, "data: batches are mixed %.0f %% as well as by a full shuffle%s", ratio > 1 ? 100 : ratio * 100,
+        ratio < QUALITY_POOR ? "; `millrace read DATASET --quality` tells what would mix them better" : "");
+}
+
+static void say_memory(const struct run *run)
+{
+    const struct train_config *config = run->config;
+    struct device_mem_info memory;
+    run->device->ops->mem_info(run->device, &memory);
+    uint64_t used = memory.used_bytes[MEM_DEVICE], pinned = memory.used_bytes[MEM_PINNED];
+    bool is_host = run->device->ops->is_host;
+    char here[STR_SIZE_BYTES], there[STR_SIZE_BYTES], more[STR_SIZE_BYTES], evaluating[80] = "",
+                                                                            host[80] = "";
+    if (!is_host)
+        snprintf(host, sizeof host, " on the device, and %s pinned in the host,",
+                 str_format_size(pinned, there));
+    if (config->data.val[0])
+        snprintf(evaluating, sizeof evaluating, "; at most %s more while it evaluates",
+                 str_format_size(config->data.memory_bytes, more));
+    run_say(run,
+            "memory: %s%s for weights, gradients (%u buffers of the tree), moments, activations, batches and "
+            "staging of checkpoints%s",
+            str_format_size(is_host ? used + pinned : used, here), host, run->tree.buffers_count, evaluating);
+    if (is_host && (config->model.offload > 0 || config->parallel.offload.optimizer))
+        run_say(
+            run,
+            "memory: model.offload and parallel.offload save nothing on the cpu, whose memory is the host's");
+}
+
+void announce_run(const struct run *run)
+{
+    uint64_t parameters = 0;
+    for (uint64_t i = 0; i < run->params->count; i++)
+        parameters += run->params->list[i].count;
+    say_what_is_read(run);
+    say_quality(run);
+    run_say(run,
+            "model: %s, %.2f M parameters in %" PRIu64 " groups, %" PRIu64 " micro-batches of %" PRIu64
+            " a step",
+            model_type_name((enum model_type)run->config->model.type), (double)parameters / 1e6,
+            run->params->groups_count, batching_micros(&run->batching), run->batching.micro);
+    const char *id = str_text(&run->numerics_id); /* the device's name is its first part */
+    run_say(run, "device %.*s; computes in %s", (int)strcspn(id, ";"), id, dtype_name(run->ops->compute));
+    say_memory(run);
+}

@@ -1,0 +1,53 @@
+/*
+ * triggers — when a run saves, and when it stops for its time limit. Pure: readings of a clock go in.
+ *
+ * Saves by steps and at the end of an epoch are the same on all ranks by construction. What the clock decides (triggers_save_by_clock,
+ * triggers_must_stop) is asked on the first rank alone and travels to the others with the step's own reduction. What a checkpoint
+ * holds depends on none of it.
+ *
+ * A run stops so early before its limit that one more step and two saves (one that is under way, and the last) fit in, each as
+ * long as it was found to take, and a second. Until a save was measured, it is taken to write 100 MB/s. Before its
+ * first step no run stops, however short its limit: the same command again and again comes to the end.
+ *
+ * Threads: the owner's.
+ */
+#ifndef MILLRACE_TRAINER_TRIGGERS_H
+#define MILLRACE_TRAINER_TRIGGERS_H
+
+#include "trainer/config.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct triggers_options {
+    struct config_period every; /* 0: never */
+    bool on_epoch_end;
+    uint64_t epoch_steps; /* of an epoch; 0: unknown, then none ends */
+    uint64_t max_time_ns; /* 0: none */
+    uint64_t began_ns;    /* when the run began */
+    uint64_t state_bytes; /* that this rank saves */
+};
+
+struct triggers {
+    struct triggers_options options;
+    uint64_t step_began_ns;
+    uint64_t saved_ns;         /* when the last save began; the run's beginning before any */
+    uint64_t step_ns, save_ns; /* how long they take */
+    bool has_step, has_saved;  /* a step has begun; save_ns is measured */
+};
+
+void triggers_init(struct triggers *triggers, const struct triggers_options *options);
+
+/* Is a save due after step (of all, from 1), by the steps alone? */
+bool triggers_save_by_step(const struct triggers *triggers, uint64_t step);
+bool triggers_save_by_clock(const struct triggers *triggers, uint64_t now_ns);
+/* Is there no time left but for the last checkpoint? */
+bool triggers_must_stop(const struct triggers *triggers, uint64_t now_ns);
+
+/* What was measured: the longest counts, of steps less and less with each that is shorter. */
+void triggers_begin_step(struct triggers *triggers, uint64_t now_ns);
+void triggers_end_step(struct triggers *triggers, uint64_t now_ns);
+void triggers_note_save_begun(struct triggers *triggers, uint64_t now_ns);
+void triggers_note_save(struct triggers *triggers, uint64_t ns);
+
+#endif
