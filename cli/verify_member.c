@@ -4,7 +4,7 @@
 #include "cli/verify_member.h"
 
 #include "base/bytes.h"
-#include "image/pixels.h"
+#include "image/ppm.h"
 #include "shards/class_number.h"
 #include "shards/npy.h"
 
@@ -20,13 +20,31 @@ static int bad(const struct verify_member *member, uint64_t within, const char *
     return -EBADMSG;
 }
 
+/* What the index says of an uncompressed picture, against its header. */
+static int check_rows(const struct verify_member *member, struct err *err)
+{
+    struct ppm ppm;
+    struct pixels_info info;
+    struct err inner;
+    const struct shard_picture *picture = &member->picture;
+    if (picture->width == 0)
+        return 0;
+    if (ppm_begin(&ppm, member->data, member->size_bytes, NULL, &info, &inner) == 0 &&
+        ppm.width == picture->width && ppm.header_bytes == picture->pixels_at)
+        return 0;
+    bad(member, 0, "picture is not the one that the index tells of", err);
+    err_expected(err, "a PPM of width %" PRIu32 " with a header of %" PRIu32 " bytes", picture->width,
+                 picture->pixels_at);
+    return -EBADMSG;
+}
+
 static int check_image(struct image_checker *checker, const struct verify_member *member, struct err *err)
 {
     char what[64];
     struct err inner = {0};
     int status = image_check(checker, member->data, member->size_bytes, NULL, &inner);
     if (status == 0)
-        return 0;
+        return check_rows(member, err);
     if (status != -EBADMSG) {
         *err = inner;
         return status;

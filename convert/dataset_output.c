@@ -5,6 +5,7 @@
 
 #include "convert/dataset_options.h"
 #include "convert/dataset_target.h"
+#include "image/ppm.h"
 #include "io/whole.h"
 #include "shards/npy.h"
 #include "shards/tar.h"
@@ -154,6 +155,29 @@ static int begin_shard(struct output *output, struct err *err)
     return status ? status : shard_writer_open(output->io, path, output->replace, &output->writer, err);
 }
 
+/* A PPM that is read in part later; small ones are read whole anyway. */
+static bool find_rows(const void *data, size_t bytes, struct shard_picture *ret_picture)
+{
+    struct ppm ppm;
+    struct pixels_info info;
+    struct err why;
+    if (bytes <= SHARD_BLOCK_BYTES || image_kind_of(data, bytes) != IMAGE_PPM ||
+        ppm_begin(&ppm, data, bytes, NULL, &info, &why) ||
+        bytes - ppm.header_bytes != 3 * (uint64_t)ppm.width * ppm.height)
+        return false;
+    *ret_picture = (struct shard_picture){.width = ppm.width, .pixels_at = ppm.header_bytes};
+    return true;
+}
+
+static int add_field(struct output *output, const struct encoded_field *field, const char *data,
+                     struct err *err)
+{
+    struct shard_picture picture;
+    if (find_rows(data, field->bytes, &picture))
+        return shard_writer_add_picture(output->writer, field->extension, data, field->bytes, picture, err);
+    return shard_writer_add_field(output->writer, field->extension, data, field->bytes, err);
+}
+
 int output_add(struct output *output, const struct pipeline_item *item, struct err *err)
 {
     int status = output->writer ? 0 : begin_shard(output, err);
@@ -162,8 +186,7 @@ int output_add(struct output *output, const struct pipeline_item *item, struct e
     for (uint32_t i = 0; i < item->encoded.fields_count && !status; i++) {
         const struct encoded_field *field = &item->encoded.fields[i];
         output_add_field_name(output, field->extension);
-        status = shard_writer_add_field(output->writer, field->extension, item->encoded.data.data + field->at,
-                                        field->bytes, err);
+        status = add_field(output, field, item->encoded.data.data + field->at, err);
     }
     output->source_bytes += item->item.bytes;
     convert_jpegs_add(&output->jpegs, &item->encoded.jpegs);

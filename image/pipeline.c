@@ -95,22 +95,69 @@ static void augment(const struct image_pipeline *pipeline, struct image_key key,
                       pipeline->augment_scratch);
 }
 
+static struct framing choose_framing(const struct image_options *options, const struct image *image,
+                                     struct image_key key)
+{
+    uint32_t width, height;
+    seen_sides(image, &width, &height);
+    struct crop crop =
+        crop_choose(&options->crop, width, height, key.seed, key.dataset, key.epoch, key.sample);
+    return framing_of(image->orientation, image->width, image->height, crop, options->width, options->height);
+}
+
 int image_pipeline_run(struct image_pipeline *pipeline, const void *data, size_t bytes, const char *path,
                        struct image_key key, uint8_t *rgb, size_t stride_bytes, struct err *err)
 {
     const struct image_options *options = &pipeline->options;
     struct image image;
-    uint32_t width, height;
     assert(stride_bytes >= 3 * (size_t)options->width);
     int status = begin(pipeline, data, bytes, path, &image, err);
     if (status)
         return status;
-    seen_sides(&image, &width, &height);
-    struct crop crop =
-        crop_choose(&options->crop, width, height, key.seed, key.dataset, key.epoch, key.sample);
-    struct framing framing =
-        framing_of(image.orientation, image.width, image.height, crop, options->width, options->height);
+    struct framing framing = choose_framing(options, &image, key);
     status = render(pipeline, &image, &framing, false, rgb, stride_bytes, err);
+    if (!status)
+        augment(pipeline, key, rgb, stride_bytes);
+    return status;
+}
+
+/* ---- Rows of uncompressed pictures. ---- */
+
+static struct framing choose_rows_framing(const struct image_options *options, const struct image_rows *rows,
+                                          struct image_key key)
+{
+    struct image image = {.kind = IMAGE_PPM, .width = rows->width, .height = rows->height, .orientation = 1};
+    return choose_framing(options, &image, key);
+}
+
+bool image_rows_needed(const struct image_options *options, struct image_key key, struct image_rows *rows)
+{
+    uint32_t end;
+    if (pixels_check_size("PPM", NULL, rows->width, rows->height, NULL))
+        return false;
+    struct framing framing = choose_rows_framing(options, rows, key);
+    struct resample_span span = {framing.stored.y, framing.stored.height, 1};
+    resample_find_source(span, rows->height, framing.height, &rows->first, &end);
+    rows->count = end - rows->first;
+    return true;
+}
+
+int image_pipeline_run_rows(struct image_pipeline *pipeline, const struct image_rows *rows, const void *data,
+                            struct image_key key, uint8_t *rgb, size_t stride_bytes, struct err *err)
+{
+    struct framing framing = choose_rows_framing(&pipeline->options, rows, key);
+    struct pixels_info info = {.width = rows->width, .height = rows->height, .channels = 3, .orientation = 1};
+    struct pixels pixels = {.data = data,
+                            .stride_bytes = 3 * (size_t)rows->width,
+                            .part = {0, rows->first, rows->width, rows->count},
+                            .channels = 3};
+    struct image_rect part;
+    pipeline->kind = IMAGE_PPM;
+    int status = render_plan_pixels(&pipeline->renderer, &framing, &info, &part, err);
+    if (status)
+        return status;
+    assert(part.y == rows->first && part.height == rows->count);
+    status = render_pixels(&pipeline->renderer, &framing, &pixels, rgb, stride_bytes, err);
     if (!status)
         augment(pipeline, key, rgb, stride_bytes);
     return status;

@@ -12,6 +12,7 @@
 #include "image/augment.h"
 #include "image/crop.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,6 +45,17 @@ void image_pipeline_close(struct image_pipeline *pipeline); /* NULL is fine */
  * refused (see image/jpeg.h, image/pixels.h); rgb is then unspecified. */
 int image_pipeline_run(struct image_pipeline *pipeline, const void *data, size_t bytes, const char *path,
                        struct image_key key, uint8_t *rgb, size_t stride_bytes, struct err *err);
+
+/* Rows of an uncompressed picture: RGB, upright. */
+struct image_rows {
+    uint32_t width, height; /* of the whole picture */
+    uint32_t first, count;  /* which of them */
+};
+/* Fills in first and count: what is looked at for the key. False where the size is not one of a picture that is taken. Any thread. */
+bool image_rows_needed(const struct image_options *options, struct image_key key, struct image_rows *rows);
+/* As image_pipeline_run of the whole picture, where its rows that are needed lie at data, one after the other. -ENOMEM. */
+int image_pipeline_run_rows(struct image_pipeline *pipeline, const struct image_rows *rows, const void *data,
+                            struct image_key key, uint8_t *rgb, size_t stride_bytes, struct err *err);
 
 /* Harmless warnings (see jpeg_decoder_warnings) of the last image; only JPEGs have some. */
 uint32_t image_pipeline_warnings(const struct image_pipeline *pipeline);

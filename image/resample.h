@@ -58,6 +58,9 @@ struct resample_plan {
 int resample_plan_init(struct resample_plan *plan, struct resample_span span, uint32_t source_count,
                        uint32_t count, bool flip, struct err *err);
 void resample_plan_deinit(struct resample_plan *plan);
+/* source_first and source_end of such a plan, without making it. */
+void resample_find_source(struct resample_span span, uint32_t source_count, uint32_t count,
+                          uint32_t *ret_source_first, uint32_t *ret_source_end);
 
 /* The rows first..end-1 of a source, columns samples each; data points at the first of them. */
 struct resample_rows {

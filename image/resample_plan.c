@@ -26,16 +26,37 @@ static int64_t weight(const struct triangle *triangle, int64_t center, int64_t s
     return triangle->half_width - llabs((2 * sample + 1) * triangle->h - center);
 }
 
-/* The samples with a positive weight, those of the line only. */
-static void plan_support(struct resample_plan *plan, const struct triangle *triangle, uint32_t output,
-                         int64_t center)
+static struct triangle triangle_of(struct resample_span span, uint32_t count)
+{
+    struct triangle triangle = {
+        .h = count * span.den, .begin = 2 * count * span.begin_num, .step = span.length_num};
+    int64_t sample = 2 * triangle.h, output = 2 * span.length_num;
+    triangle.half_width = sample > output ? sample : output;
+    return triangle;
+}
+
+static int64_t center_of(const struct triangle *triangle, uint32_t output)
+{
+    return triangle->begin + (2 * (int64_t)output + 1) * triangle->step;
+}
+
+/* The samples with a positive weight, those of the line only: [*ret_low, *ret_high). */
+static void find_support(const struct triangle *triangle, uint32_t source_count, int64_t center,
+                         int64_t *ret_low, int64_t *ret_high)
 {
     int64_t sample = 2 * triangle->h;
     int64_t low = floor_divide(center - triangle->half_width - triangle->h, sample) + 1;
     int64_t high =
         -floor_divide(-(center + triangle->half_width - triangle->h), sample); /* the first beyond */
-    low = low < 0 ? 0 : low;
-    high = high > plan->source_count ? plan->source_count : high;
+    *ret_low = low < 0 ? 0 : low;
+    *ret_high = high > source_count ? source_count : high;
+}
+
+static void plan_support(struct resample_plan *plan, const struct triangle *triangle, uint32_t output,
+                         int64_t center)
+{
+    int64_t low, high;
+    find_support(triangle, plan->source_count, center, &low, &high);
     assert(low < high && high - low <= plan->taps_max);
     plan->first[output] = (uint32_t)low;
     plan->taps[output] = (uint32_t)(high - low);
@@ -97,10 +118,8 @@ int resample_plan_init(struct resample_plan *plan, struct resample_span span, ui
     assert(span.begin_num + span.length_num <= source_count * span.den);
     if (is_made_for(plan, span, source_count, count, flip))
         return 0;
-    struct triangle triangle = {
-        .h = count * span.den, .begin = 2 * count * span.begin_num, .step = span.length_num};
-    int64_t sample = 2 * triangle.h, output = 2 * span.length_num;
-    triangle.half_width = sample > output ? sample : output;
+    struct triangle triangle = triangle_of(span, count);
+    int64_t sample = 2 * triangle.h;
     int64_t taps_max = (2 * triangle.half_width + sample - 1) / sample;
     taps_max = taps_max < source_count ? taps_max : source_count;
     taps_max += taps_max % 2;
@@ -113,7 +132,7 @@ int resample_plan_init(struct resample_plan *plan, struct resample_span span, ui
     plan->source_end = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t seen = flip ? count - 1 - i : i;
-        int64_t center = triangle.begin + (2 * (int64_t)seen + 1) * triangle.step;
+        int64_t center = center_of(&triangle, seen);
         plan_support(plan, &triangle, i, center);
         plan_coefficients(plan, &triangle, i, center);
     }
@@ -121,6 +140,17 @@ int resample_plan_init(struct resample_plan *plan, struct resample_span span, ui
     plan->span = span;
     plan->flip = flip;
     return 0;
+}
+
+void resample_find_source(struct resample_span span, uint32_t source_count, uint32_t count,
+                          uint32_t *ret_source_first, uint32_t *ret_source_end)
+{
+    struct triangle triangle = triangle_of(span, count);
+    int64_t first, end, unused;
+    find_support(&triangle, source_count, center_of(&triangle, 0), &first, &unused);
+    find_support(&triangle, source_count, center_of(&triangle, count - 1), &unused, &end);
+    *ret_source_first = (uint32_t)first;
+    *ret_source_end = (uint32_t)end;
 }
 
 void resample_plan_deinit(struct resample_plan *plan)

@@ -45,8 +45,12 @@ static int decode_image(struct load_worker *worker, struct load_slot *slot, uint
         .seed = loader->order.seed, .dataset = ref.dataset, .epoch = ref.epoch, .sample = ref.sample};
     uint8_t *rgb = (uint8_t *)images->data + item * images->stride_bytes[0];
     int32_t label = -1;
-    int status = image_pipeline_run(worker->pipeline, view_data(&pieces[0]), pieces[0].want_bytes,
-                                    shard->path, key, rgb, (size_t)images->stride_bytes[1], err);
+    size_t stride_bytes = (size_t)images->stride_bytes[1];
+    const void *data = view_data(&pieces[0]);
+    int status = pieces[0].rows.count ? image_pipeline_run_rows(worker->pipeline, &pieces[0].rows, data, key,
+                                                                rgb, stride_bytes, err)
+                                      : image_pipeline_run(worker->pipeline, data, pieces[0].want_bytes,
+                                                           shard->path, key, rgb, stride_bytes, err);
     if (status) {
         if (err->offset >= 0) /* within the member: tell where it is in the shard */
             err->offset += (int64_t)pieces[0].want_offset;

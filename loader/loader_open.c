@@ -161,10 +161,7 @@ static int init_worker(struct loader *loader, struct load_worker *worker, struct
         return err_set(err, -ENOMEM, "out of memory for a worker");
     if (options->decode != LOADER_IMAGE)
         return 0;
-    struct image_options image = {.width = options->image.width,
-                                  .height = options->image.height,
-                                  .crop = options->image.crop,
-                                  .augment = options->image.augment};
+    struct image_options image = view_image_options(options);
     if (loader->mixup && !(worker->picture = malloc(loader_picture_bytes(loader))))
         return err_set(err, -ENOMEM, "out of memory for a worker");
     return image_pipeline_open(&image, &worker->pipeline, err);

@@ -87,7 +87,7 @@ static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i, 
     struct load_piece *pieces = &slot->pieces[(size_t)i * loader->pieces_max];
     struct view_piece views[SHARD_FIELDS_MAX];
     uint32_t count;
-    status = view_pieces(view, load->shard, load->place, views, &count, err);
+    status = view_pieces(view, load->shard, load->place, item->ref, views, &count, err);
     if (status)
         return status;
     load->pieces_count = count;

@@ -64,7 +64,7 @@ static int try_candidate(struct load_worker *worker, struct load_slot *slot, uin
     atomic_fetch_sub(&slot->shards_awaited, 1);
     if (status)
         return status;
-    status = view_pieces(view, shard, place, worker->pieces, &count, err);
+    status = view_pieces(view, shard, place, candidate, worker->pieces, &count, err);
     if (!status)
         status = read_pieces(worker, shard, count, err);
     if (!status)

@@ -24,7 +24,9 @@ struct view {
     /* The fields asked for that the dataset has; a sample's is the first that it has. */
     char fields[FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX];
     uint32_t fields_count;
-    struct windows *windows; /* LOADER_TOKENS */
+    struct windows *windows;    /* LOADER_TOKENS */
+    struct image_options image; /* LOADER_IMAGE */
+    uint64_t seed;
 };
 
 /* ---- Life cycle. ---- */
@@ -69,6 +71,14 @@ static int choose_fields(struct view *view, const char *names, struct err *err)
     return view->fields_count ? 0 : wrong_field(view->dataset, names, err);
 }
 
+struct image_options view_image_options(const struct loader_options *options)
+{
+    return (struct image_options){.width = options->image.width,
+                                  .height = options->image.height,
+                                  .crop = options->image.crop,
+                                  .augment = options->image.augment};
+}
+
 int view_open(const struct loader_options *options, const struct dataset *dataset, struct shard_cache *cache,
               uint32_t number, struct view **ret_view, struct err *err)
 {
@@ -78,7 +88,9 @@ int view_open(const struct loader_options *options, const struct dataset *datase
     *view = (struct view){.dataset = dataset,
                           .first_shard = shard_cache_first(cache, number),
                           .decode = options->decode,
-                          .verify = options->verify};
+                          .verify = options->verify,
+                          .image = view_image_options(options),
+                          .seed = options->seed};
     int status = 0;
     if (view->decode == LOADER_IMAGE)
         status = choose_fields(view, options->image.field, err);
@@ -196,6 +208,28 @@ static bool find_field(const struct shard *shard, uint64_t member, const char *n
     return true;
 }
 
+static void narrow_to_rows(const struct view *view, struct sample_ref ref, struct view_piece *piece)
+{
+    const struct shard_field *field = &piece->field;
+    uint64_t row_bytes = 3 * (uint64_t)field->picture.width;
+    if (row_bytes == 0)
+        return;
+    uint64_t height = (field->size_bytes - field->picture.pixels_at) / row_bytes;
+    struct image_rows rows = {.width = field->picture.width,
+                              .height = (uint32_t)bytes_min(height, UINT32_MAX)};
+    struct image_key key = {
+        .seed = view->seed, .dataset = ref.dataset, .epoch = ref.epoch, .sample = ref.sample};
+    if (!image_rows_needed(&view->image, key, &rows))
+        return;
+    piece->rows = rows;
+    piece->want_offset = field->data_offset + field->picture.pixels_at + rows.first * row_bytes;
+    piece->want_bytes = rows.count * row_bytes;
+    piece->read_offset = piece->want_offset;
+    piece->read_bytes = piece->want_bytes;
+    if (view->verify && field->has_crc)
+        widen(piece);
+}
+
 static int window_piece(const struct view *view, const struct shard *shard, struct view_place place,
                         struct view_piece *piece, struct err *err)
 {
@@ -233,7 +267,7 @@ static int all_fields(const struct view *view, const struct shard *shard, uint64
 }
 
 int view_pieces(const struct view *view, const struct shard *shard, struct view_place place,
-                struct view_piece *pieces, uint32_t *ret_count, struct err *err)
+                struct sample_ref ref, struct view_piece *pieces, uint32_t *ret_count, struct err *err)
 {
     if (view->decode == LOADER_BYTES)
         return all_fields(view, shard, place.member, pieces, ret_count, err);
@@ -246,6 +280,7 @@ int view_pieces(const struct view *view, const struct shard *shard, struct view_
         i++;
     if (i == view->fields_count)
         return missing(view, shard, err);
+    narrow_to_rows(view, ref, &pieces[0]);
     *ret_count = find_field(shard, place.member, label_extension, &pieces[1]) ? 2 : 1;
     return 0;
 }

@@ -21,7 +21,8 @@ enum { TRAILER_CRC_AT = 508, PREFIX_STRIDE = 64 };
 struct column {
     const char *extension;
     uint32_t size_width;
-    const uint8_t *data_block, *size, *crc;
+    bool has_pictures;
+    const uint8_t *data_block, *size, *crc, *picture_width, *pixels_at;
     uint32_t
         *blocks_before; /* block CRCs of all earlier fields and samples, at every PREFIX_STRIDE-th sample */
 };
@@ -105,10 +106,10 @@ int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file
         .index_crc32c = bytes_get_u32(bytes + 56),
         .fields = bytes_get_u32(bytes + 60),
     };
-    if (trailer.version != SHARD_VERSION || trailer.flags != 0) {
+    if (trailer.version != SHARD_VERSION || (trailer.flags & ~(uint32_t)SHARD_FLAG_PICTURES) != 0) {
         err_set(err, -EBADMSG, "shard of a version that this program does not know");
         err_at(err, path, (int64_t)at + 8);
-        err_expected(err, "version %d, flags 0", SHARD_VERSION);
+        err_expected(err, "version %d, flags 0 or %d", SHARD_VERSION, SHARD_FLAG_PICTURES);
         err_found(err, "version %" PRIu32 ", flags %" PRIu32, trailer.version, trailer.flags);
         err_advise(err, "use a newer millrace");
         return -EBADMSG;
@@ -169,17 +170,21 @@ static int lay_out(struct shard_index *index, uint64_t count_bytes, const struct
     for (uint32_t f = 0; f < index->fields; f++) {
         const uint8_t *entry = bytes + INDEX_HEADER_BYTES + (size_t)f * INDEX_FIELD_BYTES;
         uint32_t width = bytes_get_u32(entry + SHARD_EXTENSION_BYTES_MAX);
+        uint32_t flags = bytes_get_u32(entry + SHARD_EXTENSION_BYTES_MAX + 4);
         if (!extension_is_valid(entry, f ? index->columns[f - 1].extension : NULL) ||
-            (width != 4 && width != 8) || bytes_get_u32(entry + SHARD_EXTENSION_BYTES_MAX + 4) != 0)
+            (width != 4 && width != 8) ||
+            (flags & ~(uint32_t)(trailer->flags & SHARD_FLAG_PICTURES ? INDEX_FIELD_PICTURES : 0)) != 0)
             return bad(decoding, (uint64_t)(entry - bytes), "bad field in the shard index");
         index->columns[f].extension = (const char *)entry;
         index->columns[f].size_width = width;
+        index->columns[f].has_pictures = flags & INDEX_FIELD_PICTURES;
     }
     uint64_t key_ends_at = at, keys_at = at + bytes_round_up(4 * samples, INDEX_ALIGN_BYTES);
     at = keys_at + bytes_round_up(key_bytes, INDEX_ALIGN_BYTES);
     uint64_t columns_at = at;
+    uint64_t narrow = bytes_round_up(4 * samples, INDEX_ALIGN_BYTES);
     for (uint32_t f = 0; f < index->fields; f++)
-        at += 2 * bytes_round_up(4 * samples, INDEX_ALIGN_BYTES) +
+        at += (index->columns[f].has_pictures ? 4 : 2) * narrow +
               bytes_round_up(index->columns[f].size_width * samples, INDEX_ALIGN_BYTES);
     if (at + 4 * index->block_crcs_count != count_bytes)
         return bad(decoding, 0, "shard index has not the size that its counts ask for");
@@ -188,9 +193,11 @@ static int lay_out(struct shard_index *index, uint64_t count_bytes, const struct
     for (uint32_t f = 0; f < index->fields; f++) {
         struct column *column = &index->columns[f];
         column->data_block = bytes + columns_at;
-        column->size = column->data_block + bytes_round_up(4 * samples, INDEX_ALIGN_BYTES);
+        column->size = column->data_block + narrow;
         column->crc = column->size + bytes_round_up(column->size_width * samples, INDEX_ALIGN_BYTES);
-        columns_at = (uint64_t)(column->crc - bytes) + bytes_round_up(4 * samples, INDEX_ALIGN_BYTES);
+        column->picture_width = column->crc + narrow;
+        column->pixels_at = column->picture_width + narrow;
+        columns_at = (uint64_t)(column->crc - bytes) + (column->has_pictures ? 3 : 1) * narrow;
     }
     index->block_crcs = bytes + columns_at;
     return 0;
@@ -216,6 +223,14 @@ static uint64_t column_size(const struct column *column, uint64_t sample)
                                    : bytes_get_u64(column->size + 8 * sample);
 }
 
+static struct shard_picture column_picture(const struct column *column, uint64_t sample)
+{
+    if (!column->has_pictures)
+        return (struct shard_picture){0};
+    return (struct shard_picture){.width = bytes_get_u32(column->picture_width + 4 * sample),
+                                  .pixels_at = bytes_get_u32(column->pixels_at + 4 * sample)};
+}
+
 /* Every field lies within the archive; the block CRCs are as many as the sizes ask for. */
 static int check_columns(struct shard_index *index, const struct decoding *decoding)
 {
@@ -235,6 +250,9 @@ static int check_columns(struct shard_index *index, const struct decoding *decod
             if (!fits)
                 return bad(decoding, (uint64_t)(column->data_block - index->bytes) + 4 * s,
                            "field in the shard index lies outside the archive");
+            if (!index_picture_fits(column_picture(column, s), size))
+                return bad(decoding, (uint64_t)(column->picture_width - index->bytes) + 4 * s,
+                           "rows of a picture in the shard index do not fill its field");
             blocks += index->has_crcs ? index_block_crcs(size) : 0;
             if (blocks > index->block_crcs_count)
                 return bad(decoding, 24, "shard index has too few block CRCs");
@@ -349,6 +367,7 @@ void shard_index_field(const struct shard_index *index, uint64_t sample, uint32_
         .crc32c = bytes_get_u32(column->crc + 4 * sample),
         .present = offset != 0,
         .has_crc = index->has_crcs,
+        .picture = column_picture(column, sample),
     };
     if (index->has_crcs && ret_field->size_bytes > SHARD_BLOCK_BYTES)
         ret_field->block_crc32c = find_block_crcs(index, column, sample);

@@ -25,6 +25,7 @@ enum {
     SHARD_VERSION = 1,
     SHARD_FLAG_NO_CRCS =
         1, /* of an index made of another tool's tar: its columns of checksums hold zeros; never in a shard */
+    SHARD_FLAG_PICTURES = 2, /* some field has columns of struct shard_picture */
 };
 
 /* The last 512 bytes of a shard. */
@@ -41,6 +42,12 @@ bool shard_trailer_is_ours(const uint8_t bytes[SHARD_TRAILER_BYTES]);
 int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file_bytes, const char *path,
                          struct shard_trailer *ret_trailer, struct err *err);
 
+/* Of a field that is an uncompressed picture, where its rows stand, so that some of them can be read alone: from pixels_at on,
+ * 3 * width bytes each, up to the field's end. Zeros: not known, or no such picture. */
+struct shard_picture {
+    uint32_t width, pixels_at;
+};
+
 /* One field of one sample. size_bytes 0 and data_offset 0: the sample has no such field. */
 struct shard_field {
     uint64_t data_offset;
@@ -50,6 +57,7 @@ struct shard_field {
     bool has_crc; /* of itself and of its blocks; false for tars of other tools, unless they were asked for */
     /* u32 little-endian each, one a SHARD_BLOCK_BYTES of the field; NULL for smaller fields. */
     const uint8_t *block_crc32c;
+    struct shard_picture picture;
 };
 
 struct shard_index; /* immutable once loaded: any thread may read it */
@@ -74,15 +82,16 @@ struct shard_index_builder;
 int shard_index_builder_open(struct shard_index_builder **ret_builder, struct err *err);
 void shard_index_builder_close(struct shard_index_builder *builder);
 int shard_index_builder_begin_sample(struct shard_index_builder *builder, const char *key, struct err *err);
-/* data: the member's bytes, of which CRCs are taken. -EEXIST: the sample has that extension already. -E2BIG: too many. */
+/* data: the member's bytes, of which CRCs are taken; picture may be NULL. -EEXIST: the sample has that extension already. -E2BIG: too many. */
 int shard_index_builder_add_field(struct shard_index_builder *builder, const char *extension,
                                   uint64_t data_offset, const void *data, uint64_t size_bytes,
-                                  struct err *err);
+                                  const struct shard_picture *picture, struct err *err);
 /* The same where the data is elsewhere: offset, size and, with has_crc, the checksums of field; block_crc32c as many as
  * its size asks for. */
 int shard_index_builder_add_place(struct shard_index_builder *builder, const char *extension,
                                   const struct shard_field *field, struct err *err);
 uint64_t shard_index_builder_samples(const struct shard_index_builder *builder);
+uint32_t shard_index_builder_flags(const struct shard_index_builder *builder); /* for the trailer */
 /* Appends the index, unpadded, to out; *ret_fields for the trailer. Fields stand in byte order of their extensions. */
 int shard_index_builder_encode(const struct shard_index_builder *builder, struct str *out,
                                uint32_t *ret_fields, struct err *err);

@@ -15,12 +15,14 @@ struct row {
     uint64_t size_bytes;
     uint64_t blocks_at;                      /* the first of its CRCs in blocks */
     uint32_t sample, data_block, crc, field; /* field: in order of first appearance */
+    struct shard_picture picture;
 };
 
 struct shard_index_builder {
     struct str keys, key_ends, rows, blocks; /* bytes, u32, struct row, u32 */
     uint64_t samples;
     uint32_t fields;
+    bool has_pictures;
     char extensions[SHARD_FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX];
 };
 
@@ -104,7 +106,8 @@ int shard_index_builder_add_place(struct shard_index_builder *builder, const cha
                                   const struct shard_field *field, struct err *err)
 {
     assert(builder->samples > 0 && field->data_offset > 0 && field->data_offset % INDEX_UNIT_BYTES == 0);
-    struct row row = {.size_bytes = field->size_bytes, .crc = field->crc32c};
+    assert(index_picture_fits(field->picture, field->size_bytes));
+    struct row row = {.size_bytes = field->size_bytes, .crc = field->crc32c, .picture = field->picture};
     row.blocks_at = builder->blocks.bytes / 4;
     row.sample = (uint32_t)(builder->samples - 1);
     int status = find_or_add_extension(builder, extension, &row.field, err);
@@ -118,12 +121,13 @@ int shard_index_builder_add_place(struct shard_index_builder *builder, const cha
     if (field->has_crc && field->size_bytes > SHARD_BLOCK_BYTES)
         str_add(&builder->blocks, field->block_crc32c, 4 * index_block_crcs(field->size_bytes));
     str_add(&builder->rows, &row, sizeof row);
+    builder->has_pictures |= row.picture.width > 0;
     return check_memory(builder, err);
 }
 
 int shard_index_builder_add_field(struct shard_index_builder *builder, const char *extension,
                                   uint64_t data_offset, const void *data, uint64_t size_bytes,
-                                  struct err *err)
+                                  const struct shard_picture *picture, struct err *err)
 {
     struct str blocks = {0};
     const uint8_t *bytes = data;
@@ -137,6 +141,8 @@ int shard_index_builder_add_field(struct shard_index_builder *builder, const cha
                                 .crc32c = crc32c(0, data, size_bytes),
                                 .has_crc = true,
                                 .block_crc32c = (const uint8_t *)blocks.data};
+    if (picture)
+        field.picture = *picture;
     int status = str_status(&blocks) ? err_set(err, -ENOMEM, "out of memory for a shard index")
                                      : shard_index_builder_add_place(builder, extension, &field, err);
     str_deinit(&blocks);
@@ -146,6 +152,11 @@ int shard_index_builder_add_field(struct shard_index_builder *builder, const cha
 uint64_t shard_index_builder_samples(const struct shard_index_builder *builder)
 {
     return builder->samples;
+}
+
+uint32_t shard_index_builder_flags(const struct shard_index_builder *builder)
+{
+    return builder->has_pictures ? SHARD_FLAG_PICTURES : 0;
 }
 
 static void pad(struct str *out, size_t start)
@@ -168,7 +179,13 @@ static void sort_extensions(const struct shard_index_builder *builder, uint32_t 
 /* What a field's columns need to know before they are written. */
 struct field_facts {
     uint64_t present, size_max;
+    bool has_pictures;
 };
+
+static uint32_t size_width(const struct field_facts *facts)
+{
+    return facts->size_max > UINT32_MAX ? 8 : 4;
+}
 
 static void gather_facts(const struct shard_index_builder *builder,
                          struct field_facts facts[SHARD_FIELDS_MAX])
@@ -177,22 +194,24 @@ static void gather_facts(const struct shard_index_builder *builder,
     memset(facts, 0, SHARD_FIELDS_MAX * sizeof facts[0]);
     for (size_t i = 0; i < builder->rows.bytes / sizeof *rows; i++) {
         facts[rows[i].field].present++;
+        facts[rows[i].field].has_pictures |= rows[i].picture.width > 0;
         if (rows[i].size_bytes > facts[rows[i].field].size_max)
             facts[rows[i].field].size_max = rows[i].size_bytes;
     }
 }
 
-/* The three columns of one field, then its block CRCs into blocks. blocks NULL: without checksums. */
-static void add_columns(const struct shard_index_builder *builder, uint32_t field, uint32_t width,
-                        struct str *out, struct str *blocks)
+/* The columns of one field, then its block CRCs into blocks. blocks NULL: without checksums. */
+static void add_columns(const struct shard_index_builder *builder, uint32_t field,
+                        const struct field_facts *facts, struct str *out, struct str *blocks)
 {
-    size_t narrow = bytes_round_up(4 * builder->samples, INDEX_ALIGN_BYTES);
+    size_t narrow = bytes_round_up(4 * builder->samples, INDEX_ALIGN_BYTES), width = size_width(facts);
     size_t wide = bytes_round_up(width * builder->samples, INDEX_ALIGN_BYTES);
     size_t start = out->bytes;
-    str_add_fill(out, 0, 2 * narrow + wide);
+    str_add_fill(out, 0, (facts->has_pictures ? 4 : 2) * narrow + wide);
     if (str_status(out))
         return;
     char *data_block = out->data + start, *size = data_block + narrow, *crc = size + wide;
+    char *picture_width = crc + narrow, *pixels_at = picture_width + narrow;
     const struct row *rows = (const struct row *)(const void *)builder->rows.data;
     for (size_t i = 0; i < builder->rows.bytes / sizeof *rows; i++) {
         const struct row *row = &rows[i];
@@ -200,6 +219,10 @@ static void add_columns(const struct shard_index_builder *builder, uint32_t fiel
             continue;
         bytes_put_u32(data_block + 4 * (size_t)row->sample, row->data_block);
         memcpy(size + width * (size_t)row->sample, &row->size_bytes, width); /* little-endian */
+        if (facts->has_pictures) {
+            bytes_put_u32(picture_width + 4 * (size_t)row->sample, row->picture.width);
+            bytes_put_u32(pixels_at + 4 * (size_t)row->sample, row->picture.pixels_at);
+        }
         if (!blocks)
             continue;
         bytes_put_u32(crc + 4 * (size_t)row->sample, row->crc);
@@ -227,7 +250,9 @@ static int encode(const struct shard_index_builder *builder, bool with_crcs, str
     for (uint32_t i = 0; i < builder->fields; i++) {
         uint8_t entry[INDEX_FIELD_BYTES] = {0};
         strcpy((char *)entry, builder->extensions[rank[i]]);
-        bytes_put_u32(entry + SHARD_EXTENSION_BYTES_MAX, facts[rank[i]].size_max > UINT32_MAX ? 8 : 4);
+        bytes_put_u32(entry + SHARD_EXTENSION_BYTES_MAX, size_width(&facts[rank[i]]));
+        bytes_put_u32(entry + SHARD_EXTENSION_BYTES_MAX + 4,
+                      facts[rank[i]].has_pictures ? INDEX_FIELD_PICTURES : 0);
         bytes_put_u64(entry + SHARD_EXTENSION_BYTES_MAX + 8, facts[rank[i]].present);
         str_add(out, entry, sizeof entry);
     }
@@ -236,8 +261,7 @@ static int encode(const struct shard_index_builder *builder, bool with_crcs, str
     str_add(out, str_text(&builder->keys), builder->keys.bytes);
     pad(out, start);
     for (uint32_t i = 0; i < builder->fields; i++)
-        add_columns(builder, rank[i], facts[rank[i]].size_max > UINT32_MAX ? 8 : 4, out,
-                    with_crcs ? &blocks : NULL);
+        add_columns(builder, rank[i], &facts[rank[i]], out, with_crcs ? &blocks : NULL);
     str_add(out, str_text(&blocks), blocks.bytes);
     int status = str_status(out) || str_status(&blocks) ? -ENOMEM : 0;
     str_deinit(&blocks);

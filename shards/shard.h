@@ -54,6 +54,9 @@ int shard_writer_open(struct io *io, const char *path, bool replace, struct shar
 int shard_writer_begin_sample(struct shard_writer *writer, const char *key, struct err *err);
 int shard_writer_add_field(struct shard_writer *writer, const char *extension, const void *data,
                            uint64_t size_bytes, struct err *err);
+/* The same of an uncompressed picture whose rows fill the field from pixels_at on, so that parts of it can be read. */
+int shard_writer_add_picture(struct shard_writer *writer, const char *extension, const void *data,
+                             uint64_t size_bytes, struct shard_picture picture, struct err *err);
 /* What the archive would weigh if it ended now, index included approximately: for deciding where to cut. */
 uint64_t shard_writer_bytes(const struct shard_writer *writer);
 uint64_t shard_writer_samples(const struct shard_writer *writer);

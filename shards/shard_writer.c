@@ -193,8 +193,8 @@ static bool extension_is_valid(const char *extension)
     return extension[0] != '\0' && strlen(extension) < SHARD_EXTENSION_BYTES_MAX;
 }
 
-int shard_writer_add_field(struct shard_writer *writer, const char *extension, const void *data,
-                           uint64_t size_bytes, struct err *err)
+static int add_field(struct shard_writer *writer, const char *extension, const void *data,
+                     uint64_t size_bytes, const struct shard_picture *picture, struct err *err)
 {
     assert(shard_index_builder_samples(writer->builder) > 0);
     if (!extension_is_valid(extension))
@@ -208,8 +208,9 @@ int shard_writer_add_field(struct shard_writer *writer, const char *extension, c
     str_clear(&writer->scratch);
     int status = tar_add_header(&writer->scratch, name, size_bytes, err);
     if (!status)
-        status = shard_index_builder_add_field(writer->builder, extension,
-                                               writer->offset + writer->scratch.bytes, data, size_bytes, err);
+        status =
+            shard_index_builder_add_field(writer->builder, extension, writer->offset + writer->scratch.bytes,
+                                          data, size_bytes, picture, err);
     if (!status)
         status = append(writer, writer->scratch.data, writer->scratch.bytes, err);
     if (!status)
@@ -223,6 +224,18 @@ int shard_writer_add_field(struct shard_writer *writer, const char *extension, c
     writer->index_bytes_estimate +=
         12 + (size_bytes > SHARD_BLOCK_BYTES ? size_bytes / SHARD_BLOCK_BYTES * 4 + 4 : 0);
     return 0;
+}
+
+int shard_writer_add_field(struct shard_writer *writer, const char *extension, const void *data,
+                           uint64_t size_bytes, struct err *err)
+{
+    return add_field(writer, extension, data, size_bytes, NULL, err);
+}
+
+int shard_writer_add_picture(struct shard_writer *writer, const char *extension, const void *data,
+                             uint64_t size_bytes, struct shard_picture picture, struct err *err)
+{
+    return add_field(writer, extension, data, size_bytes, &picture, err);
 }
 
 uint64_t shard_writer_bytes(const struct shard_writer *writer)
@@ -256,6 +269,7 @@ static int append_tail(struct shard_writer *writer, struct shard_trailer *traile
     if (status)
         return status;
     trailer->version = SHARD_VERSION;
+    trailer->flags = shard_index_builder_flags(writer->builder);
     trailer->samples = shard_index_builder_samples(writer->builder);
     trailer->file_bytes = writer->offset + SHARD_TRAILER_BYTES;
     uint8_t bytes[SHARD_TRAILER_BYTES];

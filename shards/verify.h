@@ -30,6 +30,7 @@ struct verify_member {
     uint64_t offset; /* of its data in the shard */
     const void *data;
     uint64_t size_bytes;
+    struct shard_picture picture; /* what the index says of its rows */
 };
 
 /* Immutable. Callbacks come from the calling thread. */

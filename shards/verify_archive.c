@@ -57,6 +57,7 @@ static void hand_over(struct verification *v, const char *key, const struct shar
         .offset = field->data_offset,
         .data = str_text(&v->member),
         .size_bytes = field->size_bytes,
+        .picture = field->picture,
     };
     if (v->options->member && field->size_bytes <= VERIFY_MEMBER_BYTES_MAX &&
         v->options->member(v->options->context, &member, &err))

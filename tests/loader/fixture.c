@@ -161,6 +161,52 @@ void fixture_make_images(struct fixture *fixture, const struct fixture_options *
     end_making(&making);
 }
 
+size_t fixture_raw_header(uint64_t sample, uint32_t *ret_width, uint32_t *ret_height, char *header)
+{
+    char own[64];
+    bool is_small = sample % 7 == 6;
+    *ret_width = is_small ? 41 : 131 + (uint32_t)(sample * 53 % 251);
+    *ret_height = is_small ? 37 : 223 + (uint32_t)(sample * 71 % 257);
+    return (size_t)snprintf(header ? header : own, sizeof own, "P6\n%s%u %u\n255\n",
+                            sample % 5 == 0 ? "# noise\n" : "", *ret_width, *ret_height);
+}
+
+void fixture_make_raw(struct fixture *fixture, const struct fixture_raw_options *options)
+{
+    static struct making making;
+    struct str file = {0};
+    struct err err;
+    begin_making(&making, fixture);
+    if (options->with_class)
+        name_field(&making, "cls");
+    name_field(&making, "ppm");
+    for (uint64_t s = 0; s < options->samples; s++) {
+        char key[32], header[64];
+        uint32_t width, height, random = (uint32_t)s + 1;
+        struct shard_picture picture = {.pixels_at =
+                                            (uint32_t)fixture_raw_header(s, &width, &height, header)};
+        picture.width = width;
+        snprintf(key, sizeof key, "r%06d", (int)s);
+        begin_sample(&making, key, 13);
+        if (options->with_class)
+            add_field(&making, "cls", "3", 1);
+        str_clear(&file);
+        str_add(&file, header, picture.pixels_at);
+        str_add_fill(&file, 0, 3 * (size_t)width * height);
+        for (size_t i = picture.pixels_at; i < file.bytes; i++) {
+            random = random * 1664525u + 1013904223u;
+            file.data[i] = (char)(random >> 24);
+        }
+        if (options->with_rows)
+            assert_ok(shard_writer_add_picture(making.writer, "ppm", file.data, file.bytes, picture, &err),
+                      &err);
+        else
+            add_field(&making, "ppm", file.data, file.bytes);
+    }
+    str_deinit(&file);
+    end_making(&making);
+}
+
 uint32_t fixture_token(uint64_t index)
 {
     return philox(99, 0, index).word[0] % 5000;

@@ -34,6 +34,16 @@ void fixture_make_plain(struct fixture *fixture, uint64_t samples);
 /* Text of uint16 tokens in members of member_tokens with one of overlap, of which the last is shorter. */
 void fixture_make_text(struct fixture *fixture, uint64_t tokens, uint64_t member_tokens,
                        uint64_t members_a_shard);
+struct fixture_raw_options {
+    uint64_t samples;
+    bool with_rows;  /* the index tells where their rows stand */
+    bool with_class; /* a field cls too */
+};
+/* Uncompressed pictures of many sizes, noise; every seventh is small. Some have a comment in their header. */
+void fixture_make_raw(struct fixture *fixture, const struct fixture_raw_options *options);
+/* The size of such a picture; returns the bytes of its header, which goes into header where that is not NULL. */
+size_t fixture_raw_header(uint64_t sample, uint32_t *ret_width, uint32_t *ret_height, char *header);
+
 /* Lets dataset.json say that samples have so many bytes. */
 void fixture_claim_mean_bytes(const struct fixture *fixture, uint64_t bytes);
 void fixture_remove(struct fixture *fixture);

@@ -1,4 +1,5 @@
 """A reader of shards written from docs/shard.md alone: checks everything, prints `key.extension<TAB>size` a member."""
+import re
 import struct
 import sys
 
@@ -26,7 +27,7 @@ def main(path):
     t = data[-512:]
     magic, version, flags, index_offset, index_bytes, file_bytes, archive_end, samples, index_crc, fields = struct.unpack_from(
         "<8sIIQQQQQII", t)
-    assert (magic, version, flags) == (b"MILLRACE", 1, 0)
+    assert (magic, version) == (b"MILLRACE", 1) and flags in (0, 2)
     assert crc32c(t[:508]) == struct.unpack_from("<I", t, 508)[0] and not any(t[64:508])
     assert file_bytes == len(data) and index_offset == archive_end + 1024
     assert up(index_offset + index_bytes, 512) + 512 == file_bytes
@@ -49,9 +50,18 @@ def main(path):
     assert not samples or ends[-1] == key_bytes
     at = up(at + key_bytes, 8)
     columns = []
-    for extension, width, zero, present in table:
+    assert any(field_flags for _, _, field_flags, _ in table) == (flags == 2)
+    for extension, width, field_flags, present in table:
         blocks, sizes, crcs = column(4, samples), column(width, samples), column(4, samples)
-        assert zero == 0 and present == sum(b != 0 for b in blocks)
+        assert field_flags in (0, 1) and present == sum(b != 0 for b in blocks)
+        if field_flags:
+            for block, size, picture_width, pixels_at in zip(blocks, sizes, column(4, samples), column(4, samples)):
+                if picture_width:
+                    height, rest = divmod(size - pixels_at, 3 * picture_width)
+                    header = re.sub(rb"#[^\n]*", b"", data[block * 512:block * 512 + pixels_at]).split()
+                    assert rest == 0 and header == [b"P6", b"%d" % picture_width, b"%d" % height, b"255"]
+                else:
+                    assert pixels_at == 0
         columns.append((extension.rstrip(b"\0").decode(), blocks, sizes, crcs))
     assert [c[0] for c in columns] == sorted(c[0] for c in columns)
     partial = struct.unpack_from("<%dI" % block_crcs, index, at)

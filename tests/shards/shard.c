@@ -221,6 +221,67 @@ static void a_reader_written_from_the_docs_reads_it(void **state)
 }
 
 /* What is left is a tar like others: whole, but without our index. */
+/* Pictures whose rows the index knows, beside one that is small and one that is none. */
+static void make_pictures(const struct fixture *fixture)
+{
+    static const struct {
+        const char *key, *header;
+        uint32_t width, height;
+    } pictures[] = {{"a", "P6\n300 100\n255\n", 300, 100}, {"b", "P6 # of b\n211\n333 255\n", 211, 333}};
+    struct shard_writer *writer;
+    struct shard_summary summary;
+    struct err err;
+    assert_ok(shard_writer_open(fixture->io, fixture->path, false, &writer, &err), &err);
+    for (size_t i = 0; i < 2; i++) {
+        struct str file = {0};
+        struct shard_picture picture = {pictures[i].width, (uint32_t)strlen(pictures[i].header)};
+        str_add(&file, pictures[i].header, picture.pixels_at);
+        str_add_fill(&file, 7, 3 * (size_t)pictures[i].width * pictures[i].height);
+        assert_ok(shard_writer_begin_sample(writer, pictures[i].key, &err), &err);
+        assert_ok(shard_writer_add_field(writer, "cls", "1", 1, &err), &err);
+        assert_ok(shard_writer_add_picture(writer, "ppm", file.data, file.bytes, picture, &err), &err);
+        str_deinit(&file);
+    }
+    assert_ok(shard_writer_begin_sample(writer, "c", &err), &err);
+    assert_ok(shard_writer_add_field(writer, "cls", "1", 1, &err), &err);
+    assert_ok(shard_writer_add_field(writer, "ppm", "P6\n1 1\n255\nrgb", 14, &err), &err);
+    assert_ok(shard_writer_begin_sample(writer, "d", &err), &err);
+    assert_ok(shard_writer_add_field(writer, "cls", "1", 1, &err), &err);
+    assert_ok(shard_writer_commit(writer, &summary, &err), &err);
+}
+
+static void rows_of_pictures_are_told(void **state)
+{
+    struct fixture *fixture = *state;
+    static const struct shard_picture wanted[] = {{300, 15}, {211, 22}, {0, 0}, {0, 0}};
+    struct shard *shard;
+    struct shard_field field;
+    struct err err;
+    make_pictures(fixture);
+    assert_ok(shard_open(fixture->io, fixture->path, &shard, &err), &err);
+    assert_int_equal(shard->trailer.flags, SHARD_FLAG_PICTURES);
+    for (uint64_t s = 0; s < 4; s++) {
+        shard_index_field(shard->index, s, 1, &field);
+        assert_memory_equal(&field.picture, &wanted[s], sizeof wanted[s]);
+        shard_index_field(shard->index, s, 0, &field);
+        assert_int_equal(field.picture.width, 0);
+    }
+    shard_close(shard);
+}
+
+static void a_reader_written_from_the_docs_reads_rows_of_pictures(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *python = test_need_python("struct");
+    char text[256];
+    make_pictures(fixture);
+    assert_int_equal(test_run_output(text, sizeof text, "'%s' '%s' '%s' 2>&1", python,
+                                     TEST_SOURCE_DIR "/tests/shards/read_shard.py", fixture->path),
+                     0);
+    assert_string_equal(text,
+                        "a.cls\t1\na.ppm\t90015\nb.cls\t1\nb.ppm\t210811\nc.cls\t1\nc.ppm\t14\nd.cls\t1\n");
+}
+
 static void after_an_append_by_tar_our_index_no_longer_counts(void **state)
 {
     struct fixture *fixture = *state;
@@ -299,12 +360,10 @@ static void every_flipped_byte_of_index_and_trailer_is_noticed(void **state)
 }
 
 /* A forger who mends the CRCs: decoding must refuse or give something consistent, never read outside. */
-static void a_forged_index_never_leads_outside(void **state)
+static void forge_index(const struct fixture *fixture)
 {
-    struct fixture *fixture = *state;
     struct err err;
     size_t bytes, refused = 0, accepted = 0;
-    make_shard(fixture->io, fixture->path, make_shard_variety, 3);
     uint8_t *file = test_read_file(fixture->path, &bytes);
     struct shard_trailer trailer;
     assert_ok(shard_trailer_decode(file + bytes - SHARD_TRAILER_BYTES, bytes, "x", &trailer, &err), &err);
@@ -328,6 +387,7 @@ static void a_forged_index_never_leads_outside(void **state)
                     struct shard_field field;
                     shard_index_field(index, s, f, &field);
                     assert_true(field.data_offset + field.size_bytes <= trailer.archive_end);
+                    assert_true(field.picture.pixels_at <= field.size_bytes);
                 }
             }
             shard_index_close(index);
@@ -336,6 +396,19 @@ static void a_forged_index_never_leads_outside(void **state)
     assert_true(refused > 0 && accepted > 0); /* CRCs may be anything */
     free(index_bytes);
     free(file);
+}
+
+static void a_forged_index_never_leads_outside(void **state)
+{
+    struct fixture *fixture = *state;
+    make_shard(fixture->io, fixture->path, make_shard_variety, 3);
+    forge_index(fixture);
+}
+
+static void forged_rows_of_pictures_never_lead_outside(void **state)
+{
+    make_pictures(*state);
+    forge_index(*state);
 }
 
 static void the_writer_refuses_what_readers_would_misread(void **state)
@@ -395,8 +468,8 @@ static void an_index_of_many_samples_stays_small(void **state)
         char key[32];
         snprintf(key, sizeof key, "class/%08u", (unsigned)s);
         assert_ok(shard_index_builder_begin_sample(builder, key, &err), &err);
-        assert_ok(shard_index_builder_add_field(builder, "cls", (s * 4 + 1) * 512, "1", 1, &err), &err);
-        assert_ok(shard_index_builder_add_field(builder, "jpg", (s * 4 + 3) * 512, "2", 1, &err), &err);
+        assert_ok(shard_index_builder_add_field(builder, "cls", (s * 4 + 1) * 512, "1", 1, NULL, &err), &err);
+        assert_ok(shard_index_builder_add_field(builder, "jpg", (s * 4 + 3) * 512, "2", 1, NULL, &err), &err);
     }
     struct str bytes = {0};
     struct shard_trailer trailer = {
@@ -452,6 +525,9 @@ int main(void)
         CASE(every_truncation_is_noticed),
         CASE(every_flipped_byte_of_index_and_trailer_is_noticed),
         CASE(a_forged_index_never_leads_outside),
+        CASE(forged_rows_of_pictures_never_lead_outside),
+        CASE(a_reader_written_from_the_docs_reads_rows_of_pictures),
+        CASE(rows_of_pictures_are_told),
         CASE(the_writer_refuses_what_readers_would_misread),
         CASE(a_shard_without_samples_opens),
         CASE(an_existing_shard_is_not_replaced_unless_asked),
