@@ -242,8 +242,8 @@ struct ckpt_hashes {
 int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes, const struct log *log,
               const struct ckpt_watch *watch, struct err *err);
 
-/* Every block of every file of a checkpoint against the manifest, headers against the chunks. bad is called with what differs (tensor,
- * offset); returns how many, or -errno where it could not be read at all. */
+/* Every block of every file of a checkpoint against the manifest, by several threads; headers against the chunks. bad is called, by this
+ * thread, with what differs (tensor, offset), by rising file and offset; watch's progress by one thread at a time. Returns how many, or -errno where it could not be read at all. */
 int ckpt_verify(struct io *io, const char *step_path, void (*bad)(void *context, const struct err *detail),
                 void *context, const struct ckpt_watch *watch, struct err *err);
 

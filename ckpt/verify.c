@@ -8,6 +8,7 @@
 #include "ckpt/folder.h"
 #include "ckpt/reader.h"
 #include "ckpt/safetensors.h"
+#include "ckpt/scan.h"
 #include "io/whole.h"
 
 #include <errno.h>
@@ -21,14 +22,14 @@ struct check {
     struct io *io;
     const char *path;
     const struct manifest *manifest;
-    bool *skipped; /* [files] not there, or of another size */
-    uint32_t file; /* the next block to be asked for */
+    bool *skipped;   /* [files] not there, or of another size */
+    uint64_t *first; /* [files] where the marks of a file's blocks begin */
+    bool *is_bad;    /* the marks of all blocks: those to be read again, and named */
+    uint32_t file;   /* the next block to be asked for */
     uint64_t block;
     int bad_count;
     void (*bad)(void *context, const struct err *detail);
     void *context;
-    const struct ckpt_watch *watch;
-    uint64_t done_bytes, bytes; /* of the files that are there */
 };
 
 static void tell(struct check *check, const struct err *detail)
@@ -39,19 +40,20 @@ static void tell(struct check *check, const struct err *detail)
         check->bad_count++;
 }
 
+/* Of those that are marked. */
 static bool next_block(void *context, struct block_want *ret_want)
 {
     struct check *check = context;
     const struct manifest *manifest = check->manifest;
-    while (check->file < manifest->files_count &&
-           (check->skipped[check->file] || check->block == manifest->files[check->file].blocks_count)) {
-        check->file++;
-        check->block = 0;
+    for (; check->file < manifest->files_count; check->file++, check->block = 0) {
+        for (; check->block < manifest->files[check->file].blocks_count; check->block++) {
+            if (check->is_bad[check->first[check->file] + check->block]) {
+                *ret_want = (struct block_want){.file = check->file, .block = check->block++};
+                return true;
+            }
+        }
     }
-    if (check->file == manifest->files_count)
-        return false;
-    *ret_want = (struct block_want){.file = check->file, .block = check->block++};
-    return true;
+    return false;
 }
 
 /* The first tensor with bytes in the block; NULL: none, it is all header. */
@@ -75,18 +77,25 @@ static const char *tensor_in(const struct check *check, uint32_t file, uint64_t 
     return name;
 }
 
+static void describe_unsteady(const struct check *check, const struct block_got *got, struct err *detail)
+{
+    char path[IO_PATH_BYTES_MAX] = "";
+    io_join_path(check->path, check->manifest->files[got->file].name, path, NULL);
+    err_set(detail, -EIO, "a block was bad, but not so when it was read again");
+    err_at(detail, path, (int64_t)(got->block * CKPT_BLOCK_BYTES));
+    err_advise(detail, "look at the disk and the memory of this machine");
+}
+
 static int take_block(void *context, const struct block_got *got)
 {
     struct check *check = context;
-    check->done_bytes += got->bytes;
-    if (check->watch && check->watch->progress)
-        check->watch->progress(check->watch->context, check->done_bytes, check->bytes);
+    struct err detail, again = *got->detail;
     if (got->status == 0)
-        return 0;
-    struct err detail = *got->detail;
+        describe_unsteady(check, got, &again);
+    detail = again;
     const char *name = tensor_in(check, got->file, got->block);
     snprintf(detail.what, sizeof detail.what, "%s%.100s%s: %.100s", name ? "tensor \"" : "the header",
-             name ? name : "", name ? "\"" : "", got->detail->what);
+             name ? name : "", name ? "\"" : "", again.what);
     tell(check, &detail);
     return 0;
 }
@@ -144,14 +153,60 @@ static void check_header(struct check *check, uint32_t file)
     safetensors_deinit(&header);
 }
 
+/* Which files are there, and how many bytes they have. */
+static int look_at_files(struct check *check, uint64_t *ret_bytes, struct err *err)
+{
+    const struct manifest *manifest = check->manifest;
+    uint64_t blocks = 0, bytes = 0;
+    check->skipped = calloc(manifest->files_count + 1, sizeof *check->skipped);
+    check->first = calloc(manifest->files_count + 1, sizeof *check->first);
+    if (!check->skipped || !check->first)
+        return err_set(err, -ENOMEM, "out of memory to verify a checkpoint");
+    for (uint32_t i = 0; i < manifest->files_count; i++) {
+        struct err detail = {0};
+        check->first[i] = blocks;
+        blocks += manifest->files[i].blocks_count;
+        check->skipped[i] = folder_check_file(check->io, check->path, &manifest->files[i], &detail) != 0;
+        if (check->skipped[i])
+            tell(check, &detail);
+        else
+            bytes += manifest->files[i].size_bytes;
+    }
+    check->is_bad = calloc(blocks + 1, sizeof *check->is_bad);
+    if (!check->is_bad)
+        return err_set(err, -ENOMEM, "out of memory to verify %" PRIu64 " blocks", blocks);
+    *ret_bytes = bytes;
+    return 0;
+}
+
+/* All blocks by several threads; those that are bad again by this one, to be told in their order. */
+static int check_blocks(struct check *check, uint64_t bytes, const struct ckpt_watch *watch, struct err *err)
+{
+    struct blocks *blocks = NULL;
+    struct blocks_visitor visitor = {next_block, take_block, check};
+    const struct scan_options scan = {.io = check->io,
+                                      .path = check->path,
+                                      .manifest = check->manifest,
+                                      .skipped = check->skipped,
+                                      .first = check->first,
+                                      .bytes = bytes,
+                                      .watch = watch};
+    struct blocks_options options = {.io = check->io, .path = check->path, .manifest = check->manifest};
+    int64_t bad = scan_blocks(&scan, check->is_bad, err);
+    if (bad <= 0)
+        return (int)bad;
+    int status = blocks_open(&options, &blocks, err);
+    if (!status)
+        status = blocks_walk(blocks, &visitor);
+    blocks_close(blocks);
+    return status;
+}
+
 int ckpt_verify(struct io *io, const char *step_path, void (*bad)(void *context, const struct err *detail),
                 void *context, const struct ckpt_watch *watch, struct err *err)
 {
     struct manifest manifest;
-    struct blocks *blocks = NULL;
-    struct check check = {
-        .io = io, .path = step_path, .manifest = &manifest, .bad = bad, .context = context, .watch = watch};
-    struct blocks_visitor visitor = {next_block, take_block, &check};
+    struct check check = {.io = io, .path = step_path, .manifest = &manifest, .bad = bad, .context = context};
     struct io_hold *hold = NULL;
     uint64_t bytes;
     int status = reader_hold(io, step_path, &hold, err);
@@ -161,27 +216,15 @@ int ckpt_verify(struct io *io, const char *step_path, void (*bad)(void *context,
         io_let_go(io, hold);
         return status;
     }
-    check.skipped = calloc(manifest.files_count + 1, sizeof *check.skipped);
-    if (!check.skipped)
-        status = err_set(err, -ENOMEM, "out of memory to verify a checkpoint");
-    for (uint32_t i = 0; i < manifest.files_count && !status; i++) {
-        struct err detail = {0};
-        check.skipped[i] = folder_check_file(io, step_path, &manifest.files[i], &detail) != 0;
-        if (check.skipped[i])
-            tell(&check, &detail);
-        else
-            check.bytes += manifest.files[i].size_bytes;
-    }
-    struct blocks_options options = {.io = io, .path = step_path, .manifest = &manifest};
+    status = look_at_files(&check, &bytes, err);
     if (!status)
-        status = blocks_open(&options, &blocks, err);
-    if (!status)
-        status = blocks_walk(blocks, &visitor);
+        status = check_blocks(&check, bytes, watch, err);
     for (uint32_t i = 0; i < manifest.files_count && !status; i++)
         if (!check.skipped[i])
             check_header(&check, i);
-    blocks_close(blocks);
     free(check.skipped);
+    free(check.first);
+    free(check.is_bad);
     io_let_go(io, hold);
     manifest_deinit(&manifest);
     return status ? status : check.bad_count;

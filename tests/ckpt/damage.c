@@ -148,6 +148,60 @@ static void a_file_that_changes_size_after_the_manifest_was_read_is_named(void *
     }
 }
 
+struct told {
+    int count;
+    int64_t offsets[8];
+};
+
+static void take_offset(void *context, const struct err *detail)
+{
+    struct told *told = context;
+    assert_true(told->count < 8);
+    told->offsets[told->count++] = detail->offset;
+}
+
+static void damage_that_several_threads_find_is_told_in_order(void **state)
+{
+    (void)state;
+    static const struct array_spec spec = {"large", DTYPE_F32, "13000x1000",
+                                           0}; /* 50 blocks: two threads and more */
+    static const uint64_t blocks[] = {0, 7, 8, 9, 31, 49};
+    struct arrays large = arrays_make(&spec, 1);
+    char step[FIXTURE_PATH_BYTES], file[2 * FIXTURE_PATH_BYTES];
+    struct told told = {0};
+    struct err err = {0};
+    arrays_fill(&large, 1);
+    fixture_save_step(io, folder, &large, 1, step);
+    snprintf(file, sizeof file, "%s/rank-00000.safetensors", step);
+    FILE *out = fopen(file, "r+b");
+    for (size_t i = 0; i < 6; i++) {
+        fseek(out, (long)(blocks[i] * CKPT_BLOCK_BYTES + 5000), SEEK_SET);
+        int byte = fgetc(out);
+        fseek(out, -1, SEEK_CUR);
+        fputc(byte ^ 1, out);
+    }
+    fclose(out);
+    assert_int_equal(ckpt_verify(io, step, take_offset, &told, NULL, &err), 6);
+    for (size_t i = 0; i < 6; i++)
+        assert_int_equal(told.offsets[i], blocks[i] * CKPT_BLOCK_BYTES);
+    arrays_free(&large);
+}
+
+static void a_block_that_is_bad_only_once_is_told_all_the_same(void **state)
+{
+    (void)state;
+    char step[FIXTURE_PATH_BYTES];
+    struct named named = {0};
+    struct err err = {0};
+    arrays_fill(&arrays, 1);
+    fixture_save_step(io, folder, &arrays, 1, step);
+    struct io *faulty = steps_open_faulty("read:flip@2:rank-00000");
+    assert_int_equal(ckpt_verify(faulty, step, take_bad, &named, NULL, &err), 1);
+    assert_non_null(strstr(named.what, "not so when it was read again"));
+    assert_int_equal(named.offset, 1 << 20);
+    io_close(faulty);
+}
+
 struct warnings {
     int count;
     char last[LOG_LINE_BYTES_MAX];
@@ -218,6 +272,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(one_flipped_bit_anywhere_is_detected_and_named),
         CASE(damage_is_named_and_others_still_load),
+        CASE(damage_that_several_threads_find_is_told_in_order),
+        CASE(a_block_that_is_bad_only_once_is_told_all_the_same),
         CASE(missing_and_cut_files_are_not_listed),
         CASE(a_file_that_changes_size_after_the_manifest_was_read_is_named),
         CASE(a_damaged_newest_step_is_passed_over_aloud),

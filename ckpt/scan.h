@@ -1,0 +1,34 @@
+/*
+ * scan — every block of a step's files, read and compared with its checksum by several threads: which of them are bad.
+ *
+ * The threads take runs of neighbouring blocks in turn, each with its own reads ahead (blocks.h): SCAN_THREADS_MAX * BLOCKS_AHEAD blocks of
+ * memory at most. What is wrong with a block is for who reads the marked ones again, in order.
+ */
+#ifndef MILLRACE_CKPT_SCAN_H
+#define MILLRACE_CKPT_SCAN_H
+
+#include "base/err.h"
+#include "ckpt/ckpt.h"
+#include "ckpt/manifest.h"
+#include "io/io.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SCAN_THREADS_MAX = 4, SCAN_RUN_BLOCKS = 8 };
+
+struct scan_options {
+    struct io *io;
+    const char *path;
+    const struct manifest *manifest;
+    const bool *skipped;            /* [files] not to be read */
+    const uint64_t *first;          /* [files] where the marks of a file's blocks begin */
+    uint64_t bytes;                 /* of the files to be read */
+    const struct ckpt_watch *watch; /* told by one thread at a time; may be NULL */
+};
+
+/* Blocks. is_bad[first[file] + block] is set where a block can't be read or differs; returns how many are, or -errno where it could not go
+ * on. */
+int64_t scan_blocks(const struct scan_options *options, bool *is_bad, struct err *err);
+
+#endif
