@@ -1,0 +1,326 @@
+/*
+ * disks — real file systems that are full, read-only, immutable or gone under a run of several ranks: the save fails on all of them,
+ * the last whole step stays and is found, nothing is left behind, and once the disk serves again the next save works.
+ */
+#include "tests/ckpt/steps.h"
+#include "tests/ckpt/thread_comm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { RANKS = 3 };
+
+/* How a disk goes bad and good again, and what the first rank that sees it is told; 0 of them: any error. */
+struct trouble {
+    const char *place; /* the checkpoints' folder */
+    void (*spoil)(const char *place);
+    void (*mend)(const char *place); /* NULL: it can't be */
+    int code;
+    int statuses[RANKS];
+};
+
+static void meet(struct comm *comm)
+{
+    struct comm_options options = {.what = "meeting"};
+    struct err err = {0};
+    assert_ok(comm_barrier(comm, &options, &err), &err);
+}
+
+static void save_in_trouble(void *context, struct comm *comm)
+{
+    struct trouble *trouble = context;
+    struct ckpt_tensor tensors[STEPS_ARRAYS];
+    struct ckpt_saver *saver = NULL;
+    struct err err = {0};
+    memcpy(tensors, arrays.tensors, sizeof tensors);
+    for (int i = 0; i < STEPS_ARRAYS; i++)
+        tensors[i].replicated = true;
+    struct ckpt_saver_options options = {.folder = trouble->place,
+                                         .io = io,
+                                         .comm = comm,
+                                         .groups_count = arrays.groups_count,
+                                         .run_id = "disks",
+                                         .numerics_id = "any"};
+    assert_ok(ckpt_saver_open(&options, tensors, STEPS_ARRAYS, &saver, &err), &err);
+    assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
+    assert_ok(ckpt_saver_wait(saver, &err), &err);
+    meet(comm);
+    if (comm->rank == 0)
+        trouble->spoil(trouble->place);
+    meet(comm);
+    assert_ok(ckpt_saver_save(saver, 2, FIXTURE_STATE, &err), &err);
+    trouble->statuses[comm->rank] = ckpt_saver_wait(saver, &err);
+    meet(comm);
+    if (comm->rank == 0 && trouble->mend)
+        trouble->mend(trouble->place);
+    meet(comm);
+    if (trouble->mend) {
+        assert_ok(ckpt_saver_save(saver, 3, FIXTURE_STATE, &err), &err);
+        assert_ok(ckpt_saver_wait(saver, &err), &err);
+    }
+    ckpt_saver_close(saver);
+}
+
+/* first_stays: the trouble does not take it away. */
+static void check_trouble(struct trouble *trouble, bool first_stays)
+{
+    char path[FIXTURE_PATH_BYTES], temporaries[32];
+    struct err err = {0};
+    uint64_t newest = 0;
+    int told = 0;
+    arrays_fill(&arrays, 1);
+    thread_comm_run(RANKS, save_in_trouble, trouble);
+    for (int r = 0; r < RANKS; r++) {
+        assert_true(trouble->statuses[r] < 0); /* on every rank */
+        told += trouble->statuses[r] != -EREMOTEIO &&
+                (trouble->code == 0 || trouble->statuses[r] == trouble->code);
+    }
+    assert_true(told >= 1);
+    assert_int_equal(fixture_list(io, trouble->place, NULL), first_stays + (trouble->mend != NULL));
+    assert_ok(ckpt_find(io, trouble->place, path, &newest, NULL, &err), &err);
+    assert_int_equal(newest, trouble->mend ? 3 : 1);
+    assert_int_equal(ckpt_verify(io, path, NULL, NULL, NULL, &err), 0);
+    assert_true(fixture_step_equals(io, path, &arrays));
+    if (!trouble->mend)
+        return; /* what can't be written can't be removed */
+    assert_int_equal(test_run_output(temporaries, sizeof temporaries,
+                                     "ls -A '%s' | grep -c '^.tmp-' 2>/dev/null || true", trouble->place),
+                     0);
+    assert_int_equal(atoi(temporaries), 0);
+}
+
+/* ---- File systems of this process alone: they go with it. ---- */
+
+static const char *mount_point(void)
+{
+    static char point[TEST_PATH_BYTES_MAX + 32];
+    if (geteuid() != 0 || unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+        test_skip("file systems can't be mounted here");
+    snprintf(point, sizeof point, "%s/mounted", folder);
+    assert_int_equal(mkdir(point, 0755), 0);
+    return point;
+}
+
+static const char *mount_tmpfs(const char *options)
+{
+    const char *point = mount_point();
+    if (mount("tmpfs", point, "tmpfs", 0, options))
+        test_skip("a tmpfs can't be mounted here");
+    return point;
+}
+
+/* A new ext4 in a file of so many MiB. */
+static const char *mount_ext4(const char *image, int mebibytes, const char *options)
+{
+    const char *point = mount_point();
+    if (test_run("truncate -s %dM '%s' && mkfs.ext4 -q -F '%s' 2>&1 && mount -o loop%s '%s' '%s'", mebibytes,
+                 image, image, options, image, point))
+        test_skip("no loop device, or no mkfs.ext4 (e2fsprogs)");
+    return point;
+}
+
+static void unmount(const char *point)
+{
+    assert_int_equal(umount2(point, MNT_DETACH), 0);
+    assert_int_equal(rmdir(point), 0);
+}
+
+/* ---- Troubles. ---- */
+
+static void fill(const char *place)
+{
+    assert_int_equal(
+        test_run(
+            "dd if=/dev/zero of='%s/filler' bs=64k status=none 2>'%s.dd' ; rm '%s.dd' ; [ -s '%s/filler' ]",
+            place, folder, folder, place),
+        0);
+}
+
+static void make_room(const char *place)
+{
+    assert_int_equal(test_run("rm '%s/filler'", place), 0);
+}
+
+static void a_full_tmpfs_fails_the_save_on_all_ranks_until_there_is_room(void **state)
+{
+    (void)state;
+    const char *place = mount_tmpfs("size=14m");
+    struct trouble trouble = {.place = place, .spoil = fill, .mend = make_room, .code = -ENOSPC};
+    check_trouble(&trouble, true);
+    unmount(place);
+}
+
+static void a_full_ext4_fails_the_save_on_all_ranks_until_there_is_room(void **state)
+{
+    (void)state;
+    const char *place = mount_ext4(in_folder("image"), 32, "");
+    struct trouble trouble = {.place = place, .spoil = fill, .mend = make_room, .code = -ENOSPC};
+    check_trouble(&trouble, true);
+    unmount(place);
+}
+
+static void set_immutable(const char *place)
+{
+    assert_int_equal(test_run("chattr +i '%s'", place), 0);
+}
+
+static void set_mutable(const char *place)
+{
+    assert_int_equal(test_run("chattr -i '%s'", place), 0);
+}
+
+static void an_immutable_folder_fails_the_save_until_it_is_none(void **state)
+{
+    (void)state;
+    const char *place = mount_ext4(in_folder("image"), 32, "");
+    struct trouble trouble = {.place = place, .spoil = set_immutable, .mend = set_mutable, .code = -EPERM};
+    if (test_run("chattr +i '%s/lost+found' && chattr -i '%s/lost+found'", place, place))
+        test_skip("no chattr");
+    check_trouble(&trouble, true);
+    unmount(place);
+}
+
+/* What the kernel does by itself when it finds the file system's structure wrong. */
+static void make_kernel_give_up(const char *place)
+{
+    assert_int_equal(
+        test_run("dev=$(findmnt -no SOURCE '%s') && echo broken >/sys/fs/ext4/${dev##*/}/trigger_fs_error",
+                 place),
+        0);
+}
+
+static void a_disk_that_turns_read_only_fails_the_save_and_keeps_the_last_step(void **state)
+{
+    (void)state;
+    const char *place = mount_ext4(in_folder("image"), 32, ",errors=remount-ro");
+    struct trouble trouble = {.place = place, .spoil = make_kernel_give_up};
+    if (test_run("dev=$(findmnt -no SOURCE '%s') && [ -w /sys/fs/ext4/${dev##*/}/trigger_fs_error ]", place))
+        test_skip("this kernel's ext4 can't be told to fail");
+    check_trouble(&trouble, true);
+    unmount(place);
+}
+
+/* The image is sparse, and what it lies on full: blocks that ext4 believes it has can't be written. */
+static void fill_below(const char *place)
+{
+    assert_int_equal(test_run("dd if=/dev/zero of='%s/../below/filler' bs=64k status=none 2>/dev/null ; sync "
+                              "-f '%s' 2>/dev/null || true",
+                              place, place),
+                     0);
+}
+
+static void a_disk_that_can_not_write_what_it_took_fails_the_save(void **state)
+{
+    (void)state;
+    const char *point = mount_point();
+    char image[TEST_PATH_BYTES_MAX + 64];
+    assert_int_equal(mkdir(in_folder("below"), 0755), 0);
+    if (mount("tmpfs", in_folder("below"), "tmpfs", 0, "size=24m"))
+        test_skip("a tmpfs can't be mounted here");
+    snprintf(image, sizeof image, "%s/below/image", folder);
+    if (test_run(
+            "truncate -s 96M '%s' && mkfs.ext4 -q -F -O ^has_journal '%s' 2>&1 && mount -o loop '%s' '%s'",
+            image, image, image, point))
+        test_skip("no loop device, or no mkfs.ext4 (e2fsprogs)");
+    struct trouble trouble = {.place = point, .spoil = fill_below};
+    check_trouble(&trouble, true);
+    unmount(point);
+    assert_int_equal(umount2(in_folder("below"), MNT_DETACH), 0);
+}
+
+static void limit_files(const char *place)
+{
+    (void)place;
+    struct rlimit limit;
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = 64 << 10;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void free_files(const char *place)
+{
+    (void)place;
+    struct rlimit limit;
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void a_limit_of_file_size_fails_the_save_until_it_is_lifted(void **state)
+{
+    (void)state;
+    signal(SIGXFSZ, SIG_IGN);
+    struct trouble trouble = {.place = folder, .spoil = limit_files, .mend = free_files, .code = -EFBIG};
+    check_trouble(&trouble, true);
+}
+
+static void remove_folder(const char *place)
+{
+    assert_int_equal(test_run("rm -r '%s'", place), 0);
+}
+
+static void make_again(const char *place)
+{
+    assert_int_equal(mkdir(place, 0755), 0);
+}
+
+static void a_folder_removed_under_the_run_fails_the_save_until_it_is_made_again(void **state)
+{
+    (void)state;
+    char place[TEST_PATH_BYTES_MAX + 64];
+    snprintf(place, sizeof place, "%s/steps", folder);
+    make_again(place);
+    struct trouble trouble = {.place = place, .spoil = remove_folder, .mend = make_again, .code = -ENOENT};
+    check_trouble(&trouble, false);
+}
+
+static void forbid(const char *place)
+{
+    assert_int_equal(chmod(place, 0555), 0);
+}
+
+static void allow(const char *place)
+{
+    assert_int_equal(chmod(place, 0755), 0);
+}
+
+static void a_folder_that_may_not_be_written_fails_the_save_until_it_may(void **state)
+{
+    (void)state;
+    enum { NOBODY = 65534 };
+    bool is_root = geteuid() == 0; /* whom no permission stops */
+    if (is_root && (chown(folder, NOBODY, NOBODY) || seteuid(NOBODY)))
+        test_skip("root, and can't be another");
+    bool reaches = access(folder, W_OK) == 0 || faccessat(AT_FDCWD, folder, W_OK, AT_EACCESS) == 0;
+    struct trouble trouble = {.place = folder, .spoil = forbid, .mend = allow, .code = -EACCES};
+    if (reaches && faccessat(AT_FDCWD, folder, W_OK, AT_EACCESS) == 0)
+        check_trouble(&trouble, true);
+    if (is_root)
+        assert_int_equal(seteuid(0), 0);
+    if (!reaches)
+        test_skip("the build folder is not for other users");
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, steps_set_up, steps_tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(a_full_tmpfs_fails_the_save_on_all_ranks_until_there_is_room),
+        CASE(a_full_ext4_fails_the_save_on_all_ranks_until_there_is_room),
+        CASE(an_immutable_folder_fails_the_save_until_it_is_none),
+        CASE(a_disk_that_turns_read_only_fails_the_save_and_keeps_the_last_step),
+        CASE(a_disk_that_can_not_write_what_it_took_fails_the_save),
+        CASE(a_limit_of_file_size_fails_the_save_until_it_is_lifted),
+        CASE(a_folder_removed_under_the_run_fails_the_save_until_it_is_made_again),
+        CASE(a_folder_that_may_not_be_written_fails_the_save_until_it_may),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

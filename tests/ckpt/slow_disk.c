@@ -1,0 +1,223 @@
+/*
+ * slow_disk — writes that take as long as they like while the arrays go on changing: no buffer is ever written dirty, staging keeps to its
+ * budget, a save that falls due early waits, and nothing grows.
+ */
+#include "base/philox.h"
+#include "ckpt/manifest.h"
+#include "io/io_fault.h"
+#include "tests/ckpt/held_disk.h"
+#include "tests/ckpt/steps.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { GROUPS = 5, STAGING_BYTES = 4 << 20 };
+
+/* 12 MB, the groups neighbours in the file. */
+static struct arrays make_groups(void)
+{
+    struct array_spec specs[2 * GROUPS];
+    char names[2 * GROUPS][32];
+    for (int i = 0; i < 2 * GROUPS; i++) {
+        snprintf(names[i], sizeof names[i], "part%d.group%d", i / GROUPS, i % GROUPS);
+        specs[i] = (struct array_spec){names[i], DTYPE_F32, i < GROUPS ? "99991x5" : "313x317",
+                                       (uint32_t)(i % GROUPS)};
+    }
+    return arrays_make(specs, 2 * GROUPS);
+}
+
+/* Every word of the group becomes the version's. */
+static void update(struct arrays *changing, uint32_t group, uint32_t version)
+{
+    for (uint64_t i = 0; i < changing->count; i++) {
+        const struct ckpt_tensor *tensor = &changing->tensors[i];
+        uint32_t *words = tensor->data;
+        for (uint64_t w = 0; tensor->group == group && w < array_bytes(tensor) / 4; w++)
+            words[w] = version << 20 | (uint32_t)(w & 0xfffff);
+    }
+}
+
+static void update_all(struct ckpt_saver *saver, struct arrays *changing, uint32_t version)
+{
+    for (uint32_t g = 0; g < GROUPS; g++) {
+        if (saver)
+            ckpt_saver_before_update(saver, g);
+        update(changing, g, version);
+    }
+}
+
+static struct ckpt_saver *open_saver(struct io *with, const struct arrays *of)
+{
+    struct ckpt_saver_options options = {.folder = folder,
+                                         .io = with,
+                                         .groups_count = GROUPS,
+                                         .staging_bytes = STAGING_BYTES,
+                                         .run_id = "slow",
+                                         .numerics_id = "any"};
+    struct ckpt_saver *saver = NULL;
+    struct err err = {0};
+    assert_ok(ckpt_saver_open(&options, of->tensors, of->count, &saver, &err), &err);
+    return saver;
+}
+
+static void buffers_are_never_written_dirty_however_slow_the_disk(void **state)
+{
+    (void)state;
+    enum { SAVES = 12 };
+    uint32_t version = 1, saved[SAVES + 1], seed = (uint32_t)getpid();
+    struct arrays changing = make_groups();
+    struct io *slow = steps_open_faulty("seed=0");
+    struct err err = {0};
+    char path[FIXTURE_PATH_BYTES];
+    print_message("seed %u\n", seed);
+    steps_set_faults(slow, "write:delay=4ms%%40,write:delay=1ms%%70,seed=%u", seed);
+    struct ckpt_saver *saver = open_saver(slow, &changing);
+    update_all(NULL, &changing, version);
+    for (uint32_t step = 1; step <= SAVES; step++) {
+        assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
+        saved[step] = version;
+        /* some updates, or as many as come until the save has ended; the next save is due in any case */
+        for (uint32_t more = philox(seed, step, 0).word[0] % 4; more > 0; more--)
+            update_all(saver, &changing, ++version);
+        while (step % 5 == 0 && ckpt_saver_busy(saver))
+            update_all(saver, &changing, ++version);
+    }
+    assert_ok(ckpt_saver_wait(saver, &err), &err);
+    struct ckpt_saver_stats stats = ckpt_saver_stats(saver);
+    assert_int_equal(stats.saves_count, SAVES);
+    assert_true(stats.copied_bytes > 0); /* updates met blocks that were not written yet */
+    assert_true(stats.blocked_ns > 0);
+    ckpt_saver_close(saver);
+    for (uint32_t step = 1; step <= SAVES; step++) {
+        update_all(NULL, &changing, saved[step]);
+        snprintf(path, sizeof path, "%s/step-%08u", folder, step);
+        assert_true(fixture_step_equals(io, path, &changing));
+    }
+    io_close(slow);
+    arrays_free(&changing);
+}
+
+/* Somebody who goes on with the arrays, and so comes to wait for the disk, which is held. */
+struct owner {
+    struct ckpt_saver *saver;
+    struct arrays *changing;
+    bool saves; /* begins the next save, without any update */
+    _Atomic pid_t thread;
+};
+
+static void *go_on(void *context)
+{
+    struct owner *owner = context;
+    struct err err = {0};
+    owner->thread = gettid();
+    if (owner->saves)
+        assert_ok(ckpt_saver_save(owner->saver, 2, FIXTURE_STATE, &err), &err);
+    else
+        update_all(owner->saver, owner->changing, 2);
+    return NULL;
+}
+
+static void wait_until_asleep(const struct owner *owner)
+{
+    while (owner->thread == 0 || !gate_is_asleep(owner->thread))
+        gate_pause();
+}
+
+static void staging_keeps_to_its_budget_while_nothing_is_written(void **state)
+{
+    (void)state;
+    struct arrays changing = make_groups();
+    pthread_t thread;
+    struct err err = {0};
+    held_disk_use(io, 0);
+    struct ckpt_saver *saver = open_saver(io, &changing);
+    struct owner owner = {.saver = saver, .changing = &changing};
+    update_all(NULL, &changing, 1);
+    gate_shut(&disk);
+    assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
+    gate_await(&disk, 1);
+    assert_int_equal(pthread_create(&thread, NULL, go_on, &owner), 0);
+    while (ckpt_saver_stats(saver).buffer_waits_count == 0) /* it waits for room: more would not fit */
+        gate_pause();
+    assert_true(ckpt_saver_stats(saver).copied_bytes <= STAGING_BYTES);
+    assert_true(ckpt_saver_busy(saver));
+    gate_open(&disk);
+    pthread_join(thread, NULL);
+    assert_ok(ckpt_saver_wait(saver, &err), &err);
+    assert_true(ckpt_saver_stats(saver).blocked_ns > 0); /* and is told */
+    ckpt_saver_close(saver);
+    arrays_free(&changing);
+}
+
+static void a_save_that_falls_due_while_one_is_under_way_is_waited_for_and_not_doubled(void **state)
+{
+    (void)state;
+    struct arrays changing = make_groups();
+    pthread_t thread;
+    struct err err = {0};
+    held_disk_use(io, 0);
+    struct ckpt_saver *saver = open_saver(io, &changing);
+    struct owner owner = {.saver = saver, .changing = &changing, .saves = true};
+    update_all(NULL, &changing, 1);
+    gate_shut(&disk);
+    assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
+    gate_await(&disk, 1);
+    assert_int_equal(pthread_create(&thread, NULL, go_on, &owner), 0);
+    wait_until_asleep(&owner);
+    assert_int_equal(steps_temporaries_count(), 1);
+    assert_int_equal(ckpt_saver_stats(saver).saves_count, 0);
+    gate_open(&disk);
+    pthread_join(thread, NULL);
+    assert_ok(ckpt_saver_wait(saver, &err), &err);
+    assert_int_equal(ckpt_saver_stats(saver).saves_count, 2);
+    assert_int_equal(fixture_list(io, folder, NULL), 2);
+    ckpt_saver_close(saver);
+    arrays_free(&changing);
+}
+
+static uint64_t memory_in_use(void)
+{
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+static void memory_does_not_grow_with_asynchronous_saves(void **state)
+{
+    (void)state;
+    enum { SAVES = 40 };
+    if (test_is_sanitized())
+        test_skip("a sanitizer owns malloc");
+    struct arrays changing = make_groups();
+    struct err err = {0};
+    uint64_t before = 0;
+    struct ckpt_saver *saver = open_saver(io, &changing);
+    for (uint32_t step = 1; step <= SAVES; step++) {
+        assert_ok(ckpt_saver_save(saver, step % 3, FIXTURE_STATE, &err), &err);
+        update_all(saver, &changing, step);
+        if (step % 10 == 0)
+            assert_ok(ckpt_saver_wait(saver, &err), &err);
+        if (step == 10)
+            before = memory_in_use();
+    }
+    uint64_t after = memory_in_use();
+    print_message("%llu bytes in use after 10 saves, %llu after %d\n", (unsigned long long)before,
+                  (unsigned long long)after, SAVES);
+    assert_true(after <= before + (64 << 10));
+    ckpt_saver_close(saver);
+    arrays_free(&changing);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, scratch_set_up, scratch_tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(buffers_are_never_written_dirty_however_slow_the_disk),
+        CASE(staging_keeps_to_its_budget_while_nothing_is_written),
+        CASE(a_save_that_falls_due_while_one_is_under_way_is_waited_for_and_not_doubled),
+        CASE(memory_does_not_grow_with_asynchronous_saves),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
