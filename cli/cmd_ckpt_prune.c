@@ -144,7 +144,7 @@ static int run(const struct invocation *invocation, struct err *err)
     json_end_array(&output.json);
     json_write_u64(&output.json, "kept_count", pruning.kept_count);
     json_write_u64(&output.json, "removed_count", pruning.removed_count);
-    json_write_u64(&output.json, "removed_bytes", pruning.removed_bytes);
+    json_write_u64(&output.json, "freed_bytes", pruning.removed_bytes);
     if (pruning.kept_count + pruning.removed_count >
         0) { /* also where a removal failed: the others are told */
         int printed = output_end(&output, args->common.json, stdout, status ? NULL : err);

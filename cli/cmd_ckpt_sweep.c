@@ -26,7 +26,7 @@ static int run(const struct invocation *invocation, struct err *err)
     if (status)
         return status;
     output_begin(&output);
-    json_begin_array(&output.json, "removed");
+    json_begin_array(&output.json, "leftovers");
     int removed_count = ckpt_sweep(io, folder, name_leftover, &output.json, err);
     json_end_array(&output.json);
     if (removed_count < 0) {
