@@ -200,8 +200,9 @@ static int prepare(struct job *job, struct err *err)
         !job->buffer_b)
         return err_set(err, -ENOMEM, "out of memory to compare %llu tensors", (unsigned long long)most);
     pair_tensors(job);
-    int status = flat_init(&job->flat_a, job->diff->a, job->common_a, job->common_count, err);
-    return status ? status : flat_init(&job->flat_b, job->diff->b, job->common_b, job->common_count, err);
+    int status = flat_init(&job->flat_a, job->diff->a, job->common_a, job->common_count, NULL, err);
+    return status ? status
+                  : flat_init(&job->flat_b, job->diff->b, job->common_b, job->common_count, NULL, err);
 }
 
 /* The object that ckpt_hash takes for the loader's state; NULL where it takes none. */

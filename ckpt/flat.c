@@ -5,16 +5,24 @@
 
 #include "base/bytes.h"
 #include "ckpt/box.h"
+#include "ckpt/cast.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum dtype flat_dtype(const struct flat_cast *cast, enum dtype saved)
+{
+    return cast && cast->is_wanted && cast_is_real(saved) ? cast->dtype : saved;
+}
+
 int flat_init(struct flat *flat, struct ckpt_reader *reader, const struct manifest_tensor *const *tensors,
-              uint64_t tensors_count, struct err *err)
+              uint64_t tensors_count, const struct flat_cast *cast, struct err *err)
 {
     *flat = (struct flat){.reader = reader, .tensors = tensors, .tensors_count = tensors_count};
+    if (cast)
+        flat->cast = *cast;
     flat->wanted = calloc(FLAT_BOXES_MAX, sizeof *flat->wanted);
     return flat->wanted ? 0 : err_set(err, -ENOMEM, "out of memory to stream tensors");
 }
@@ -41,7 +49,8 @@ static int read_boxes(struct flat *flat, void *buffer, size_t bytes_max, size_t 
     size_t used = 0;
     while (flat->index < flat->tensors_count && count < FLAT_BOXES_MAX) {
         const struct manifest_tensor *tensor = flat->tensors[flat->index];
-        uint64_t elements = volume(tensor), room = (bytes_max - used) / dtype_bytes(tensor->dtype);
+        enum dtype dtype = flat_dtype(&flat->cast, tensor->dtype);
+        uint64_t elements = volume(tensor), room = (bytes_max - used) / dtype_bytes(dtype);
         if (flat->done_elements == elements) {
             flat->index++;
             flat->done_elements = 0;
@@ -53,13 +62,14 @@ static int read_boxes(struct flat *flat, void *buffer, size_t bytes_max, size_t 
         struct box box = box_of_range(tensor->shape, tensor->rank, flat->done_elements, end, &taken);
         struct ckpt_tensor *wanted = &flat->wanted[count++];
         *wanted = (struct ckpt_tensor){.name = tensor->name,
-                                       .dtype = tensor->dtype,
+                                       .dtype = dtype,
                                        .rank = tensor->rank,
+                                       .cast = dtype != tensor->dtype,
                                        .data = (char *)buffer + used};
         memcpy(wanted->shape, tensor->shape, sizeof wanted->shape);
         memcpy(wanted->start, box.start, sizeof wanted->start);
         memcpy(wanted->extent, box.extent, sizeof wanted->extent);
-        used += taken * dtype_bytes(tensor->dtype);
+        used += taken * dtype_bytes(dtype);
         flat->done_elements += taken;
     }
     int status = ckpt_reader_load(flat->reader, flat->wanted, count, NULL, err);

@@ -12,16 +12,26 @@
 
 enum { FLAT_BOXES_MAX = 4096 }; /* loaded at a time */
 
+/* What the floating-point ones are cast to (cast.h); others stay as they are. */
+struct flat_cast {
+    bool is_wanted;
+    enum dtype dtype;
+};
+
 struct flat {
     struct ckpt_reader *reader;
+    struct flat_cast cast;
     const struct manifest_tensor *const *tensors; /* borrowed */
     uint64_t tensors_count;
     uint64_t index, done_elements; /* the next element is that of tensors[index] */
     struct ckpt_tensor *wanted;    /* [FLAT_BOXES_MAX] */
 };
 
+/* The dtype that a tensor has in the stream. cast: NULL, as it is. */
+enum dtype flat_dtype(const struct flat_cast *cast, enum dtype saved);
+/* cast: NULL, none. */
 int flat_init(struct flat *flat, struct ckpt_reader *reader, const struct manifest_tensor *const *tensors,
-              uint64_t tensors_count, struct err *err);
+              uint64_t tensors_count, const struct flat_cast *cast, struct err *err);
 void flat_deinit(struct flat *flat);
 /* The next bytes of the stream, verified; 0 at its end. bytes_max: 8 at least. Elements are not cut: less than bytes_max comes
  * only where the next does not fit, or at the end. */

@@ -38,11 +38,11 @@ static void update_text(struct hash_stream *stream, const char *text, size_t byt
 }
 
 /* Returns the bytes that follow. */
-static uint64_t update_head(struct hash_stream *stream, const struct manifest_tensor *tensor)
+static uint64_t update_head(struct hash_stream *stream, const struct manifest_tensor *tensor, enum dtype as)
 {
-    const char *dtype = dtype_name(tensor->dtype);
+    const char *dtype = dtype_name(as);
     uint64_t bytes = 0;
-    int status = box_shape_bytes(tensor->shape, tensor->rank, tensor->dtype, &bytes);
+    int status = box_shape_bytes(tensor->shape, tensor->rank, as, &bytes);
     assert(!status); /* manifest_check_tensors */
     (void)status;
     update_text(stream, tensor->name, strlen(tensor->name));
@@ -63,16 +63,16 @@ static void tell(struct hash_watch *watch, size_t bytes)
 /* Heads and bytes of the tensors, whose bytes come as one stream. */
 static int hash_stream_tensors(struct hash_stream *stream, struct ckpt_reader *reader,
                                const struct manifest_tensor *const *tensors, uint64_t count,
-                               struct hash_watch *watch, struct err *err)
+                               const struct flat_cast *cast, struct hash_watch *watch, struct err *err)
 {
     struct flat flat = {0};
     char *buffer = malloc(HASH_BUFFER_BYTES);
     int status = buffer ? 0 : err_set(err, -ENOMEM, "out of memory to hash a checkpoint");
     if (!status)
-        status = flat_init(&flat, reader, tensors, count, err);
+        status = flat_init(&flat, reader, tensors, count, cast, err);
     size_t at = 0, filled = 0;
     for (uint64_t i = 0; i < count && !status; i++) {
-        uint64_t left = update_head(stream, tensors[i]);
+        uint64_t left = update_head(stream, tensors[i], flat_dtype(cast, tensors[i]->dtype));
         while (left > 0 && !status) {
             if (at == filled) {
                 at = 0;
@@ -93,8 +93,8 @@ static int hash_stream_tensors(struct hash_stream *stream, struct ckpt_reader *r
 }
 
 int hash_tensors(struct ckpt_reader *reader, bool (*selected)(const void *context, const char *name),
-                 const void *context, struct hash_watch *watch, uint64_t *ret_count, struct hash128 *ret_hash,
-                 struct err *err)
+                 const void *context, const struct flat_cast *cast, struct hash_watch *watch,
+                 uint64_t *ret_count, struct hash128 *ret_hash, struct err *err)
 {
     const struct manifest *manifest = &reader->manifest;
     struct hash_stream *stream = hash_stream_open();
@@ -106,7 +106,7 @@ int hash_tensors(struct ckpt_reader *reader, bool (*selected)(const void *contex
         if (selected(context, manifest->tensors[i].name))
             tensors[count++] = &manifest->tensors[i];
     if (!status)
-        status = hash_stream_tensors(stream, reader, tensors, count, watch, err);
+        status = hash_stream_tensors(stream, reader, tensors, count, cast, watch, err);
     if (!status) {
         *ret_hash = hash_stream_128(stream);
         *ret_count = count;
@@ -166,7 +166,8 @@ int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes, c
     struct hash_watch watched = {.watch = watch, .bytes = bytes_of_all(&reader->manifest)};
     for (enum ckpt_section section = CKPT_MODEL; section <= CKPT_OPTIMIZER && !status; section++) {
         uint64_t count = 0;
-        status = hash_tensors(reader, is_of_section, &section, &watched, &count, &hashes.hash[section], err);
+        status =
+            hash_tensors(reader, is_of_section, &section, NULL, &watched, &count, &hashes.hash[section], err);
         hashes.present[section] = count > 0;
     }
     struct json_t *loader = reader->manifest.state ? json_get(reader->manifest.state, "loader") : NULL;

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "ckpt/ckpt.h"
+#include "ckpt/flat.h"
 #include "ckpt/reader.h"
 
 #include <stdbool.h>
@@ -16,11 +17,12 @@ struct hash_watch {
     uint64_t done_bytes, bytes;
 };
 
-/* The hash over the reader's tensors that `selected` names, as ckpt_hash defines it for a section. watch: NULL, nobody is told.
+/* The hash over the reader's tensors that `selected` names, as ckpt_hash defines it for a section; as if they were saved as cast says (NULL: as
+ * they are). watch: NULL, nobody is told.
  * Blocks; constant memory. */
 int hash_tensors(struct ckpt_reader *reader, bool (*selected)(const void *context, const char *name),
-                 const void *context, struct hash_watch *watch, uint64_t *ret_count, struct hash128 *ret_hash,
-                 struct err *err);
+                 const void *context, const struct flat_cast *cast, struct hash_watch *watch,
+                 uint64_t *ret_count, struct hash128 *ret_hash, struct err *err);
 bool hash_is_optimizer(const char *name);
 
 #endif

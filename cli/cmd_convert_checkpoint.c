@@ -12,12 +12,18 @@ struct convert_checkpoint_args {
     struct common_args common;
     uint32_t to;
     const char *only;
+    uint32_t dtype;
     uint64_t max_file_bytes;
     bool verify, force;
 };
 
 enum { TO_FULL, TO_HF };
 static const char *const to_choices[] = {"full", "hf", NULL};
+
+/* As people call them; keep: no cast. */
+static const char *const dtype_choices[] = {"keep", "f64", "f32", "bf16", "f16", "f8_e4m3", "f8_e5m2", NULL};
+static const enum dtype dtypes[] = {DTYPE_F32, DTYPE_F64,     DTYPE_F32,    DTYPE_BF16,
+                                    DTYPE_F16, DTYPE_F8_E4M3, DTYPE_F8_E5M2};
 
 #define AT(member) offsetof(struct convert_checkpoint_args, member)
 static const struct option rows[] = {
@@ -26,6 +32,9 @@ static const struct option rows[] = {
      .required = true},
     {"only", 0, OPTION_TEXT, AT(only), "model|optimizer|all|GLOB", "model",
      "which tensors: the model's, the optimizer's, both, or those whose names match"},
+    {"dtype", 0, OPTION_CHOICE, AT(dtype), NULL, "keep",
+     "full: what floating-point tensors are cast to, rounded to nearest even; integers and bools never",
+     dtype_choices},
     {"max-file", 0, OPTION_SIZE, AT(max_file_bytes), "SIZE", "5GB",
      "hf: at most so many bytes of tensors in a file; more makes several and an index"},
     {"verify", 0, OPTION_FLAG, AT(verify),
@@ -57,14 +66,15 @@ static int convert_hf(const struct invocation *invocation, struct io *io,
 static int run(const struct invocation *invocation, struct err *err)
 {
     const struct convert_checkpoint_args *args = invocation->args;
-    if (args->to == TO_HF && (args->verify || strcmp(args->only, "model") != 0)) {
-        err_set(err, -EINVAL, "--only and --verify are for --to full");
+    if (args->to == TO_HF && (args->verify || args->dtype || strcmp(args->only, "model") != 0)) {
+        err_set(err, -EINVAL, "--only, --dtype and --verify are for --to full");
         return EXIT_USAGE;
     }
     struct convert_checkpoint_options options = {
         .source = invocation->positional[0],
         .target = invocation->positional[1],
         .only = args->only,
+        .cast = {.is_wanted = args->dtype != 0, .dtype = dtypes[args->dtype]},
         .force = args->force,
         .verify = args->verify,
         .log = invocation->log,
@@ -85,6 +95,10 @@ static int run(const struct invocation *invocation, struct err *err)
         output_begin(&output);
         json_write_string(&output.json, args->to == TO_HF ? "folder" : "file", options.target);
         json_write_u64(&output.json, "tensors_count", result.tensors_count);
+        if (args->dtype) { /* the rest are integers and bools, or had that dtype */
+            json_write_string(&output.json, "dtype", dtype_name(options.cast.dtype));
+            json_write_u64(&output.json, "cast_tensors_count", result.cast_count);
+        }
         json_write_u64(&output.json, "written_bytes", result.written_bytes);
         json_write_f64(&output.json, "elapsed_seconds", result.seconds);
         status = output_end_report(&output, args->common.json, args->common.quiet, err);
@@ -96,6 +110,7 @@ static int run(const struct invocation *invocation, struct err *err)
 static const char *const examples[] = {
     "millrace convert checkpoint runs/a/ckpt model.safetensors --to full",
     "millrace convert checkpoint runs/a/ckpt everything.safetensors --to full --only all --verify",
+    "millrace convert checkpoint runs/a/ckpt small.safetensors --to full --dtype bf16",
     NULL,
 };
 

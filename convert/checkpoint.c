@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* With the reader's own 16 MiB this is all the memory but for header and manifest. */
+/* With the reader's own 32 MiB this is all the memory but for header and manifest. */
 enum { BUFFER_BYTES = 8 << 20, BUFFERS_COUNT = 2 };
 
 /* One conversion. Owns all but io, options. */
@@ -29,7 +29,7 @@ struct job {
     struct ckpt_reader *reader;
     struct safetensors_entry *entries;      /* in the order of the file */
     const struct manifest_tensor **tensors; /* the same */
-    uint64_t count;
+    uint64_t count, cast_count;
     struct str header;
     uint64_t file_bytes;
     struct flat flat;
@@ -66,8 +66,14 @@ static int plan(struct job *job, struct err *err)
         if (!only_selects(wanted(job), tensor->name))
             continue;
         struct safetensors_entry *entry = &job->entries[job->count++];
-        *entry =
-            (struct safetensors_entry){.name = tensor->name, .dtype = tensor->dtype, .rank = tensor->rank};
+        *entry = (struct safetensors_entry){.name = tensor->name,
+                                            .dtype = flat_dtype(&job->options->cast, tensor->dtype),
+                                            .rank = tensor->rank};
+        if (entry->dtype != tensor->dtype) {
+            job->cast_count++;
+            log_line(job->options->log, LOG_DEBUG, "%s: %s becomes %s", tensor->name,
+                     dtype_name(tensor->dtype), dtype_name(entry->dtype));
+        }
         memcpy(entry->shape, tensor->shape, sizeof entry->shape);
     }
     if (job->count == 0) {
@@ -94,7 +100,7 @@ static int prepare(struct job *job, struct err *err)
     if (!status)
         status = job->io->ops->queue_open(job->io, BUFFERS_COUNT, &job->queue, err);
     if (!status)
-        status = flat_init(&job->flat, job->reader, job->tensors, job->count, err);
+        status = flat_init(&job->flat, job->reader, job->tensors, job->count, &job->options->cast, err);
     for (int i = 0; i < BUFFERS_COUNT && !status; i++) {
         job->buffers[i] = aligned_alloc(IO_ALIGN_BYTES, BUFFER_BYTES);
         if (!job->buffers[i])
@@ -126,8 +132,12 @@ static int await(struct job *job, int buffer, struct err *err)
 static int submit(struct job *job, int buffer, uint64_t offset, void *data, size_t bytes, struct err *err)
 {
     struct io_request *request = &job->requests[buffer];
-    *request = (struct io_request){
-        .kind = IO_WRITE, .file = job->file, .offset = offset, .data = data, .bytes = bytes};
+    *request = (struct io_request){.kind = IO_WRITE,
+                                   .file = job->file,
+                                   .offset = offset,
+                                   .data = data,
+                                   .bytes = bytes,
+                                   .flags = IO_ONCE};
     int taken = job->io->ops->submit(job->queue, &request, 1);
     assert(taken != 0); /* the queue is as deep as there are buffers */
     if (taken < 0)
@@ -192,9 +202,10 @@ static int compare(struct job *job, struct err *err)
         return status;
     struct ckpt_watch watch = {job->options->progress, job->options->progress_context};
     struct hash_watch watched = {&watch, job->file_bytes, bytes_to_do(job)};
-    status = hash_tensors(job->reader, only_selects, wanted(job), &watched, &expected_count, &expected, err);
+    status = hash_tensors(job->reader, only_selects, wanted(job), &job->options->cast, &watched,
+                          &expected_count, &expected, err);
     if (!status)
-        status = hash_tensors(target, is_any, NULL, &watched, &found_count, &found, err);
+        status = hash_tensors(target, is_any, NULL, NULL, &watched, &found_count, &found, err);
     ckpt_reader_close(target);
     if (status || (expected_count == found_count && expected.high == found.high && expected.low == found.low))
         return status;
@@ -251,6 +262,7 @@ int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_optio
         *ret_result = (struct convert_checkpoint_result){
             .tensors_count = job.count,
             .written_bytes = job.file_bytes,
+            .cast_count = job.cast_count,
             .seconds = clock_seconds(clock_now_ns() - begun_ns),
         };
     release(&job);

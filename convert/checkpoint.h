@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "ckpt/flat.h"
 #include "io/io.h"
 
 #include <stdbool.h>
@@ -15,11 +16,12 @@
 
 /* Immutable. */
 struct convert_checkpoint_options {
-    const char *source; /* a step or a folder of steps */
-    const char *target; /* the file */
-    const char *only;   /* "model" (NULL), "optimizer", "all", or a glob over tensor names */
-    bool force;         /* an existing target gives way */
-    bool verify;        /* read the result back and compare the hashes, before it has its name */
+    const char *source;    /* a step or a folder of steps */
+    const char *target;    /* the file */
+    const char *only;      /* "model" (NULL), "optimizer", "all", or a glob over tensor names */
+    struct flat_cast cast; /* of floating-point tensors; others are never cast */
+    bool force;            /* an existing target gives way */
+    bool verify;           /* read the result back and compare the hashes, before it has its name */
     const struct log *log;
     void (*progress)(void *context, uint64_t bytes_done,
                      uint64_t bytes); /* bytes: what verify reads again too */
@@ -28,6 +30,7 @@ struct convert_checkpoint_options {
 
 struct convert_checkpoint_result {
     uint64_t tensors_count, written_bytes;
+    uint64_t cast_count; /* tensors that have another dtype than before */
     double seconds;
 };
 

@@ -45,10 +45,6 @@ def take(state, loaded):
         tensor.copy_(loaded[name])
 
 
-def torch_save(state, path):
-    torch.save({name: tensor.clone() if tensor._base is not None and count > 1000 else tensor for name, tensor in state.items()}, path)
-
-
 class Torch:
     path = folder / "torch.pt"
 

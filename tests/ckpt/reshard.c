@@ -308,6 +308,60 @@ static void only_the_blocks_needed_are_read(void **state)
     arrays_free(&arrays);
 }
 
+/* Where the reads of files that are open are noted; the table of operations takes no context. */
+static struct {
+    const struct io_ops *usual;
+    struct {
+        const struct io_file *file;
+        uint64_t offset;
+    } list[4096];
+    size_t count;
+} reads;
+
+static int noting_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
+{
+    int taken = reads.usual->submit(queue, requests, count);
+    for (int i = 0; i < taken; i++) {
+        assert_true(reads.count < sizeof reads.list / sizeof reads.list[0]);
+        reads.list[reads.count].file = requests[i]->file;
+        reads.list[reads.count++].offset = requests[i]->offset;
+    }
+    return taken;
+}
+
+/* In whatever order tensors are asked for: file by file, rising, no block twice. */
+static void reads_of_a_load_are_sorted_by_offset(void **state)
+{
+    (void)state;
+    struct arrays global = arrays_make(specs, SPECS);
+    struct ckpt_tensor wanted[SPECS];
+    struct ckpt_reader *reader;
+    struct err err = {0};
+    char path[FIXTURE_PATH_BYTES];
+    arrays_fill(&global, 9);
+    save_as(4, 1, &global, path);
+    assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
+    struct io_ops noting = *io->ops;
+    reads.usual = io->ops;
+    reads.count = 0;
+    noting.submit = noting_submit;
+    for (int i = 0; i < SPECS; i++) /* backwards */
+        wanted[i] = global.tensors[SPECS - 1 - i];
+    io->ops = &noting;
+    assert_ok(ckpt_reader_load(reader, wanted, SPECS, NULL, &err), &err);
+    io->ops = reads.usual;
+    unsigned files = 1;
+    assert_true(reads.count > 4);
+    for (size_t i = 1; i < reads.count; i++) {
+        bool is_same = reads.list[i].file == reads.list[i - 1].file;
+        files += !is_same;
+        assert_true(!is_same || reads.list[i].offset > reads.list[i - 1].offset);
+    }
+    assert_int_equal(files, 4);
+    ckpt_reader_close(reader);
+    arrays_free(&global);
+}
+
 static void loading_to_a_device_goes_through_its_copies(void **state)
 {
     (void)state;
@@ -341,6 +395,8 @@ int main(void)
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(random_boxes_load, scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(only_the_blocks_needed_are_read, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(reads_of_a_load_are_sorted_by_offset, scratch_set_up,
+                                        scratch_tear_down),
         cmocka_unit_test_setup_teardown(loading_to_a_device_goes_through_its_copies, scratch_set_up,
                                         scratch_tear_down),
     };

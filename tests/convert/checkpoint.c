@@ -2,7 +2,10 @@
  * Checkpoints into full files.
  */
 #include "convert/checkpoint.h"
+#include "base/bytes.h"
 #include "base/json.h"
+#include "ckpt/cast.h"
+#include "ckpt/reader.h"
 #include "ckpt/safetensors.h"
 #include "tests/ckpt/fixture.h"
 #include "tests/support/scratch.h"
@@ -10,6 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char target[FIXTURE_PATH_BYTES], step[FIXTURE_PATH_BYTES];
@@ -168,6 +172,120 @@ static void a_rank_file_converts_too(void **state)
     assert_memory_equal(x.hash, y.hash, 2 * sizeof x.hash[0]);
 }
 
+/* ---- Casts. ---- */
+
+static int convert_to(enum dtype dtype, struct convert_checkpoint_result *result, struct err *err)
+{
+    struct convert_checkpoint_options options = {.source = folder,
+                                                 .target = target,
+                                                 .only = "all",
+                                                 .cast = {true, dtype},
+                                                 .force = true,
+                                                 .verify = true};
+    return convert_checkpoint_full(io, &options, result, err);
+}
+
+/* Integers, bools, scalars and empty tensors come over whole, whatever the others are cast to, and nothing is cast unless asked for. */
+static void integers_bools_and_scalars_survive_and_only_reals_are_cast(void **state)
+{
+    (void)state;
+    static const enum dtype casts[] = {DTYPE_BF16, DTYPE_F16, DTYPE_F64, DTYPE_F8_E4M3};
+    struct convert_checkpoint_result result;
+    struct err err = {0};
+    assert_ok(convert("all", true, &result, &err), &err);
+    assert_int_equal(result.cast_count, 0);
+    for (size_t c = 0; c < sizeof casts / sizeof casts[0]; c++) {
+        struct ckpt_reader *reader;
+        uint64_t cast_count = 0;
+        assert_ok(convert_to(casts[c], &result, &err), &err);
+        assert_ok(reader_open_any(io, target, &reader, NULL, &err), &err);
+        assert_int_equal(ckpt_reader_manifest(reader)->tensors_count, arrays.count);
+        for (uint64_t i = 0; i < arrays.count; i++) {
+            const struct ckpt_tensor *before = &arrays.tensors[i];
+            bool is_cast = cast_is_real(before->dtype) && before->dtype != casts[c];
+            enum dtype dtype = is_cast ? casts[c] : before->dtype;
+            uint64_t count = array_bytes(before) / dtype_bytes(before->dtype),
+                     bytes = count * dtype_bytes(dtype);
+            char *expected = malloc(bytes + 1), *found = malloc(bytes + 1);
+            struct ckpt_tensor wanted = *before;
+            wanted.dtype = dtype; /* without cast: it must have that dtype, and the shape */
+            wanted.data = found;
+            assert_ok(ckpt_reader_load(reader, &wanted, 1, NULL, &err), &err);
+            cast_elements(before->dtype, before->data, dtype, expected, count);
+            assert_memory_equal(found, expected, bytes);
+            free(expected);
+            free(found);
+            cast_count += is_cast;
+        }
+        assert_int_equal(result.cast_count, cast_count);
+        ckpt_reader_close(reader);
+    }
+}
+
+/* ---- Memory. ---- */
+
+enum { LARGE_BYTES = 288 << 20, MEMORY_BYTES_MAX = (64 + 32) << 20 /* with what is read ahead */ };
+
+/* One tensor that is a hole in a file: many times as large as what a conversion may take. */
+static void make_large(const char *path)
+{
+    char header[128] = {0};
+    snprintf(header + 8, sizeof header - 8,
+             "{\"large\":{\"dtype\":\"F32\",\"shape\":[%d],\"data_offsets\":[0,%d]}}", LARGE_BYTES / 4,
+             LARGE_BYTES);
+    size_t bytes = strlen(header + 8);
+    bytes_put_u64(header, bytes);
+    test_write_file(path, header, 8 + bytes);
+    assert_int_equal(truncate(path, (off_t)(8 + bytes + LARGE_BYTES)), 0);
+}
+
+static uint64_t status_bytes(const char *key)
+{
+    char line[256];
+    unsigned long long kib = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, key, strlen(key)) == 0)
+            sscanf(line + strlen(key), ": %llu", &kib);
+    if (file)
+        fclose(file);
+    return kib << 10;
+}
+
+/* 0: the memory that came on top of what the process had stayed within bounds. */
+static int convert_in_bounds(const char *source)
+{
+    struct convert_checkpoint_result result;
+    struct convert_checkpoint_options options = {.source = source, .target = target, .verify = true};
+    FILE *reset = fopen("/proc/self/clear_refs", "w"); /* the peak is measured anew */
+    if (!reset || fputs("5", reset) < 0 || fclose(reset))
+        return 2;
+    uint64_t before = status_bytes("VmHWM");
+    if (convert_checkpoint_full(io, &options, &result, NULL))
+        return 3;
+    uint64_t more = status_bytes("VmHWM") - before;
+    fprintf(stderr, "%llu MiB more for %d MiB\n", (unsigned long long)(more >> 20), LARGE_BYTES >> 20);
+    return more > MEMORY_BYTES_MAX;
+}
+
+static void a_conversion_takes_the_same_memory_however_large_the_model(void **state)
+{
+    (void)state;
+    if (test_is_sanitized())
+        test_skip("a sanitizer's own memory is counted too");
+    char source[FIXTURE_PATH_BYTES];
+    snprintf(source, sizeof source, "%s/large.safetensors", folder);
+    make_large(source);
+    int status = 0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(convert_in_bounds(source));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +296,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_file_that_differs_never_has_the_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(safetensors_library_opens_it_and_values_are_equal, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_rank_file_converts_too, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(integers_bools_and_scalars_survive_and_only_reals_are_cast, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_conversion_takes_the_same_memory_however_large_the_model, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
