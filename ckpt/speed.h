@@ -55,7 +55,7 @@ int ckpt_speed_block(const struct ckpt_speed_state *state, uint64_t step, uint64
 /* Opening the checkpoint counts. is_cold: its files leave the page cache first. */
 int ckpt_speed_load(const struct ckpt_speed_state *state, uint64_t step, bool is_cold, struct io_speed *speed,
                     struct err *err);
-/* The checksums alone of all arrays' bytes, block by block. */
-void ckpt_speed_checksum(const struct ckpt_speed_state *state, struct io_speed *speed);
+/* The checksums alone of all arrays' bytes, block by block; their exclusive or. */
+uint32_t ckpt_speed_checksum(const struct ckpt_speed_state *state, struct io_speed *speed);
 
 #endif
