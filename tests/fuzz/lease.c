@@ -1,0 +1,18 @@
+/*
+ * lease — fuzz target: what the file of a lease says (io/lease.h). What is taken is written back as it was.
+ */
+#include "io/lease.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    struct lease_record record;
+    char text[LEASE_TEXT_BYTES_MAX];
+    if (lease_parse((const char *)data, bytes, &record) == 0 &&
+        (lease_format(&record, text) != bytes || memcmp(text, data, bytes) != 0))
+        abort();
+    return 0;
+}
