@@ -160,7 +160,8 @@ void *decode_stage_main(void *argument)
         pthread_mutex_lock(&loader->mutex);
         for (uint32_t i = 0; i < count; i++)
             finish_item(loader, group[i].slot, group[i].item);
-        read_stage_wake(loader);
+        if (loader->reader_block != LOAD_NO_SLOT) /* what is decoded gives back room, never a slot */
+            read_stage_wake(loader);
         if (group[0].slot->items_left == 0)
             finish_slot(worker, group[0].slot);
     }
