@@ -7,6 +7,7 @@
 #include "ckpt/manifest.h"
 #include "io/io_fault.h"
 #include "tests/ckpt/fixture.h"
+#include "tests/ckpt/layouts.h"
 #include "tests/ckpt/thread_comm.h"
 #include "tests/support/scratch.h"
 
@@ -28,55 +29,6 @@ static const struct array_spec specs[] = {
 
 enum { SPECS = sizeof specs / sizeof specs[0] };
 
-static uint64_t cut(uint64_t extent, uint64_t part, uint64_t parts)
-{
-    return extent * part / parts;
-}
-
-static void split(struct ckpt_tensor *tensor, uint32_t dimension, uint64_t part, uint64_t parts)
-{
-    tensor->replicated = false;
-    tensor->start[dimension] = cut(tensor->shape[dimension], part, parts);
-    tensor->extent[dimension] = cut(tensor->shape[dimension], part + 1, parts) - tensor->start[dimension];
-}
-
-/* The box of a global array into memory of its own, element by element. */
-static void take_box(struct ckpt_tensor *tensor, const struct ckpt_tensor *global)
-{
-    uint64_t element = dtype_bytes(tensor->dtype), bytes = array_bytes(tensor);
-    char *data = calloc(1, bytes + 1);
-    for (uint64_t i = 0; i < bytes / element; i++) {
-        uint64_t rest = i, index = 0, at[DTYPE_RANK_MAX];
-        for (uint32_t d = tensor->rank; d-- > 0; rest /= tensor->extent[d])
-            at[d] = tensor->start[d] + rest % tensor->extent[d];
-        for (uint32_t d = 0; d < tensor->rank; d++)
-            index = index * tensor->shape[d] + at[d];
-        memcpy(data + i * element, (const char *)global->data + index * element, element);
-    }
-    tensor->data = data;
-}
-
-/* What a rank of a layout with that many ranks holds. */
-static void layout_of(struct ckpt_tensor *tensors, const struct arrays *global, int rank, int ranks)
-{
-    uint64_t r = (uint64_t)rank, n = (uint64_t)ranks;
-    memcpy(tensors, global->tensors, SPECS * sizeof *tensors);
-    split(&tensors[0], 0, r, n);
-    split(&tensors[1], 1, r, n);
-    split(&tensors[2], 2, r % 2, n > 1 ? 2 : 1);
-    if (n > 1) /* halves of the last dimension, each cut along the first */
-        split(&tensors[2], 0, r / 2, r % 2 == 0 ? (n + 1) / 2 : n / 2);
-    split(&tensors[3], 0, r, n);
-    for (int i = 0; i < SPECS; i++)
-        take_box(&tensors[i], &global->tensors[i]);
-}
-
-static void free_layout(struct ckpt_tensor *tensors)
-{
-    for (int i = 0; i < SPECS; i++)
-        free(tensors[i].data);
-}
-
 struct save {
     const struct arrays *global;
     uint64_t step;
@@ -91,7 +43,7 @@ static void save_rank(void *context, struct comm *comm)
     struct io *own = NULL;
     struct ckpt_saver *saver = NULL;
     struct err err = {0};
-    layout_of(tensors, save->global, comm->rank, comm->ranks);
+    layouts_take(tensors, save->global, comm->rank, comm->ranks);
     if (save->failing_rank == comm->rank)
         tensors[0].start[0] = 999999;
     assert_ok(io_open(folder, NULL, &own, &err), &err);
@@ -104,7 +56,7 @@ static void save_rank(void *context, struct comm *comm)
         status = ckpt_saver_wait(saver, &err);
     ckpt_saver_close(saver);
     io_close(own);
-    free_layout(tensors);
+    layouts_free(tensors, SPECS);
     save->statuses[comm->rank] = status;
 }
 
@@ -116,15 +68,15 @@ static void check_layout(const char *path, const struct arrays *global, int rank
     assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
     for (int r = 0; r < ranks; r++) {
         struct ckpt_tensor expected[SPECS], loaded[SPECS];
-        layout_of(expected, global, r, ranks);
+        layouts_take(expected, global, r, ranks);
         memcpy(loaded, expected, sizeof loaded);
         for (int i = 0; i < SPECS; i++)
             loaded[i].data = calloc(1, array_bytes(&loaded[i]) + 1);
         assert_ok(ckpt_reader_load(reader, loaded, SPECS, NULL, &err), &err);
         for (int i = 0; i < SPECS; i++)
             assert_memory_equal(loaded[i].data, expected[i].data, array_bytes(&loaded[i]));
-        free_layout(expected);
-        free_layout(loaded);
+        layouts_free(expected, SPECS);
+        layouts_free(loaded, SPECS);
     }
     ckpt_reader_close(reader);
 }
@@ -263,7 +215,7 @@ static void random_boxes_load(void **state)
             for (int g = 0; g < SPECS; g++)
                 if (global.tensors[g].name == tensor->name)
                     whole = &global.tensors[g];
-            take_box(tensor, whole);
+            layouts_take_box(tensor, whole);
             loaded[i] = *tensor;
             loaded[i].data = calloc(1, array_bytes(tensor) + 1);
         }

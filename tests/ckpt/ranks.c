@@ -1,0 +1,111 @@
+/*
+ * One rank of a program that holds parts of arrays; ranks.sh runs it under mpirun.
+ *
+ *     ckpt_ranks save FOLDER STEP [RANK RULES]     RULES: faults of that rank's disk from the save on
+ *     ckpt_ranks load STEP_FOLDER                  compares, and counts what is read
+ */
+#include "base/bytes.h"
+#include "ckpt/manifest.h"
+#include "comm/comm_mpi.h"
+#include "io/io_fault.h"
+#include "tests/ckpt/layouts.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct array_spec specs[] = {
+    {"rows", DTYPE_F32, "4096x512", 0},         {"columns", DTYPE_F32, "1021x2048", 0},
+    {"blocks", DTYPE_U16, "64x70x66", 1},       {"few", DTYPE_F64, "3x7", 1},
+    {"shared.large", DTYPE_F32, "3001x512", 0}, {"shared.small", DTYPE_U8, "100", 0},
+    {"optimizer.step", DTYPE_I64, "-", 0},
+};
+
+enum { SPECS = sizeof specs / sizeof specs[0] };
+
+static int save(struct comm *world, char **words, int count, struct err *err)
+{
+    struct arrays global = arrays_make(specs, SPECS);
+    struct ckpt_tensor tensors[SPECS];
+    struct ckpt_saver *saver = NULL;
+    struct io *io = NULL;
+    arrays_fill(&global, 5);
+    layouts_take(tensors, &global, world->rank, world->ranks);
+    int status = io_open(words[0], &(struct io_options){.fault = "seed=0"}, &io, err);
+    if (status)
+        return status;
+    struct ckpt_saver_options options = {.folder = words[0],
+                                         .io = io,
+                                         .comm = world,
+                                         .groups_count = global.groups_count,
+                                         .run_id = "ranks",
+                                         .numerics_id = "any"};
+    status = ckpt_saver_open(&options, tensors, SPECS, &saver, err);
+    if (!status && count == 4 && atoi(words[2]) == world->rank)
+        status = io_fault_set(io, words[3], err);
+    if (!status)
+        status = ckpt_saver_save(saver, strtoull(words[1], NULL, 10), FIXTURE_STATE, err);
+    if (!status)
+        status = ckpt_saver_wait(saver, err);
+    ckpt_saver_close(saver);
+    io_close(io);
+    layouts_free(tensors, SPECS);
+    arrays_free(&global);
+    return status;
+}
+
+/* What reading whole rows may take: their bytes, and of each chunk that they meet two blocks that belong to others too. */
+static uint64_t read_bytes_max(const struct ckpt_reader *reader, const struct ckpt_tensor *tensor)
+{
+    const struct manifest_tensor *saved = manifest_find(ckpt_reader_manifest(reader), tensor->name);
+    return array_bytes(tensor) + saved->chunks_count * 2 * CKPT_BLOCK_BYTES;
+}
+
+static int load(struct comm *world, char **words, struct err *err)
+{
+    struct arrays global = arrays_make(specs, SPECS);
+    struct ckpt_tensor expected[SPECS], loaded[SPECS];
+    struct ckpt_reader *reader = NULL;
+    struct io *io = NULL;
+    arrays_fill(&global, 5);
+    layouts_take(expected, &global, world->rank, world->ranks);
+    memcpy(loaded, expected, sizeof loaded);
+    int status = io_open(words[0], &(struct io_options){.fault = "seed=0"}, &io, err);
+    if (!status)
+        status = ckpt_reader_open(io, words[0], &reader, err);
+    if (status)
+        return status;
+    uint64_t before = io_fault_counts(io).read_bytes;
+    for (int i = 0; i < SPECS && !status; i++) {
+        loaded[i].data = calloc(1, array_bytes(&loaded[i]) + 1);
+        status = ckpt_reader_load(reader, &loaded[i], 1, NULL, err);
+        uint64_t read_bytes = io_fault_counts(io).read_bytes - before;
+        if (!status && memcmp(loaded[i].data, expected[i].data, array_bytes(&loaded[i])) != 0)
+            status = err_set(err, -1, "rank %d of %d: %s differs", world->rank, world->ranks, specs[i].name);
+        if (!status && i == 0 && read_bytes > read_bytes_max(reader, &loaded[0]))
+            status = err_set(err, -1, "rank %d of %d: %" PRIu64 " bytes read for %" PRIu64, world->rank,
+                             world->ranks, read_bytes, array_bytes(&loaded[0]));
+    }
+    ckpt_reader_close(reader);
+    io_close(io);
+    layouts_free(loaded, SPECS);
+    layouts_free(expected, SPECS);
+    arrays_free(&global);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct comm *world = NULL;
+    struct err err = {0};
+    char line[ERR_LINE_BYTES_MAX];
+    int status = comm_mpi_open(NULL, &world, &err);
+    if (!status && argc >= 4 && strcmp(argv[1], "save") == 0)
+        status = save(world, argv + 2, argc - 2, &err);
+    else if (!status && argc == 3 && strcmp(argv[1], "load") == 0)
+        status = load(world, argv + 2, &err);
+    if (status)
+        fprintf(stderr, "%s\n", err_format(&err, line, sizeof line));
+    comm_close(world);
+    return status ? 1 : 0;
+}

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Checkpoints by real ranks: saved, loaded by others, and saved by ranks that die.
+. "$(dirname "$0")/../cli/lib.sh"
+command -v mpirun >/dev/null && [[ -x ${RANKS:-} ]] || skip "there is no MPI"
+
+# ranks N WORDS...
+ranks() { "$TEST_SOURCE_DIR/tests/support/mpirun.sh" "$1" "$RANKS" "${@:2}"; }
+
+four_ranks_write_a_quarter_each() {
+  ranks 4 save many 1
+  stat -c %s many/step-00000001/rank-*.safetensors >sizes
+  same "$(wc -l <sizes)" 4 files
+  awk '{ sum += $1; size[NR] = $1 } END { for (i in size) if (size[i] > sum / NR * 1.01 || size[i] < sum / NR * 0.99) exit 1 }' sizes ||
+    fail "$(tr '\n' ' ' <sizes)"
+  # once: all arrays, and four headers of less than 8 KiB
+  local bytes=$((4096 * 512 * 4 + 1021 * 2048 * 4 + 64 * 70 * 66 * 2 + 3 * 7 * 8 + 3001 * 512 * 4 + 100 + 8))
+  awk -v bytes=$bytes '{ sum += $1 } END { exit !(sum >= bytes && sum < bytes + 4 * 8192) }' sizes || fail "$(tr '\n' ' ' <sizes)"
+  [[ -z $(find many -name '.tmp-*') ]] || fail "something is left"
+}
+
+saved_on_four_they_load_on_others_with_one_hash() {
+  ranks 4 save many 1
+  ranks 1 save one 1
+  millrace verify many/step-00000001 >/dev/null
+  same "$(millrace ckpt hash many)" "$(millrace ckpt hash one)"
+  for n in 1 2 3 8; do
+    ranks $n load many/step-00000001
+  done
+  ranks 3 load one/step-00000001
+  ranks 3 save three 1
+  same "$(millrace ckpt hash three)" "$(millrace ckpt hash one)"
+  ranks 2 load three/step-00000001
+}
+
+a_rank_that_is_killed_leaves_whole_steps_and_the_next_run_goes_on() {
+  local rank operation step
+  for death in 0:6 1:1 2:3; do
+    rank=${death%:*} operation=${death#*:}
+    rm -rf killed
+    ranks 3 save killed 1
+    ! ranks 3 save killed 2 "$rank" "durable:kill@$operation" >said 2>&1 || fail "nobody died"
+    contains "$(cat said)" "signal 9 (Killed)"
+    for step in killed/step-*; do
+      millrace verify "$step" >/dev/null || fail "$step is not whole"
+    done
+    [[ -d killed/step-00000001 ]] || fail "the step before is gone"
+    ranks 2 save killed 3
+    ranks 3 load killed/step-00000003
+    [[ -z $(find killed -name '.tmp-*') ]] || fail "something is left of the dead"
+  done
+}
+
+a_failing_disk_of_one_rank_fails_the_save_of_all() {
+  ranks 3 save failing 1
+  ! ranks 3 save failing 2 1 "seal:eio" >said 2>&1 || fail "it was saved"
+  contains "$(cat said)" "Input/output error"
+  contains "$(cat said)" "1 of 3 ranks failed"
+  same "$(ls failing)" step-00000001
+  [[ -z $(find failing -name '.tmp-*') ]] || fail "something is left"
+}
+
+run_cases four_ranks_write_a_quarter_each saved_on_four_they_load_on_others_with_one_hash \
+  a_rank_that_is_killed_leaves_whole_steps_and_the_next_run_goes_on a_failing_disk_of_one_rank_fails_the_save_of_all
