@@ -6,6 +6,7 @@
 #include "base/libraries.h"
 #include "base/machine.h"
 #include "cli/first_line.h"
+#include "comm/ranks.h"
 #include "device/device.h"
 #include "image/jpeg.h"
 #include "shards/index_cache.h"
@@ -151,7 +152,7 @@ static void check_uring(const struct doctor_folder *folder, struct doctor_findin
 static void check_mpi(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     (void)folder;
-    char line[MACHINE_TEXT_BYTES], program[] = "mpirun", option[] = "--version";
+    char line[MACHINE_TEXT_BYTES], library[RANKS_LIBRARY_BYTES], program[] = "mpirun", option[] = "--version";
     int status = first_line_of((char *const[]){program, option, NULL}, line, sizeof line);
     if (status == -ENOENT)
         doctor_found(finding, "no mpirun on PATH");
@@ -159,11 +160,18 @@ static void check_mpi(const struct doctor_folder *folder, struct doctor_finding 
         doctor_found(finding, "mpirun does not tell its version (%s)", strerror(-status));
     else
         doctor_found(finding, "%s", line);
-    doctor_found(finding, "; this build trains on one rank, without it");
     if (status)
         json_write_null(&finding->json, "version");
     else
         json_write_string(&finding->json, "version", line);
+    if (ranks_library(library, NULL)) {
+        doctor_found(finding, "; libmillrace_mpi is not there: programs of many ranks can't save together");
+        json_write_null(&finding->json, "library");
+    } else {
+        doctor_found(finding, "; libmillrace_mpi is of %s, for programs of many ranks", library);
+        json_write_string(&finding->json, "library", library);
+    }
+    doctor_found(finding, "; millrace itself trains on one rank");
 }
 
 /* The folder is made when it is first needed. */

@@ -151,6 +151,13 @@ mpirun_on_the_path_tells_its_version() {
   contains "$(told software mpi found)" "no mpirun"
 }
 
+the_library_of_ranks_tells_its_mpi() {
+  millrace doctor --json >out
+  [[ $(told software mpi library) != None ]] || skip "this build found no MPI"
+  command -v ompi_info >/dev/null || skip "no ompi_info here"
+  same "$(told software mpi library)" "$(ompi_info --version | head -n 1)"
+}
+
 the_index_cache_is_looked_at_where_it_would_be() {
   XDG_CACHE_HOME=$PWD/cache millrace doctor --json >out
   same "$(told software 'index cache' path)" "$PWD/cache/millrace/index"
@@ -307,7 +314,7 @@ the_table_and_the_document_tell_the_same() {
 run_cases cpus_are_those_of_nproc memory_is_that_of_meminfo \
   a_control_group_limits_what_may_be_used limits_are_those_of_the_shell \
   instruction_sets_are_those_of_cpuinfo libraries_are_those_of_pkg_config kernels_of_products_are_those_that_were_loaded \
-  numerics_id_is_that_of_a_training io_uring_is_what_a_system_call_says mpirun_on_the_path_tells_its_version \
+  numerics_id_is_that_of_a_training io_uring_is_what_a_system_call_says mpirun_on_the_path_tells_its_version the_library_of_ranks_tells_its_mpi \
   the_index_cache_is_looked_at_where_it_would_be a_gpu_is_one_that_has_a_device_file a_driver_is_told_by_its_library \
   nvidias_libraries_have_the_versions_of_their_headers the_file_system_is_that_of_other_tools \
   a_file_system_in_memory_is_no_place_for_checkpoints a_folder_that_is_not_there_is_a_lack a_folder_for_outputs_need_not_be_there \

@@ -1,0 +1,192 @@
+/*
+ * ranks — see ranks.h.
+ */
+#include "comm/ranks.h"
+
+#include "comm/comm_mpi.h"
+
+#include <assert.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIBRARY "libmillrace_mpi.so.0"
+
+static const struct launcher {
+    const char *name, *rank, *ranks, *local_rank;
+} launchers[] = {
+    [RANKS_ALONE] = {"one process", NULL, NULL, NULL},
+    [RANKS_TORCHRUN] = {"torchrun (WORLD_SIZE)", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
+    [RANKS_OPEN_MPI] = {"mpirun (OMPI_COMM_WORLD_SIZE)", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                        "OMPI_COMM_WORLD_LOCAL_RANK"},
+    [RANKS_PMI] = {"mpirun (PMI_SIZE)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+    [RANKS_SLURM] = {"Slurm (SLURM_NTASKS)", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"},
+};
+
+enum { LAUNCHERS = sizeof launchers / sizeof launchers[0] };
+
+const char *ranks_launcher_name(enum ranks_launcher launcher)
+{
+    return launchers[launcher].name;
+}
+
+/* -1 where it is absent. */
+static int number_of(const char *(*variable)(const char *name), const char *name, int *ret_number,
+                     struct err *err)
+{
+    const char *text = variable(name);
+    char *end;
+    *ret_number = -1;
+    if (!text || !*text)
+        return 0;
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    if (errno || *end || number < 0 || number > INT_MAX) {
+        err_set(err, -EINVAL, "the environment's %s is no number of a rank", name);
+        err_found(err, "%.60s", text);
+        return -EINVAL;
+    }
+    *ret_number = (int)number;
+    return 0;
+}
+
+/* ranks 0: this launcher says nothing. */
+static int ask(const char *(*variable)(const char *name), enum ranks_launcher launcher,
+               struct ranks *ret_ranks, struct err *err)
+{
+    const struct launcher *from = &launchers[launcher];
+    struct ranks found = {.launcher = launcher};
+    int status = number_of(variable, from->ranks, &found.ranks, err);
+    if (!status)
+        status = number_of(variable, from->rank, &found.rank, err);
+    if (!status)
+        status = number_of(variable, from->local_rank, &found.local_rank, err);
+    if (status)
+        return status;
+    if (found.ranks < 0 || (found.rank < 0 && launcher == RANKS_TORCHRUN)) { /* others use such a name too */
+        *ret_ranks = (struct ranks){0};
+        return 0;
+    }
+    if (found.rank < 0 || found.rank >= found.ranks) {
+        err_set(err, -EINVAL, "the environment's %s and %s contradict each other", from->rank, from->ranks);
+        err_expected(err, "a rank from 0 to %d", found.ranks - 1);
+        err_found(err, found.rank < 0 ? "none" : "%d", found.rank);
+        return -EINVAL;
+    }
+    *ret_ranks = found;
+    return 0;
+}
+
+static int contradict(const struct ranks *a, const struct ranks *b, struct err *err)
+{
+    err_set(err, -EINVAL, "two launchers contradict each other");
+    err_expected(err, "rank %d of %d as %s says", a->rank, a->ranks, launchers[a->launcher].name);
+    err_found(err, "rank %d of %d by %s", b->rank, b->ranks, launchers[b->launcher].name);
+    err_advise(err, "start it by one of them, and unset the variables of the other");
+    return -EINVAL;
+}
+
+int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ranks, struct err *err)
+{
+    struct ranks found = {.launcher = RANKS_ALONE, .ranks = 1, .local_rank = 0};
+    for (int i = RANKS_TORCHRUN; i < LAUNCHERS; i++) {
+        struct ranks said;
+        int status = ask(variable, (enum ranks_launcher)i, &said, err);
+        if (status)
+            return status;
+        if (said.ranks == 0 || (i == RANKS_SLURM && found.launcher != RANKS_ALONE))
+            continue;
+        if (found.launcher != RANKS_ALONE && (found.rank != said.rank || found.ranks != said.ranks))
+            return contradict(&found, &said, err);
+        found = said; /* of two that agree the one of MPI, which can let them talk */
+    }
+    *ret_ranks = found;
+    return 0;
+}
+
+/* libmillrace_mpi's functions. The library stays loaded: MPI can't be started twice. */
+struct library {
+    int (*open)(const struct comm_mpi_options *options, struct comm **ret_comm, struct err *err);
+    const char *(*version)(void);
+    const char *(*library)(char text[COMM_MPI_TEXT_BYTES]);
+};
+
+static int load_library(struct library *ret_library, struct err *err)
+{
+    struct library library;
+    const struct {
+        const char *name;
+        void *function;
+    } wanted[] = {{"comm_mpi_open", &library.open},
+                  {"comm_mpi_version", &library.version},
+                  {"comm_mpi_library", &library.library}};
+    void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!handle) {
+        err_set(err, -ENOTSUP, "no MPI here: %.200s", dlerror());
+        err_advise(err, "install Open MPI (openmpi-bin, libopenmpi-dev) and build millrace with it");
+        return -ENOTSUP;
+    }
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        void *address = dlsym(handle, wanted[i].name);
+        if (!address)
+            return err_set(err, -ENOTSUP, "%s lacks %s", LIBRARY, wanted[i].name);
+        memcpy(wanted[i].function, &address, sizeof address); /* a function's address, as POSIX has it */
+    }
+    if (strcmp(library.version(), MILLRACE_VERSION) != 0) {
+        err_set(err, -ENOTSUP, "%s is of another version of millrace", LIBRARY);
+        err_expected(err, "%s", MILLRACE_VERSION);
+        err_found(err, "%s", library.version());
+        return -ENOTSUP;
+    }
+    *ret_library = library;
+    return 0;
+}
+
+int ranks_library(char text[RANKS_LIBRARY_BYTES], struct err *err)
+{
+    static_assert((int)RANKS_LIBRARY_BYTES == (int)COMM_MPI_TEXT_BYTES, "one size");
+    struct library library;
+    int status = load_library(&library, err);
+    if (!status)
+        library.library(text);
+    return status;
+}
+
+static int check_opened(const struct ranks *ranks, const struct comm *comm, struct err *err)
+{
+    if (comm->ranks == ranks->ranks && comm->rank == ranks->rank)
+        return 0;
+    err_set(err, -EINVAL, "the launcher and MPI contradict each other");
+    err_expected(err, "rank %d of %d as %s says", ranks->rank, ranks->ranks, launchers[ranks->launcher].name);
+    err_found(err, "rank %d of %d by MPI", comm->rank, comm->ranks);
+    err_advise(err, ranks->launcher == RANKS_SLURM
+                        ? "start it by srun --mpi=pmix, or by mpirun within the job"
+                        : "start it by the mpirun of the MPI that millrace was built with");
+    return -EINVAL;
+}
+
+int ranks_open(const struct ranks *ranks, struct comm **ret_comm, struct err *err)
+{
+    struct library library;
+    struct comm *comm;
+    if (ranks->ranks == 1)
+        return comm_self_open(ret_comm, err);
+    if (ranks->launcher == RANKS_TORCHRUN) {
+        err_set(err, -ENOTSUP, "%d ranks of torchrun can't talk: they have no MPI", ranks->ranks);
+        err_advise(err, "start them by mpirun or srun");
+        return -ENOTSUP;
+    }
+    int status = load_library(&library, err);
+    if (!status)
+        status = library.open(NULL, &comm, err);
+    if (status)
+        return status;
+    status = check_opened(ranks, comm, err);
+    if (status)
+        comm_close(comm);
+    else
+        *ret_comm = comm;
+    return status;
+}

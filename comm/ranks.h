@@ -1,0 +1,41 @@
+/*
+ * ranks — what the launcher says: how many processes this run has, and which of them this is. From the environment alone; nothing is started.
+ *
+ * | launcher | variables |
+ * |---|---|
+ * | torchrun | RANK, WORLD_SIZE, LOCAL_RANK |
+ * | Open MPI's mpirun | OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK |
+ * | MPICH's mpirun, srun --mpi=pmi2 | PMI_RANK, PMI_SIZE, MPI_LOCALRANKID |
+ * | srun | SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID |
+ *
+ * torchrun's and a launcher's of MPI must agree where both are there. Slurm's count only where no other's are: within a batch script
+ * they tell of the job, not of what mpirun started in it.
+ */
+#ifndef MILLRACE_COMM_RANKS_H
+#define MILLRACE_COMM_RANKS_H
+
+#include "base/err.h"
+#include "comm/comm.h"
+
+enum ranks_launcher { RANKS_ALONE, RANKS_TORCHRUN, RANKS_OPEN_MPI, RANKS_PMI, RANKS_SLURM };
+
+struct ranks {
+    enum ranks_launcher launcher;
+    int rank, ranks;
+    int local_rank; /* on its machine; -1 where nobody says */
+};
+
+/* variable: getenv, or a test's own. -EINVAL where variables contradict each other or are no numbers, naming them. */
+int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ranks, struct err *err);
+/* "mpirun (OMPI_COMM_WORLD_SIZE)" and so on; lives for ever. */
+const char *ranks_launcher_name(enum ranks_launcher launcher);
+
+/* The communicator of those ranks: comm_self for one that is alone, else by libmillrace_mpi, which is looked for beside the
+ * program's own libraries and loaded only then. -ENOTSUP where it is not there, or the launcher's ranks can't talk by MPI; -EINVAL where MPI knows
+ * of another number of ranks than the launcher, as where srun was not told --mpi=pmix. */
+int ranks_open(const struct ranks *ranks, struct comm **ret_comm, struct err *err);
+/* What ranks_open would load: "Open MPI v4.1.4". -ENOTSUP with what is missing. */
+enum { RANKS_LIBRARY_BYTES = 64 };
+int ranks_library(char text[RANKS_LIBRARY_BYTES], struct err *err);
+
+#endif

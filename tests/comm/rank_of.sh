@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# The communicator that the launcher's word leads to.
+. "$(dirname "$0")/../cli/lib.sh"
+: "${RANK_OF:?}"
+
+a_process_alone_loads_no_mpi() {
+  same "$("$RANK_OF")" "rank 0 of 1 by self"
+  LD_DEBUG=libs "$RANK_OF" 2>&1 | grep -i libmpi && fail "MPI was loaded" || true
+}
+
+ranks_of_mpirun_are_found() {
+  [[ -n ${MPI:-} ]] && command -v mpirun >/dev/null || skip "there is no MPI"
+  same "$("$TEST_SOURCE_DIR/tests/support/mpirun.sh" 3 "$RANK_OF" | sort)" $'rank 0 of 3 by mpi\nrank 1 of 3 by mpi\nrank 2 of 3 by mpi'
+}
+
+tasks_of_slurm_that_mpi_knows_nothing_of_are_refused() {
+  [[ -n ${MPI:-} ]] || skip "there is no MPI"
+  same "$(SLURM_NTASKS=4 SLURM_PROCID=0 status_of "$RANK_OF")" 1
+  contains "$(cat out)" "expected rank 0 of 4 as Slurm (SLURM_NTASKS) says, found rank 0 of 1 by MPI; start it by srun --mpi=pmix"
+}
+
+ranks_of_torchrun_are_told_to_come_by_mpirun() {
+  same "$(RANK=0 WORLD_SIZE=2 status_of "$RANK_OF")" 1
+  contains "$(cat out)" "start them by mpirun or srun"
+}
+
+run_cases a_process_alone_loads_no_mpi ranks_of_mpirun_are_found tasks_of_slurm_that_mpi_knows_nothing_of_are_refused \
+  ranks_of_torchrun_are_told_to_come_by_mpirun

@@ -1,0 +1,96 @@
+/*
+ * What launchers say of ranks, in environments of the test's own.
+ */
+#include "comm/ranks.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const char *const *environment; /* "NAME=value", NULL at its end */
+
+static const char *variable(const char *name)
+{
+    size_t bytes = strlen(name);
+    for (const char *const *at = environment; *at; at++)
+        if (strncmp(*at, name, bytes) == 0 && (*at)[bytes] == '=')
+            return *at + bytes + 1;
+    return NULL;
+}
+
+static void check(const char *const *given, enum ranks_launcher launcher, int rank, int ranks, int local_rank)
+{
+    struct ranks found;
+    struct err err = {0};
+    environment = given;
+    assert_ok(ranks_detect(variable, &found, &err), &err);
+    assert_int_equal(found.launcher, launcher);
+    assert_int_equal(found.rank, rank);
+    assert_int_equal(found.ranks, ranks);
+    assert_int_equal(found.local_rank, local_rank);
+}
+
+static void check_refused(const char *const *given, const char *what, const char *word)
+{
+    struct ranks found = {.ranks = 77};
+    struct err err = {0};
+    char line[ERR_LINE_BYTES_MAX];
+    environment = given;
+    assert_int_equal(ranks_detect(variable, &found, &err), -EINVAL);
+    assert_int_equal(found.ranks, 77);
+    err_format(&err, line, sizeof line);
+    if (!strstr(line, what) || !strstr(line, word))
+        fail_msg("expected \"%s\" and \"%s\" in: %s", what, word, line);
+}
+
+#define ENVIRONMENT(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void each_launcher_is_known_by_its_variables(void **state)
+{
+    (void)state;
+    check(ENVIRONMENT("HOME=/"), RANKS_ALONE, 0, 1, 0);
+    check(ENVIRONMENT("RANK=2", "WORLD_SIZE=4", "LOCAL_RANK=0"), RANKS_TORCHRUN, 2, 4, 0);
+    check(ENVIRONMENT("OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_RANK=1"),
+          RANKS_OPEN_MPI, 3, 4, 1);
+    check(ENVIRONMENT("PMI_RANK=1", "PMI_SIZE=2"), RANKS_PMI, 1, 2, -1);
+    check(ENVIRONMENT("SLURM_PROCID=5", "SLURM_NTASKS=6", "SLURM_LOCALID=2"), RANKS_SLURM, 5, 6, 2);
+    check(ENVIRONMENT("RANK=7"), RANKS_ALONE, 0, 1, 0); /* somebody else's */
+}
+
+static void within_a_batch_script_mpirun_counts(void **state)
+{
+    (void)state;
+    check(ENVIRONMENT("SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_LOCALID=0", "OMPI_COMM_WORLD_RANK=1",
+                      "OMPI_COMM_WORLD_SIZE=2"),
+          RANKS_OPEN_MPI, 1, 2, -1);
+}
+
+static void launchers_that_agree_are_one(void **state)
+{
+    (void)state;
+    check(ENVIRONMENT("RANK=1", "WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"),
+          RANKS_OPEN_MPI, 1, 2, -1);
+}
+
+static void contradictions_are_refused_and_named(void **state)
+{
+    (void)state;
+    check_refused(ENVIRONMENT("RANK=1", "WORLD_SIZE=4", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"),
+                  "rank 1 of 4 as torchrun (WORLD_SIZE) says", "rank 1 of 2 by mpirun");
+    check_refused(ENVIRONMENT("SLURM_PROCID=4", "SLURM_NTASKS=4"), "SLURM_PROCID", "a rank from 0 to 3");
+    check_refused(ENVIRONMENT("PMI_SIZE=4"), "PMI_RANK and PMI_SIZE", "none");
+    check_refused(ENVIRONMENT("OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=two"), "OMPI_COMM_WORLD_SIZE",
+                  "two");
+    check_refused(ENVIRONMENT("SLURM_PROCID=0", "SLURM_NTASKS=99999999999"), "SLURM_NTASKS", "99999999999");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_launcher_is_known_by_its_variables),
+        cmocka_unit_test(within_a_batch_script_mpirun_counts),
+        cmocka_unit_test(launchers_that_agree_are_one),
+        cmocka_unit_test(contradictions_are_refused_and_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
