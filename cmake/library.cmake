@@ -71,6 +71,12 @@ set_source_files_properties(${joined} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED 
 add_library(millrace_static STATIC ${joined})
 set_target_properties(millrace_static PROPERTIES OUTPUT_NAME millrace LINKER_LANGUAGE C)
 
+# The header of libmillrace_mpi, a face of its own library.
+if(MPI_C_FOUND)
+  list(APPEND MR_PUBLIC_FACES comm/comm_mpi.h)
+  list(APPEND MR_PUBLIC_HEADERS comm/comm_mpi.h)
+endif()
+
 # The headers as they are installed.
 set(include ${PROJECT_BINARY_DIR}/include/millrace)
 set(made "")
@@ -102,6 +108,13 @@ endif()
 configure_file(cmake/millrace.pc.in ${PROJECT_BINARY_DIR}/millrace.pc @ONLY)
 include(CMakePackageConfigHelpers)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/millraceConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+
+# Ranks over MPI: a library beside it, with a pkg-config file of its own that names both.
+if(MPI_C_FOUND)
+  configure_file(cmake/millrace_mpi.pc.in ${PROJECT_BINARY_DIR}/millrace_mpi.pc @ONLY)
+  install(TARGETS millrace_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(FILES ${PROJECT_BINARY_DIR}/millrace_mpi.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
 
 install(TARGETS millrace_shared EXPORT millrace LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS millrace_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -8,6 +8,9 @@ pc=$(find root -name millrace.pc)
 library=$scratch/${pc%/pkgconfig/*}
 export PKG_CONFIG_PATH=$library/pkgconfig LD_LIBRARY_PATH=$library
 flags() { pkg-config "$@" millrace; }
+need_mpi() {
+  pkg-config millrace_mpi && command -v mpirun >/dev/null || skip "there is no MPI"
+}
 build() { # EXAMPLE [COMPILER]
   # shellcheck disable=SC2046
   "${2:-cc}" -std=c11 -Wall -Wextra -Wpedantic -Werror -I"$scratch/empty" "$TEST_SOURCE_DIR/examples/$1.c" $(flags --cflags --libs) -o "$1"
@@ -19,7 +22,7 @@ declared() {
   headers | sed 's/.*/#include <&>/' >all.c
   # shellcheck disable=SC2046
   gcc -std=gnu11 $(flags --cflags) -fsyntax-only -aux-info prototypes all.c
-  grep -E '^/\* [^ ]*/millrace/[a-z_/]*\.h:' prototypes | grep -v ' static ' | sed -E 's/^[^(]*[ *]([a-z0-9_]+) \(.*$/\1/' | sort
+  grep -E '^/\* [^ ]*/millrace/[a-z_/]*\.h:' prototypes | grep -v '/comm/comm_mpi\.h:' | grep -v ' static ' | sed -E 's/^[^(]*[ *]([a-z0-9_]+) \(.*$/\1/' | sort
 }
 
 public_headers_compile_in_c_and_cplusplus() {
@@ -126,6 +129,26 @@ save_goes_on_and_loads_any_parts() {
   one_line errors
 }
 
+ranks_save_together_and_others_go_on() {
+  need_mpi
+  # shellcheck disable=SC2046
+  cc -std=c11 -Wall -Wextra -Wpedantic -Werror "$TEST_SOURCE_DIR/examples/save_ranks.c" $(pkg-config --cflags --libs millrace_mpi) -o save_ranks
+  ranks() { "$TEST_SOURCE_DIR/tests/support/mpirun.sh" "$1" ./save_ranks "$2"; }
+  same "$(ranks 4 ring)" $'4 ranks go on from step 0\nstep 10 is saved'
+  same "$(ranks 3 ring)" $'3 ranks go on from step 10\nstep 20 is saved'
+  same "$(./save_ranks alone)" $'1 ranks go on from step 0\nstep 10 is saved' # started without mpirun: one rank
+  ranks 2 alone >/dev/null
+  same "$(millrace ckpt hash ring)" "$(millrace ckpt hash alone)"
+}
+
+the_library_of_ranks_exports_its_header_and_links_mpi() {
+  need_mpi
+  same "$(nm -D --defined-only "$library/libmillrace_mpi.so" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort | tr '\n' ' ')" \
+    "comm_mpi_library comm_mpi_open comm_mpi_version "
+  contains "$(readelf -d "$library/libmillrace_mpi.so")" "libmpi.so"
+  contains "$(readelf -d "$library/libmillrace_mpi.so")" "soname: [libmillrace_mpi.so.0]"
+}
+
 a_program_with_names_of_its_own_links_statically() {
   cat >program.c <<'C'
 #include <millrace/loader.h>
@@ -177,4 +200,4 @@ manual_pages_and_completions_are_installed() {
 run_cases public_headers_compile_in_c_and_cplusplus a_cplusplus_program_links the_shared_library_exports_what_its_headers_declare \
   the_static_library_shows_no_other_names it_links_neither_mpi_nor_the_trainer \
   it_neither_prints_nor_exits_nor_handles_signals load_streams_the_order_that_read_tells load_streams_real_photos \
-  save_goes_on_and_loads_any_parts a_program_with_names_of_its_own_links_statically cmake_finds_it manual_pages_and_completions_are_installed
+  save_goes_on_and_loads_any_parts ranks_save_together_and_others_go_on the_library_of_ranks_exports_its_header_and_links_mpi a_program_with_names_of_its_own_links_statically cmake_finds_it manual_pages_and_completions_are_installed
