@@ -1,4 +1,5 @@
 """turns — what run measures with: loaders that wait for their turn, commands, and what came of several rounds."""
+import atexit
 import json
 import os
 import pathlib
@@ -22,6 +23,7 @@ class Peer:
         self.name, self.errors = loader, tempfile.TemporaryFile()
         words = [str(word) for word in (python, HERE / "peers.py", loader, folder, workers)]
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, start_new_session=True, text=True)
+        atexit.register(self.end)
 
     def begin(self):
         """Waits for its first batch, and stops it."""
