@@ -192,6 +192,7 @@ static int print_summary(const struct read_args *args, const struct reading *rea
     json_write_f64(json, "decode_cpu_seconds", clock_seconds(stats.decode_cpu_ns));
     json_write_u64(json, "memory_bytes", shape.memory_bytes);
     json_write_string(json, "engine", shape.engine);
+    json_write_u64(json, "workers_count", shape.workers);
     json_write_string(json, "limited_by", loader_stage_name(stats.limit));
     json_write_string(json, "advice", stage_advice(stats.limit));
     if (stats.jpeg_warnings_count)

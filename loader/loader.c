@@ -191,7 +191,8 @@ struct loader_shape loader_shape(const struct loader *loader)
                                  .pixels_version =
                                      loader->options.decode == LOADER_IMAGE ? IMAGE_PIPELINE_VERSION : 0,
                                  .pixels_libraries = loader->pixels_libraries,
-                                 .engine = loader->io->ops->name};
+                                 .engine = loader->io->ops->name,
+                                 .workers = loader->workers_count};
 }
 
 uint64_t loader_quarantine(const struct loader *loader, const struct loader_bad_sample **ret_list)

@@ -226,6 +226,7 @@ struct loader_shape {
     const char *pixels_libraries;
     uint64_t memory_bytes; /* what was taken of the budget */
     const char *engine;    /* of io */
+    uint32_t workers;      /* decoding threads */
 };
 struct loader_shape loader_shape(const struct loader *loader);
 

@@ -95,6 +95,7 @@ json_names_what_was_done() {
   same "$(json 'd["samples_count"]' summary)" $samples
   same "$(json 'd["epoch_samples_count"]' summary)" $samples
   [[ -n $(json 'd["engine"]' summary) ]]
+  same "$(millrace read shards -j 3 --json | grep -o '"workers_count":[0-9]*')" '"workers_count":3'
   [[ -n $(json 'd["limited_by"]' summary) && -n $(json 'd["advice"]' summary) ]]
   [[ $(json 'd["first_batch_seconds"] > 0' summary) == True ]]
   millrace read shards --print json --count 9 2>/dev/null >lines
