@@ -193,7 +193,6 @@ uint32_t ckpt_speed_checksum(const struct ckpt_speed_state *state, struct io_spe
     for (uint64_t at = 0; at < bytes; at += CKPT_BLOCK_BYTES)
         all ^= crc32c(0, (const char *)state->memory + at, bytes_min(CKPT_BLOCK_BYTES, bytes - at));
     io_speed_end(speed);
-    (void)kept;
     speed->bytes += bytes;
     speed->operations_count++;
     return all;
