@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double ALPHA_LEAST = 0.001;
-
 struct mixup {
     uint64_t mixed_below, pasted_below; /* words; 2^32: all of them */
     struct beta blends, pastes;         /* of the ways that are on */
@@ -23,10 +21,10 @@ struct mixup {
 
 static int check_alpha(const char *what, double alpha, struct err *err)
 {
-    if (alpha == 0 || (alpha >= ALPHA_LEAST && alpha <= BETA_ALPHA_MAX))
+    if (alpha >= 0 && alpha <= BETA_ALPHA_MAX)
         return 0;
     err_set(err, -EINVAL, "%s's alpha is out of range", what);
-    err_expected(err, "%g to %d, or 0 for none", ALPHA_LEAST, BETA_ALPHA_MAX);
+    err_expected(err, "0 to %d", BETA_ALPHA_MAX);
     err_found(err, "%g", alpha);
     return -EINVAL;
 }

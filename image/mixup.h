@@ -25,7 +25,7 @@ extern "C" {
 
 /* Immutable. With both alphas 0 nothing is mixed. */
 struct mixup_options {
-    double mixup_alpha, cutmix_alpha; /* of Beta(alpha, alpha), 0.001 to 100; 0: not this way */
+    double mixup_alpha, cutmix_alpha; /* of Beta(alpha, alpha), up to 100; 0: not this way */
     double probability,
         switch_probability; /* that a picture is mixed; that it is by cutmix where both are on */
 };

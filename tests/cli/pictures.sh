@@ -192,7 +192,7 @@ mixed_pictures_are_the_same_whatever_the_workers_and_ranks() {
   mixed --workers 4 --rank 0 --ranks 2 --out mixed-shared
   mixed --workers 2 --rank 1 --ranks 2 --out mixed-shared
   diff -r mixed-alone mixed-shared
-  for bad in "--mixup x" "--mixup -1" "--mixup 1,2" "--cutmix 101" "--cutmix nan" "--mixup 0.00001"; do
+  for bad in "--mixup x" "--mixup -1" "--mixup 1,2" "--cutmix 101" "--cutmix nan" "--mixup 1e3"; do
     # shellcheck disable=SC2086
     same "$(status_of millrace read shards --decode image $bad)" 2 "status with $bad"
     one_line errors

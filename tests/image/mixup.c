@@ -254,7 +254,7 @@ static void options_out_of_range_are_refused(void **state)
 {
     (void)state;
     static const struct mixup_options bad[] = {
-        {-0.1, 0, 1, 0.5}, {101, 0, 1, 0.5}, {NAN, 0, 1, 0.5},  {0.0001, 0, 1, 0.5},
+        {-0.1, 0, 1, 0.5}, {101, 0, 1, 0.5}, {NAN, 0, 1, 0.5},  {INFINITY, 0, 1, 0.5},
         {0, 1e9, 1, 0.5},  {1, 0, 1.1, 0.5}, {1, 0, -0.1, 0.5}, {1, 1, 1, 1.5},
         {1, 1, NAN, 0.5},  {1, 1, 1, -1},    {0, -1, 1, 0.5},
     };
@@ -264,7 +264,7 @@ static void options_out_of_range_are_refused(void **state)
         assert_int_equal(mixup_open(&bad[i], &mixup, &err), -EINVAL);
         assert_true(err.expected[0] && err.found[0]);
     }
-    assert_ok(mixup_options_check(&(struct mixup_options){100, 0.001, 1, 1}, &err), &err);
+    assert_ok(mixup_options_check(&(struct mixup_options){100, 1e-300, 1, 1}, &err), &err);
     assert_ok(mixup_options_check(&(struct mixup_options){0}, &err), &err);
     mixup_close(NULL);
 }
