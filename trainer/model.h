@@ -69,8 +69,11 @@ struct model_activations {
 /* The data of one micro-batch, on the device. Exactly the items the model was opened for; absent ones have targets of -1, and
  * any pixels or tokens. */
 struct model_input {
-    const uint8_t *images;     /* ViT: [items, side, side, 3] */
-    const int32_t *labels;     /* ViT: [items], -1: not counted */
+    const uint8_t *images; /* ViT: [items, side, side, 3] */
+    const int32_t *labels; /* ViT: [items], -1: not counted */
+    /* ViT, of pictures that were mixed with others: [items], of those, and what the own labels count, 0..1; both NULL: none was */
+    const int32_t *partner_labels;
+    const float *label_weights;
     const int32_t *tokens;     /* language model: [items, block + 1], each 0 to vocabulary - 1 */
     const int32_t *targets;    /* of tokens: [items, block], -1: not counted; NULL: tokens 1..block */
     const int32_t *row_starts; /* of tokens: [items, block], the first that each attends to; NULL: 0 */

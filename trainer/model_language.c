@@ -165,7 +165,7 @@ static void piece_losses(struct model *model, const struct model_pass *pass, con
                                      .classes = model->classes,
                                      .stride = model->logits_cols};
     ops->table->xent(ops, &shape, logits, result->losses + job->first, result->correct + job->first,
-                     targets + job->first / tokens * stride + job->first % tokens, gradient_scale);
+                     targets + job->first / tokens * stride + job->first % tokens, NULL, gradient_scale);
 }
 
 /* The piece that begins at a row. */

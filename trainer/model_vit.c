@@ -161,8 +161,9 @@ static void head_losses(struct model *model, const struct model_pass *pass, cons
                                      .target_stride = 1,
                                      .classes = model->classes,
                                      .stride = model->logits_cols};
+    const struct xent_mix mix = {pass->input->partner_labels, pass->input->label_weights};
     ops->table->xent(ops, &shape, logits, result->losses, result->correct, pass->input->labels,
-                     gradient_scale);
+                     mix.targets ? &mix : NULL, gradient_scale);
 }
 
 static void head_forward(struct model *model, const struct model_pass *pass,

@@ -61,6 +61,12 @@ struct xent_shape {
     uint64_t items, tokens, target_stride, classes, stride;
 };
 
+/* A second target a row, of pictures that were mixed with another; device memory, elements where those of the targets are. */
+struct xent_mix {
+    const int32_t *targets;
+    const float *weights; /* what the first target counts, 0..1; the second counts the rest */
+};
+
 /* Weight decay is decided for so many elements at a time. */
 enum { OPS_DECAY_ELEMENTS = 64 };
 
@@ -182,9 +188,12 @@ struct ops_table {
 
     /* Softmax cross-entropy. Where gradient_scale (device memory) is not NULL, logits[rows, classes] become d_logits = *gradient_scale *
      * (softmax - onehot), the gradient of the scaled *sum* of losses, and their padding 0. Rows with target < 0 get a gradient of zero and
-     * lose nothing. losses: F64 [rows]; correct: U8 [rows], 1 where the first largest logit is the target. */
+     * lose nothing. losses: F64 [rows]; correct: U8 [rows], 1 where the first largest logit is the target. mix: where it is not NULL, onehot is
+     * that of both targets, weighted, losses are so too, and correct is asked of the one that counts more, the first where both count
+     * the same; a weight of 1 gives the bits that are there without. */
     void (*xent)(struct ops *ops, const struct xent_shape *shape, void *logits, double *losses,
-                 uint8_t *correct, const int32_t *targets, const double *gradient_scale);
+                 uint8_t *correct, const int32_t *targets, const struct xent_mix *mix,
+                 const double *gradient_scale);
     uint32_t
         logits_align; /* products are fast where rows of logits are a multiple of so many elements; a power of two */
 

@@ -316,9 +316,12 @@ static void pool_bwd(struct ops *ops, void *d_x, const void *d_out, uint64_t ite
 }
 
 static void xent(struct ops *ops, const struct xent_shape *shape, void *logits, double *losses,
-                 uint8_t *correct, const int32_t *targets, const double *gradient_scale)
+                 uint8_t *correct, const int32_t *targets, const struct xent_mix *mix,
+                 const double *gradient_scale)
 {
-    const struct cuda_xent_arrays arrays = {logits, losses, correct, targets, gradient_scale};
+    const struct cuda_xent_arrays arrays = {
+        logits,        losses, correct, targets, mix ? mix->targets : NULL, mix ? mix->weights : NULL,
+        gradient_scale};
     check(cuda_of(ops), cuda_xent(ops->compute, shape, &arrays, cuda_of(ops)->stream), "the cross-entropy");
 }
 

@@ -78,6 +78,14 @@ compare("xent.d_logits", x.grad)
 predicted = (x.argmax(-1) == targets).double()
 compare("xent.correct", predicted)
 
+# Two targets a row, as probabilities of classes.
+x = load("mixed.logits", rows, cols).requires_grad_()
+parts = load("mixed.parts", rows)[:, None]
+firsts, seconds = (F.one_hot(load("mixed." + name, rows).long(), cols) for name in ("targets", "seconds"))
+losses = F.cross_entropy(x, parts * firsts + (1 - parts) * seconds, reduction="none")
+compare("mixed.losses", losses.detach())
+losses.sum().backward()
+compare("mixed.d_logits", x.grad)
 
 
 def update(optimizer_of, name, states):

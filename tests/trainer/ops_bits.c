@@ -114,12 +114,18 @@ static void failures_are_remembered_until_sync_tells_them_once(void **state)
     double loss;
     uint8_t correct;
     int32_t target = 4;
-    ops->table->xent(ops, &(struct xent_shape){1, 1, 1, 4, 4}, logits, &loss, &correct, &target,
+    ops->table->xent(ops, &(struct xent_shape){1, 1, 1, 4, 4}, logits, &loss, &correct, &target, NULL,
                      &(const double){1});
     struct err err;
     assert_int_equal(ops->table->sync(ops, &err), -ERANGE);
     assert_string_equal(err.what, "target 4 of row 0 is not among the 4 classes");
     assert_int_equal(ops->table->sync(ops, &err), 0);
+    target = 1;
+    const int32_t second = -1;
+    ops->table->xent(ops, &(struct xent_shape){1, 1, 1, 4, 4}, logits, &loss, &correct, &target,
+                     &(struct xent_mix){&second, &(const float){0.5f}}, &(const double){1});
+    assert_int_equal(ops->table->sync(ops, &err), -ERANGE);
+    assert_string_equal(err.what, "target -1 of row 0 is not among the 4 classes");
     const struct attn_shape unplanned = {1, 8, 1, 1, 4, false};
     ops->table->attn_fwd(ops, &unplanned, logits, logits, logits, NULL);
     assert_int_equal(ops->table->sync(ops, &err), -EINVAL);

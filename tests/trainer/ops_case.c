@@ -238,8 +238,17 @@ static void run_rows(struct ops *ops, struct ops_case_run *run)
     for (size_t i = 0; i < ITEMS * STRIDE; i += 5)
         ids[i] = -1;
     table->xent(ops, &(struct xent_shape){ITEMS, TOKENS, STRIDE, COLS, COLS},
-                keep_random(ops, run, "xent", 28, COUNT), losses, correct, ids, &(const double){1});
-    free(x), free(entries), free(positions), free(ids);
+                keep_random(ops, run, "xent", 28, COUNT), losses, correct, ids, NULL, &(const double){1});
+    int32_t *seconds = ops_case_ids(29, ITEMS * STRIDE, VOCABULARY);
+    float weights[ITEMS * STRIDE];
+    for (size_t i = 0; i < ITEMS * STRIDE; i++)
+        weights[i] = (float)(i % 11) / 10;
+    table->xent(
+        ops, &(struct xent_shape){ITEMS, TOKENS, STRIDE, COLS, COLS},
+        keep_random(ops, run, "xent of two targets", 28, COUNT),
+        keep(run, "losses of two targets", malloc(ROWS * sizeof *losses), ROWS, sizeof *losses, false),
+        correct, ids, &(struct xent_mix){seconds, weights}, &(const double){1});
+    free(x), free(entries), free(positions), free(ids), free(seconds);
 }
 
 void ops_case_run_all(struct ops *ops, struct ops_case_run *run)

@@ -224,19 +224,19 @@ static void cross_entropy_is_that_of_the_definition(void **state)
     double *untouched = malloc(COUNT * sizeof *untouched);
     memcpy(untouched, logits, COUNT * sizeof *untouched);
     ops->table->xent(ops, &(struct xent_shape){ITEMS, TOKENS, TOKENS + 1, COLS, COLS}, logits, losses,
-                     correct, targets, NULL);
+                     correct, targets, NULL, NULL);
     ops_case_assert_near("losses", losses, expected_losses, ROWS, TOLERANCE);
     ops_case_assert_near("logits that no gradient is wanted of", logits, untouched, COUNT, 0);
     double *scaled = malloc(COUNT * sizeof *scaled);
     memcpy(scaled, logits, COUNT * sizeof *scaled);
     ops->table->xent(ops, &(struct xent_shape){ITEMS, TOKENS, TOKENS + 1, COLS, COLS}, scaled, losses,
-                     correct, targets, &(const double){1024});
+                     correct, targets, NULL, &(const double){1024});
     ops_case_assert_near("losses", losses, expected_losses, ROWS, TOLERANCE);
     for (int i = 0; i < COUNT; i++)
         scaled[i] /= 1024;
     ops_case_assert_near("scaled gradients", scaled, expected, COUNT, TOLERANCE);
     ops->table->xent(ops, &(struct xent_shape){ITEMS, TOKENS, TOKENS + 1, COLS, COLS}, logits, losses,
-                     correct, targets, &ONE);
+                     correct, targets, NULL, &ONE);
     ops_case_assert_near("losses", losses, expected_losses, ROWS, TOLERANCE);
     ops_case_assert_near("gradients", logits, expected, COUNT, TOLERANCE);
     assert_memory_equal(correct, expected_correct, ROWS);
@@ -249,7 +249,7 @@ static void of_equal_logits_the_first_counts_as_the_prediction(void **state)
     double logits[2][5] = {{1, 7, 7, 0, 0}, {1, 7, 7, 0, 0}}, losses[2];
     uint8_t correct[2];
     const int32_t targets[2] = {1, 2};
-    ops->table->xent(ops, &(struct xent_shape){2, 1, 1, 5, 5}, logits, losses, correct, targets, &ONE);
+    ops->table->xent(ops, &(struct xent_shape){2, 1, 1, 5, 5}, logits, losses, correct, targets, NULL, &ONE);
     assert_int_equal(correct[0], 1);
     assert_int_equal(correct[1], 0);
 }
@@ -265,14 +265,65 @@ static void padding_of_logits_is_no_class_and_gets_no_gradient(void **state)
         for (int col = 0; col < WIDE; col++)
             padded[row][col] = col < FIVE ? dense[row][col] : 100;
     ops->table->xent(ops, &(struct xent_shape){TWO, 1, 1, FIVE, FIVE}, dense, losses[0], correct[0], targets,
-                     &ONE);
+                     NULL, &ONE);
     ops->table->xent(ops, &(struct xent_shape){TWO, 1, 1, FIVE, WIDE}, padded, losses[1], correct[1], targets,
-                     &ONE);
+                     NULL, &ONE);
     assert_memory_equal(losses[0], losses[1], sizeof losses[0]);
     assert_memory_equal(correct[0], correct[1], sizeof correct[0]);
     for (int row = 0; row < TWO; row++)
         for (int col = 0; col < WIDE; col++)
             assert_true(padded[row][col] == (col < FIVE ? dense[row][col] : 0));
+}
+
+static void a_second_target_counts_what_the_first_leaves(void **state)
+{
+    struct ops *ops = *state;
+    enum { FIVE = 5, MIXED = 6 };
+    static const double row[FIVE] = {1, 3, -2, 0.5, 2};
+    static const int32_t firsts[MIXED] = {1, 1, 4, 4, 2, -1}, seconds[MIXED] = {4, 4, 1, 1, 2, 9};
+    static const float weights[MIXED] = {0.75f, 0.25f, 0.25f, 0.5f, 0.375f, 0.5f};
+    static const uint8_t expected_correct[MIXED] = {1, 0, 1,
+                                                    0, 0, 0}; /* is class 1 the target that counts more? */
+    double logits[MIXED][FIVE], losses[MIXED], sum = 0;
+    uint8_t correct[MIXED];
+    for (int i = 0; i < MIXED; i++)
+        memcpy(logits[i], row, sizeof row);
+    for (int j = 0; j < FIVE; j++)
+        sum += exp(row[j]);
+    const struct xent_mix mix = {seconds, weights};
+    ops->table->xent(ops, &(struct xent_shape){MIXED, 1, 1, FIVE, FIVE}, logits, losses, correct, firsts,
+                     &mix, &(const double){2});
+    for (int i = 0; i < MIXED; i++) {
+        double loss = 0, gradient[FIVE] = {0}, part = weights[i];
+        for (int j = 0; j < FIVE && firsts[i] >= 0; j++) {
+            double counts = part * (j == firsts[i]) + (1 - part) * (j == seconds[i]);
+            loss += counts * (log(sum) - row[j]);
+            gradient[j] = 2 * (exp(row[j]) / sum - counts);
+        }
+        ops_case_assert_near("loss", &losses[i], &loss, 1, TOLERANCE);
+        ops_case_assert_near("gradient", logits[i], gradient, FIVE, TOLERANCE);
+    }
+    assert_memory_equal(correct, expected_correct, sizeof correct);
+}
+
+static void a_first_target_that_counts_all_has_the_bits_of_one_alone(void **state)
+{
+    struct ops *ops = *state;
+    double *logits = ops_case_values(17, COUNT, 20), *mixed = malloc(COUNT * sizeof *mixed), losses[2][ROWS];
+    uint8_t correct[2][ROWS];
+    int32_t *targets = ops_case_ids(18, ROWS, COLS), *seconds = ops_case_ids(19, ROWS, COLS);
+    float weights[ROWS];
+    memcpy(mixed, logits, COUNT * sizeof *mixed);
+    for (int r = 0; r < ROWS; r++)
+        weights[r] = 1;
+    ops->table->xent(ops, &(struct xent_shape){ROWS, 1, 1, COLS, COLS}, logits, losses[0], correct[0],
+                     targets, NULL, &ONE);
+    ops->table->xent(ops, &(struct xent_shape){ROWS, 1, 1, COLS, COLS}, mixed, losses[1], correct[1], targets,
+                     &(struct xent_mix){seconds, weights}, &ONE);
+    assert_memory_equal(mixed, logits, COUNT * sizeof *mixed);
+    assert_memory_equal(losses[1], losses[0], sizeof losses[0]);
+    assert_memory_equal(correct[1], correct[0], sizeof correct[0]);
+    free(logits), free(mixed), free(targets), free(seconds);
 }
 
 static void cross_entropy_of_huge_logits_is_finite(void **state)
@@ -283,7 +334,7 @@ static void cross_entropy_of_huge_logits_is_finite(void **state)
     double loss;
     uint8_t correct;
     const int32_t target = 1;
-    ops->table->xent(ops, &(struct xent_shape){1, 1, 1, 3, 3}, logits, &loss, &correct, &target, &ONE);
+    ops->table->xent(ops, &(struct xent_shape){1, 1, 1, 3, 3}, logits, &loss, &correct, &target, NULL, &ONE);
     assert_true(fabs(loss - 2e30) < 1e24);
     assert_true(logits[0] == 1 && logits[1] == -1 && logits[2] == 0);
     ops_close(ops);
@@ -376,6 +427,8 @@ int main(void)
         cmocka_unit_test(patches_are_rows_of_normalised_pixels),
         cmocka_unit_test(cross_entropy_is_that_of_the_definition),
         cmocka_unit_test(of_equal_logits_the_first_counts_as_the_prediction),
+        cmocka_unit_test(a_second_target_counts_what_the_first_leaves),
+        cmocka_unit_test(a_first_target_that_counts_all_has_the_bits_of_one_alone),
         cmocka_unit_test(cross_entropy_of_huge_logits_is_finite),
         cmocka_unit_test(padding_of_logits_is_no_class_and_gets_no_gradient),
         cmocka_unit_test(adamw_is_that_of_the_definition_unless_it_is_skipped),

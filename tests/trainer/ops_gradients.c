@@ -237,29 +237,55 @@ enum { CLASSES = 13, XENT_ROWS = 9 };
 
 static const int32_t TARGETS[XENT_ROWS] = {0, 12, -1, 3, 3, 7, -1, 11, 5};
 
+static const int32_t SECOND_TARGETS[XENT_ROWS] = {3, 1, 4, 3, 12, 0, -1, 10, 6};
+static const float WEIGHTS[XENT_ROWS] = {0.25f, 1, 0.5f, 0.7f, 0.125f, 0, 0.5f, 0.9f, 0.5f};
+
 /* One output: the sum of losses; the gradient ignores d_out but for its single weight. */
-static void xent_forward(const struct subject *s, const double *x, double *out)
+static void xent_forward_of(const struct subject *s, const struct xent_mix *mix, const double *x, double *out)
 {
     double *logits = malloc(s->count * sizeof *logits), losses[XENT_ROWS];
     uint8_t correct[XENT_ROWS];
     memcpy(logits, x, s->count * sizeof *logits);
     s->ops->table->xent(s->ops, &(struct xent_shape){3, 3, 3, CLASSES, CLASSES}, logits, losses, correct,
-                        TARGETS, NULL);
+                        TARGETS, mix, NULL);
     *out = 0;
     for (int i = 0; i < XENT_ROWS; i++)
         *out += losses[i];
     free(logits);
 }
 
-static void xent_backward(const struct subject *s, const double *x, const double *d_out, double *d_x)
+static void xent_backward_of(const struct subject *s, const struct xent_mix *mix, const double *x,
+                             const double *d_out, double *d_x)
 {
     double losses[XENT_ROWS];
     uint8_t correct[XENT_ROWS];
     memcpy(d_x, x, s->count * sizeof *d_x);
     s->ops->table->xent(s->ops, &(struct xent_shape){3, 3, 3, CLASSES, CLASSES}, d_x, losses, correct,
-                        TARGETS, &ONE);
+                        TARGETS, mix, &ONE);
     for (size_t i = 0; i < s->count; i++)
         d_x[i] *= d_out[0];
+}
+
+static void xent_forward(const struct subject *s, const double *x, double *out)
+{
+    xent_forward_of(s, NULL, x, out);
+}
+
+static void xent_backward(const struct subject *s, const double *x, const double *d_out, double *d_x)
+{
+    xent_backward_of(s, NULL, x, d_out, d_x);
+}
+
+static const struct xent_mix MIX = {SECOND_TARGETS, WEIGHTS};
+
+static void mixed_xent_forward(const struct subject *s, const double *x, double *out)
+{
+    xent_forward_of(s, &MIX, x, out);
+}
+
+static void mixed_xent_backward(const struct subject *s, const double *x, const double *d_out, double *d_x)
+{
+    xent_backward_of(s, &MIX, x, d_out, d_x);
 }
 
 static void cross_entropy_has_the_gradient_of_its_differences(void **state)
@@ -267,6 +293,8 @@ static void cross_entropy_has_the_gradient_of_its_differences(void **state)
     (void)state;
     struct ops *ops = ops_case_open(DTYPE_F64, 2);
     check_subject("xent", &(struct subject){ops, NULL, XENT_ROWS * CLASSES, 1, xent_forward, xent_backward});
+    check_subject("xent of two targets", &(struct subject){ops, NULL, XENT_ROWS * CLASSES, 1,
+                                                           mixed_xent_forward, mixed_xent_backward});
     ops_close(ops);
 }
 

@@ -81,7 +81,8 @@ static void save_norm_gelu_xent(struct ops *ops)
     int32_t *ids = ops_case_ids(7, ROWS, COLS);
     uint8_t hits[ROWS];
     ids[0] = ids[33] = -1;
-    table->xent(ops, &(struct xent_shape){ROWS, 1, 1, COLS, COLS}, x, mean, hits, ids, &(const double){1});
+    table->xent(ops, &(struct xent_shape){ROWS, 1, 1, COLS, COLS}, x, mean, hits, ids, NULL,
+                &(const double){1});
     for (int i = 0; i < ROWS; i++) {
         targets[i] = ids[i];
         correct[i] = hits[i];
@@ -89,6 +90,27 @@ static void save_norm_gelu_xent(struct ops *ops)
     save("xent.losses", mean, ROWS), save("xent.d_logits", x, COUNT);
     save("targets", targets, ROWS), save("xent.correct", correct, ROWS);
     free(x), free(d_out), free(weight), free(bias), free(ids);
+}
+
+static void save_mixed_xent(struct ops *ops)
+{
+    double *x = save("mixed.logits", ops_case_values(3, COUNT, 3), COUNT), losses[ROWS], labels[2][ROWS],
+           parts[ROWS];
+    int32_t *firsts = ops_case_ids(20, ROWS, COLS), *seconds = ops_case_ids(21, ROWS, COLS);
+    float weights[ROWS];
+    uint8_t hits[ROWS];
+    seconds[5] = firsts[5];
+    for (int i = 0; i < ROWS; i++) {
+        parts[i] = (double)(weights[i] = (float)(i % 9) / 8);
+        labels[0][i] = firsts[i];
+        labels[1][i] = seconds[i];
+    }
+    ops->table->xent(ops, &(struct xent_shape){ROWS, 1, 1, COLS, COLS}, x, losses, hits, firsts,
+                     &(struct xent_mix){seconds, weights}, &(const double){1});
+    save("mixed.targets", labels[0], ROWS), save("mixed.seconds", labels[1], ROWS),
+        save("mixed.parts", parts, ROWS);
+    save("mixed.losses", losses, ROWS), save("mixed.d_logits", x, COUNT);
+    free(x), free(firsts), free(seconds);
 }
 
 static void save_updates(struct ops *ops)
@@ -132,6 +154,7 @@ static void torch_computes_the_same(void **state)
     save_attention(ops, "causal", &(struct attn_shape){2, 97, 4, 2, 8, true}, false);
     save_attention(ops, "documents", &(struct attn_shape){2, 97, 4, 2, 8, true}, true);
     save_norm_gelu_xent(ops);
+    save_mixed_xent(ops);
     save_updates(ops);
     ops_close(ops);
     assert_int_equal(

@@ -25,11 +25,14 @@ struct cuda_xent_arrays {
     double *losses;
     uint8_t *correct;
     const int32_t *targets;
+    const int32_t
+        *second_targets; /* with weights, those of struct xent_mix (ops.h); both NULL: a row has one target */
+    const float *weights;
     const double *gradient_scale; /* NULL: the logits stay as they are */
 };
 
 /* Queued on the stream. Sizes are at least 1. Padding is not part of the softmax, and 0 in the gradient. logits: of the type DTYPE_F32, DTYPE_BF16 or DTYPE_F16; another, or a stride below classes
- * or above 2^30, is cudaErrorInvalidValue. Fastest where stride is a multiple of 8 (F32: 4). A target that is no class loses NaN and has a gradient of zero. */
+ * or above 2^30, is cudaErrorInvalidValue. Fastest where stride is a multiple of 8 (F32: 4). A target that is no class, or a second one beside a first that is, loses NaN and has a gradient of zero. */
 cudaError_t cuda_xent(enum dtype type, const struct xent_shape *shape, const struct cuda_xent_arrays *arrays,
                       cudaStream_t stream);
 

@@ -16,11 +16,13 @@ enum { DTYPES_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
 /* What float exponentials and their sums lose, relative to the loss and to the scale of the gradient. */
 static const double FLOAT_LOSS = 2e-6;
 
-/* Logits [rows, classes] and a target a row, in an array with one target more an item, which nothing may use. */
+/* Logits [rows, classes] and a target a row, in an array with one target more an item, which nothing may use; second targets and
+ * weights lie alike, NULL where a row has one target. */
 struct subject {
     struct xent_shape shape;
     double *logits;
-    int32_t *targets;
+    int32_t *targets, *seconds;
+    float *weights;
 };
 
 struct result {
@@ -45,7 +47,9 @@ static struct subject subject_init(enum dtype dtype, uint64_t items, uint64_t to
 {
     struct subject s = {{items, tokens, tokens + 1, classes, stride},
                         cuda_case_values(dtype, 1, items * tokens * classes, 5),
-                        malloc(items * (tokens + 1) * sizeof(int32_t))};
+                        malloc(items * (tokens + 1) * sizeof(int32_t)),
+                        NULL,
+                        NULL};
     assert_non_null(s.targets);
     for (uint64_t i = 0; i < items * (tokens + 1); i++)
         s.targets[i] = INT32_MAX;
@@ -60,9 +64,32 @@ static struct subject subject_init(enum dtype dtype, uint64_t items, uint64_t to
     return s;
 }
 
+/* Second targets, some of them the first ones, and all kinds of weights; those that nothing may use would be seen. */
+static void subject_mix(struct subject *s)
+{
+    static const float weights[] = {1, 0.25f, 0.5f, 0, 0.99609375f, 0.7f};
+    uint64_t count = s->shape.items * s->shape.target_stride;
+    s->seconds = malloc(count * sizeof *s->seconds);
+    s->weights = malloc(count * sizeof *s->weights);
+    assert_non_null(s->seconds);
+    assert_non_null(s->weights);
+    for (uint64_t i = 0; i < count; i++) {
+        s->seconds[i] = INT32_MIN;
+        s->weights[i] = NAN;
+    }
+    double *random = cuda_case_values(DTYPE_F64, 3, rows_of(s), 1);
+    for (uint64_t row = 0; row < rows_of(s); row++) {
+        uint64_t at = (uint64_t)(target_of(s, row) - s->targets);
+        int32_t second = (int32_t)(fabs(random[row]) * (double)s->shape.classes);
+        s->seconds[at] = row % 7 == 3 ? s->targets[at] : second;
+        s->weights[at] = weights[row % 6];
+    }
+    free(random);
+}
+
 static void subject_deinit(struct subject *s)
 {
-    free(s->logits), free(s->targets);
+    free(s->logits), free(s->targets), free(s->seconds), free(s->weights);
 }
 
 static void result_deinit(struct result *r)
@@ -93,7 +120,8 @@ static struct result on_cpu(const struct subject *s, double gradient_scale)
     struct ops *ops = cuda_case_cpu_open();
     struct xent_shape dense = *shape;
     dense.stride = dense.classes;
-    ops->table->xent(ops, &dense, x, result.losses, result.correct, s->targets,
+    const struct xent_mix mix = {s->seconds, s->weights};
+    ops->table->xent(ops, &dense, x, result.losses, result.correct, s->targets, s->seconds ? &mix : NULL,
                      gradient_scale != 0 ? &gradient_scale : NULL);
     cuda_case_cpu_close(ops);
     result.logits = restride(x, rows, shape->classes, shape->stride, 0);
@@ -107,11 +135,15 @@ static struct result on_device(enum dtype dtype, const struct subject *s, double
 {
     const struct xent_shape *shape = &s->shape;
     uint64_t rows = rows_of(s);
+    uint64_t targets_bytes = shape->items * shape->target_stride * sizeof(int32_t);
     double *wide = restride(s->logits, rows, shape->classes, shape->stride, padding);
     struct cuda_xent_arrays arrays = {
-        cuda_case_array(dtype, wide, rows * shape->stride), cuda_case_blank(DTYPE_F64, rows),
+        cuda_case_array(dtype, wide, rows * shape->stride),
+        cuda_case_blank(DTYPE_F64, rows),
         cuda_case_blank(DTYPE_U8, rows),
-        cuda_case_bytes(s->targets, shape->items * shape->target_stride * sizeof(int32_t)),
+        cuda_case_bytes(s->targets, targets_bytes),
+        s->seconds ? cuda_case_bytes(s->seconds, targets_bytes) : NULL,
+        s->weights ? cuda_case_bytes(s->weights, targets_bytes) : NULL,
         gradient_scale != 0 ? cuda_case_bytes(&gradient_scale, sizeof gradient_scale) : NULL};
     cuda_ok(cuda_xent(dtype, shape, &arrays, NULL));
     struct result result = {cuda_case_read(dtype, arrays.logits, rows * shape->stride),
@@ -119,6 +151,10 @@ static struct result on_device(enum dtype dtype, const struct subject *s, double
                             cuda_case_read_bytes(arrays.correct, rows)};
     cuda_case_free(arrays.logits), cuda_case_free(arrays.losses), cuda_case_free(arrays.correct);
     cuda_case_free((void *)arrays.targets);
+    if (arrays.second_targets) {
+        cuda_case_free((void *)arrays.second_targets);
+        cuda_case_free((void *)arrays.weights);
+    }
     if (arrays.gradient_scale)
         cuda_case_free((void *)arrays.gradient_scale);
     free(wide);
@@ -186,6 +222,38 @@ static void losses_and_gradients_are_those_of_the_cpu(void **state)
             check(DTYPES[dtype], &s, 0.5);
             subject_deinit(&s);
         }
+}
+
+/* The same of pictures that were mixed; rows without a first target have no second. */
+static void a_second_target_counts_what_the_first_leaves(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[][3] = {{1, 2, 2},     {23, 10, 10},    {12, 101, 104},
+                                        {7, 700, 701}, {3, 1000, 1000}, {6, 4099, 4104}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int dtype = 0; dtype < DTYPES_COUNT; dtype++) {
+            struct subject s = subject_init(DTYPES[dtype], sizes[i][0], 1, sizes[i][1], sizes[i][2]);
+            subject_mix(&s);
+            check(DTYPES[dtype], &s, 0.5);
+            subject_deinit(&s);
+        }
+}
+
+static void a_first_target_that_counts_all_has_the_bits_of_one_alone(void **state)
+{
+    (void)state;
+    static const uint64_t counts[] = {10, 1000, 5000};
+    for (int i = 0; i < 3 * DTYPES_COUNT; i++) {
+        enum dtype dtype = DTYPES[i / 3];
+        struct subject s = subject_init(dtype, 6, 1, counts[i % 3], counts[i % 3]);
+        struct result alone = on_device(dtype, &s, 0, 3);
+        subject_mix(&s);
+        for (uint64_t row = 0; row < rows_of(&s); row++)
+            s.weights[target_of(&s, row) - s.targets] = 1;
+        struct result mixed = on_device(dtype, &s, 0, 3);
+        check_same(&s, &alone, &mixed);
+        result_deinit(&alone), result_deinit(&mixed), subject_deinit(&s);
+    }
 }
 
 /* The vocabulary of GPT-2, as it is and padded. */
@@ -273,11 +341,17 @@ static void logits_may_be_far_apart(void **state)
 static void a_target_that_is_no_class_loses_nan(void **state)
 {
     (void)state;
-    static const uint64_t counts[] = {10, 600, 5000};
-    for (int i = 0; i < 3; i++) {
+    static const uint64_t counts[] = {10, 10, 600, 600, 5000, 5000};
+    for (int i = 0; i < 6; i++) {
         struct subject s = subject_init(DTYPE_BF16, 1, 2, counts[i], counts[i] + 8);
         s.targets[0] = (int32_t)counts[i];
         s.targets[1] = INT32_MAX;
+        if (i % 2) { /* a second one beside a first that is */
+            subject_mix(&s);
+            s.targets[0] = s.targets[1] = 1;
+            s.seconds[0] = (int32_t)counts[i];
+            s.seconds[1] = -1;
+        }
         struct result found = on_device(DTYPE_BF16, &s, 1, 1);
         for (int row = 0; row < 2; row++) {
             assert_true(isnan(found.losses[row]));
@@ -308,7 +382,7 @@ static void other_types_and_strides_are_refused(void **state)
     (void)state;
     static const struct xent_shape shape = {1, 1, 1, 8, 8}, too_short = {1, 1, 1, 8, 7},
                                    too_long = {1, 1, 1, 8, (UINT64_C(1) << 30) + 8};
-    static const struct cuda_xent_arrays arrays = {NULL, NULL, NULL, NULL, NULL};
+    static const struct cuda_xent_arrays arrays = {0};
     assert_int_equal(cuda_xent(DTYPE_F64, &shape, &arrays, NULL), cudaErrorInvalidValue);
     assert_int_equal(cuda_xent(DTYPE_F32, &too_short, &arrays, NULL), cudaErrorInvalidValue);
     assert_int_equal(cuda_xent(DTYPE_F32, &too_long, &arrays, NULL), cudaErrorInvalidValue);
@@ -318,6 +392,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(losses_and_gradients_are_those_of_the_cpu),
+        cmocka_unit_test(a_second_target_counts_what_the_first_leaves),
+        cmocka_unit_test(a_first_target_that_counts_all_has_the_bits_of_one_alone),
         cmocka_unit_test(a_large_vocabulary_takes_a_block_a_row),
         cmocka_unit_test(gradients_are_scaled),
         cmocka_unit_test(without_a_scale_logits_stay_as_they_are),
