@@ -70,6 +70,8 @@ struct train_config {
             struct {
                 double brightness, contrast, saturation, hue;
             } jitter;
+            double mixup, cutmix; /* alphas; 0: not so */
+            double mix_prob, mix_switch_prob;
         } image;
         struct {
             char field[48];

@@ -96,6 +96,18 @@ static int check_run(const struct train_config *config, const struct check *chec
     return 0;
 }
 
+static int check_mixing(const struct train_config *config, const struct check *check)
+{
+    const char *mixes = config->data.image.mixup > 0    ? "data.image.mixup"
+                        : config->data.image.cutmix > 0 ? "data.image.cutmix"
+                                                        : NULL;
+    if (!mixes || config->model.type != MODEL_VIT || config->batch.micro > 1)
+        return 0;
+    return contradiction(check, mixes, "batch.micro",
+                         "images are mixed within a micro-batch, and that has one",
+                         "set batch.micro to 2 or more, or leave out data.image.mixup and data.image.cutmix");
+}
+
 static int check_model(const struct train_config *config, const struct check *check)
 {
     if (config->model.width % config->model.heads != 0)
@@ -144,6 +156,8 @@ int config_check(const struct train_config *config, const int *lines, const char
 {
     const struct check check = {.lines = lines, .name = name, .err = err};
     int status = check_run(config, &check);
+    if (!status)
+        status = check_mixing(config, &check);
     if (!status)
         status = check_model(config, &check);
     return status ? status : check_saves(config, &check);

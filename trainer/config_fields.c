@@ -112,6 +112,17 @@ static const struct config_field fields[] = {
      .help = "the same of its saturation"},
     {"data.image.jitter.hue", CONFIG_FRACTION, AT(data.image.jitter.hue), "0", 0, 0.5, ORDERS,
      .help = "x: its hues are turned by a random part of the circle of [-x, x]"},
+    {"data.image.mixup", CONFIG_REAL, AT(data.image.mixup), "0", 0, 100, ORDERS,
+     .help = "alpha of mixup: each training image is blended with the one before it in its micro-batch, "
+             "labels too, by a part "
+             "of Beta(alpha, alpha); 0: none"},
+    {"data.image.cutmix", CONFIG_REAL, AT(data.image.cutmix), "0", 0, 100, ORDERS,
+     .help =
+         "alpha of cutmix: a box of that image is pasted instead, its area of Beta(alpha, alpha); 0: none"},
+    {"data.image.mix_prob", CONFIG_FRACTION, AT(data.image.mix_prob), "1", 0, 1, ORDERS,
+     .help = "probability that an image is mixed, where mixup or cutmix has an alpha"},
+    {"data.image.mix_switch_prob", CONFIG_FRACTION, AT(data.image.mix_switch_prob), "0.5", 0, 1, ORDERS,
+     .help = "probability that it is by cutmix, where both have one"},
     {"data.text.field", CONFIG_TEXT, AT(data.text.field), "npy", ORDERS,
      .help = "extension of the token member"},
     {"data.text.block", CONFIG_COUNT, AT(data.text.block), "256", 1, 65536, ORDERS,

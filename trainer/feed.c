@@ -18,7 +18,7 @@ static bool wants_order(const struct feed_options *options, const struct ops *op
 
 /* Where the arrays of a slot lie, bytes: what is made here first, so that one copy takes it. */
 struct slot_layout {
-    uint64_t targets, row_starts, by_token, made_bytes;
+    uint64_t targets, partners, weights, row_starts, by_token, made_bytes;
     uint64_t tokens, images, bytes;
 };
 
@@ -28,6 +28,8 @@ static struct slot_layout lay_out_slot(const struct feed_options *o, const struc
     struct slot_layout s = {0};
     uint64_t rows = o->images ? o->items : o->items * o->block;
     s.targets = arena_take(&l, rows, sizeof(int32_t));
+    s.partners = arena_take(&l, o->mixed ? rows : 0, sizeof(int32_t));
+    s.weights = arena_take(&l, o->mixed ? rows : 0, sizeof(float));
     s.row_starts = arena_take(&l, o->document_starts ? rows : 0, sizeof(int32_t));
     s.by_token = arena_take(&l, wants_order(o, ops) ? rows : 0, sizeof(int32_t));
     s.made_bytes = l.bytes;
@@ -54,6 +56,8 @@ static struct feed_arrays arrays_at(const struct feed *feed, void *memory)
         .images = feed->options.images ? arena_at(memory, s.images) : NULL,
         .tokens = feed->options.images ? NULL : arena_at(memory, s.tokens),
         .targets = arena_at(memory, s.targets),
+        .partners = feed->options.mixed ? arena_at(memory, s.partners) : NULL,
+        .weights = feed->options.mixed ? arena_at(memory, s.weights) : NULL,
         .row_starts = feed->options.document_starts ? arena_at(memory, s.row_starts) : NULL,
         .by_token = feed->token_counts ? arena_at(memory, s.by_token) : NULL,
     };
@@ -168,6 +172,26 @@ struct source {
     uint64_t bytes;
 };
 
+/* Whether a batch says with whom its pictures were mixed: an evaluation's do not. */
+static bool is_mixed(const struct feed *feed, const struct batch *batch)
+{
+    return feed->options.mixed && batch_field_named(batch, "partner_label");
+}
+
+/* Those of absent items count nothing. */
+static void take_partners(const struct feed *feed, const struct feed_slot *slot)
+{
+    const struct batch *batch = slot->batch;
+    const struct feed_options *o = &feed->options;
+    const int32_t *partners = batch_field_named(batch, "partner_label")->data;
+    const float *weights = batch_field_named(batch, "label_weight")->data;
+    for (uint64_t i = 0; i < o->items; i++) {
+        bool is_there = i < batch->items_count;
+        slot->staging.partners[i] = is_there ? partners[i] : -1;
+        slot->staging.weights[i] = is_there ? weights[i] : 1;
+    }
+}
+
 static int take_images(const struct feed *feed, struct feed_slot *slot, struct source *ret_source,
                        uint64_t *ret_valid, struct err *err)
 {
@@ -188,6 +212,8 @@ static int take_images(const struct feed *feed, struct feed_slot *slot, struct s
                           err);
         slot->staging.targets[i] = label;
     }
+    if (is_mixed(feed, batch))
+        take_partners(feed, slot);
     *ret_source = (struct source){images->data, batch->items_count * image_bytes};
     if (batch->items_count < o->items && is_host(feed)) {
         memcpy(slot->staging.images, images->data, ret_source->bytes);
@@ -287,6 +313,8 @@ static struct model_input image_input(const struct feed *feed, const struct feed
     return (struct model_input){
         .images = is_host(feed) ? source->data : slot->device.images,
         .labels = slot->device.targets,
+        .partner_labels = is_mixed(feed, slot->batch) ? slot->device.partners : NULL,
+        .label_weights = is_mixed(feed, slot->batch) ? slot->device.weights : NULL,
     };
 }
 

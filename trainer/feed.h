@@ -29,6 +29,7 @@ enum { FEED_SLOTS = 2, FEED_VARIANTS = 2 * FEED_SLOTS };
 struct feed_options {
     uint64_t items; /* of a micro-batch */
     bool images;    /* else tokens */
+    bool mixed;     /* images: batches may say that they were mixed with others */
     uint64_t side;  /* of images, pixels */
     uint64_t block; /* tokens */
     uint64_t classes, vocabulary;
@@ -39,7 +40,8 @@ struct feed_options {
 /* The arrays of one micro-batch, once in host and once in device memory; NULL what the model does not have. */
 struct feed_arrays {
     uint8_t *images;
-    int32_t *tokens, *targets, *row_starts, *by_token;
+    int32_t *tokens, *targets, *partners, *row_starts, *by_token;
+    float *weights; /* of targets, beside partners */
 };
 
 struct feed_slot {

@@ -47,6 +47,14 @@ static void set_training_data(struct run *run, struct loader_options *options)
     options->mix_count = (uint32_t)train->count;
 }
 
+static struct mixup_options mixup_options_of(const struct train_config *config)
+{
+    return (struct mixup_options){.mixup_alpha = config->data.image.mixup,
+                                  .cutmix_alpha = config->data.image.cutmix,
+                                  .probability = config->data.image.mix_prob,
+                                  .switch_probability = config->data.image.mix_switch_prob};
+}
+
 struct loader_options run_loader_options(struct run *run, bool training)
 {
     const struct train_config *c = run->config;
@@ -83,6 +91,8 @@ struct loader_options run_loader_options(struct run *run, bool training)
             .saturation = c->data.image.jitter.saturation,
             .hue = c->data.image.jitter.hue,
         };
+    if (training)
+        o.image.mixup = mixup_options_of(c);
     o.text.field = c->data.text.field;
     o.text.block = (uint32_t)c->data.text.block;
     o.bad_policy = (enum loader_bad_policy)c->data.bad_samples.policy;
@@ -172,9 +182,11 @@ static int allocate_model(struct run *run, bool trains, struct err *err)
 static struct feed_options feed_options_of(const struct run *run)
 {
     const struct train_config *c = run->config;
+    const struct mixup_options mixup = mixup_options_of(c);
     return (struct feed_options){
         .items = run->batching.micro,
         .images = c->model.type == MODEL_VIT,
+        .mixed = c->model.type == MODEL_VIT && mixup_is_on(&mixup),
         .side = c->data.image.size,
         .block = c->data.text.block,
         .classes = c->model.classes,

@@ -160,6 +160,33 @@ a_mix_goes_on_where_it_was_and_names_what_changed() {
   millrace train train.yaml --set "$mix" --print-config | grep -q '^  train: \[{"path":"shards","weight":3},{"path":"drawings","weight":0.5}\]$'
 }
 
+mixup_and_cutmix_train_to_the_same_weights_whatever_computes_them() {
+  need_python
+  local -a common=(millrace train train.yaml --quiet --json --set data.image.mixup=0.4 --set data.image.cutmix=1)
+  local -a ways=("data.workers=1" "data.workers=2 threads=1 model.recompute=1" "data.workers=4 model.offload=1 checkpoint.every=1")
+  local way i hash=
+  for i in 0 1 2; do
+    way=${ways[i]}
+    # shellcheck disable=SC2086
+    "${common[@]}" --set run.dir="runs/mixed-$i" $(printf -- '--set %s ' $way) >"mixed-$i.json"
+    [[ -n $hash ]] || hash=$(millrace ckpt hash runs/mixed-0/ckpt)
+    same "$(millrace ckpt hash "runs/mixed-$i/ckpt")" "$hash" "weights with $way"
+  done
+  "${common[@]}" --set run.dir=runs/mixed-cut --set schedule.type=constant --set run.steps=5 >/dev/null
+  "${common[@]}" --set run.dir=runs/mixed-cut --set schedule.type=constant >/dev/null
+  "${common[@]}" --set run.dir=runs/mixed-whole --set schedule.type=constant >/dev/null
+  same "$(millrace ckpt hash runs/mixed-cut/ckpt)" "$(millrace ckpt hash runs/mixed-whole/ckpt)"
+  [[ $hash != "$(millrace ckpt hash runs/a/ckpt)" ]] || fail "nothing was mixed"
+  millrace eval train.yaml --from runs/mixed-0/ckpt --json --quiet >unmixed
+  same "$(json 'd[-1]["val_loss"], d[-1]["val_accuracy"]' mixed-0.json)" "$(json 'd["loss"], d["accuracy"]' unmixed)"
+  for way in data.image.mixup=0.5 data.image.cutmix=0 data.image.mix_prob=0.9 data.image.mix_switch_prob=0; do
+    same "$(status_of "${common[@]}" --set run.dir=runs/mixed-0 --set run.steps=20 --set $way)" 2 "status of a resume with $way"
+    contains "$(tail -1 errors)" "${way%=*} can't change"
+  done
+  same "$(status_of "${common[@]}" --set run.dir=runs/no --set batch.micro=1)" 2
+  contains "$(cat errors)" "images are mixed within a micro-batch, and that has one"
+}
+
 a_second_interrupt_ends_at_once_with_130() {
   need_python
   # it hands signals on at the next intercepted call, two of a kind as one; a step that computes makes no such call
@@ -336,7 +363,7 @@ run_cases tiled_photos_give_the_weights_that_they_give_as_they_are data_that_nev
   json_is_a_line_an_event a_profile_tells_where_the_time_of_its_steps_went \
   a_profiler_sees_the_ranges_of_a_run_nested_and_closed a_stop_on_request_saves_and_says_75_and_the_same_command_goes_on \
   data_that_changed_under_a_run_is_refused a_mix_goes_on_where_it_was_and_names_what_changed \
-  a_second_interrupt_ends_at_once_with_130 checkpoints_are_listed_oldest_first_and_only_as_many_as_kept \
+  mixup_and_cutmix_train_to_the_same_weights_whatever_computes_them a_second_interrupt_ends_at_once_with_130 checkpoints_are_listed_oldest_first_and_only_as_many_as_kept \
   damaged_steps_of_a_folder_are_all_named \
   a_hash_names_bits_not_places a_full_file_has_the_models_hash \
   a_model_that_transformers_has_not_is_not_converted_for_it \

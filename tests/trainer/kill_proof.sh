@@ -30,7 +30,7 @@ case $kind in
   vit)
     "$render" --count 24 --side 48 "$work/photos"
     "$program" convert dataset "$work/photos" "$work/shards" --quiet
-    model=(--set model.type=vit --set data.image.size=32 --set model.patch=8) ;;
+    model=(--set model.type=vit --set data.image.size=32 --set model.patch=8 --set data.image.mixup=0.4 --set data.image.cutmix=1) ;;
   gpt2 | llama)
     # words from this script are text enough
     for i in 1 2 3 4; do cat "$0"; done > "$work/text.txt"

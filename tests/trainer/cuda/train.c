@@ -175,8 +175,9 @@ static void assert_same_bits(const struct outcome *a, const struct outcome *b)
             fail_msg("loss of step %d: %.17g, not %.17g", step, b->losses[step], a->losses[step]);
 }
 
-/* Every kind of model, and every option that changes what is queued. */
-static const char *const VIT[] = {"model.type=vit", NULL}, *const GPT2[] = {"model.type=gpt2", NULL},
+/* Every kind of model, and every option that changes what is queued: pictures are mixed in training, and not in evaluations. */
+static const char *const VIT[] = {"model.type=vit", "data.image.mixup=0.4", "data.image.cutmix=1", NULL},
+                         *const GPT2[] = {"model.type=gpt2", NULL},
                          *const LLAMA[] = {"model.type=llama", "model.heads=4", "model.kv_heads=2", NULL},
                          *const MASKED[] = {"model.type=gpt2", "data.text.mask=document", "model.recompute=2",
                                             NULL};
