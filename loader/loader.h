@@ -123,8 +123,9 @@ struct loader_options {
     /* Only what follows from the datasets and their order is asked: nothing is read ahead, and loader_next is -EINVAL. */
     bool order_only;
     unsigned workers; /* decoding threads; 0: one a CPU */
-    /* For batch buffers, read-ahead, lists and scratch together; 0: 1 GiB. Beside it: the indexes of open shards, and
-     * the bytes of a substitute until its batch is released. */
+    /* For batch buffers, read-ahead, lists and scratch together; 0: 1 GiB. Beside it: the indexes of open shards,
+     * the bytes of a substitute until its batch is released, and of a picture whose decoded part takes more than 2 MiB the rest, once a worker
+     * (PIXELS_MAX bounds it). */
     uint64_t memory_bytes;
     unsigned
         batches_ahead; /* micro-batches in the making, 2 to 64; 0: few, and more where they prove too few, as memory allows */
