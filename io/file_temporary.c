@@ -161,6 +161,7 @@ int temporary_stand_by(const char *path, char *aside, struct err *err)
 struct sweep {
     const char *folder;
     const char *owner; /* encoded; NULL: nobody is spared */
+    bool is_settled;   /* the names are durable as they are found */
     int swept_count, status;
     struct err *err; /* of the first failure */
 };
@@ -183,6 +184,15 @@ static int restore(const struct sweep *sweep, const char *path, const char *stem
     return local_sync_folder(sweep->folder, err);
 }
 
+/* Who died between an exchange of names and making it durable left the old output under a temporary name, for now: were it removed, a loss
+ * of power could bring back its name, and nothing behind it. */
+static int settle(struct sweep *sweep, struct err *err)
+{
+    int status = sweep->is_settled ? 0 : local_sync_folder(sweep->folder, err);
+    sweep->is_settled = status == 0;
+    return status;
+}
+
 static int sweep_entry(void *context, const struct io_entry *entry)
 {
     struct sweep *sweep = context;
@@ -194,6 +204,8 @@ static int sweep_entry(void *context, const struct io_entry *entry)
     struct err *err = sweep->status ? NULL : sweep->err;
     char path[IO_PATH_BYTES_MAX], aside[IO_PATH_BYTES_MAX];
     int status = io_join_path(sweep->folder, entry->name, path, err), taken = 1;
+    if (!status)
+        status = settle(sweep, err);
     if (!status && is_of_owner(entry->name, stand_by_owner, &stem_end)) {
         taken = restore(sweep, path, entry->name + prefix_bytes, stem_end - prefix_bytes, err);
         status = taken < 0 ? taken : 0;

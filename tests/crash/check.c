@@ -1,0 +1,169 @@
+/*
+ * check — see check.h.
+ */
+#include "tests/crash/check.h"
+
+#include "ckpt/ckpt.h"
+#include "io/whole.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define ASIDE_PREFIX "aside-step-"
+
+struct look {
+    const struct plan *plan;
+    struct io *io;
+    const char *folder;
+    struct shelf *found;
+    unsigned listed_count, temporaries_count;
+    char *why;
+};
+
+static bool explain(char *why, const char *what, const struct err *err)
+{
+    char line[ERR_LINE_BYTES_MAX];
+    snprintf(why, CHECK_WHY_BYTES, "%s: %s", what, err_format(err, line, sizeof line));
+    return false;
+}
+
+static int load_step(void *context, uint64_t step, const char *path)
+{
+    struct look *look = context;
+    struct err err = {0};
+    struct plan_save found = {.step = step};
+    int status = subject_load(look->plan, look->io, path, &found.version, &err);
+    if (status) {
+        explain(look->why, "a step is there that can't be loaded", &err);
+        return status;
+    }
+    if (look->found->count == SHELF_MAX)
+        return -E2BIG;
+    look->found->steps[look->found->count++] = found;
+    return 0;
+}
+
+/* What a step of the same number replaced. */
+static int load_aside(void *context, const struct io_entry *entry)
+{
+    struct look *look = context;
+    char path[IO_PATH_BYTES_MAX];
+    uint64_t version;
+    struct err err = {0};
+    if (strncmp(entry->name, ASIDE_PREFIX, strlen(ASIDE_PREFIX)) != 0)
+        return 0;
+    int status = io_join_path(look->folder, entry->name, path, &err);
+    if (!status)
+        status = subject_load(look->plan, look->io, path, &version, &err);
+    if (status)
+        explain(look->why, "what was put aside can't be loaded", &err);
+    return status;
+}
+
+static int count_listed(void *context, const struct ckpt_entry *entry)
+{
+    (void)entry;
+    ((struct look *)context)->listed_count++;
+    return 0;
+}
+
+bool check_steps(const struct plan *plan, struct io *io, const char *folder, struct shelf *ret_found,
+                 char why[CHECK_WHY_BYTES])
+{
+    struct look look = {.plan = plan, .io = io, .folder = folder, .found = ret_found, .why = why};
+    struct err err = {0};
+    ret_found->count = 0;
+    if (ckpt_each_step(io, folder, load_step, &look, &err))
+        return *why ? false : explain(why, "the steps could not be walked", &err);
+    if (io->ops->list(io, folder, load_aside, &look, &err))
+        return *why ? false : explain(why, "the folder could not be listed", &err);
+    if (ckpt_list(io, folder, count_listed, &look, NULL, &err))
+        return explain(why, "the folder could not be listed", &err);
+    if (look.listed_count == ret_found->count)
+        return true;
+    snprintf(why, CHECK_WHY_BYTES, "%u steps are listed of %u that load", look.listed_count,
+             ret_found->count);
+    return false;
+}
+
+static bool check_newest(struct io *io, const char *folder, const struct shelf *found, char *why)
+{
+    char path[IO_PATH_BYTES_MAX];
+    uint64_t step = 0;
+    struct err err = {0};
+    int status = ckpt_find(io, folder, path, &step, NULL, &err);
+    if (found->count == 0 && status == -ENOENT)
+        return true;
+    if (status)
+        return explain(why, "no newest step", &err);
+    if (found->count > 0 && step == found->steps[found->count - 1].step)
+        return true;
+    snprintf(why, CHECK_WHY_BYTES, "step %llu is said to be the newest", (unsigned long long)step);
+    return false;
+}
+
+static int count_temporary(void *context, const struct io_entry *entry)
+{
+    struct look *look = context;
+    look->temporaries_count += strncmp(entry->name, IO_TEMPORARY_PREFIX, strlen(IO_TEMPORARY_PREFIX)) == 0;
+    return 0;
+}
+
+static bool check_swept(struct io *io, const char *folder, char *why)
+{
+    struct look look = {0};
+    struct err err = {0};
+    if (io->ops->list(io, folder, count_temporary, &look, &err))
+        return explain(why, "the folder could not be listed", &err);
+    if (look.temporaries_count == 0)
+        return true;
+    snprintf(why, CHECK_WHY_BYTES, "%u temporaries are left", look.temporaries_count);
+    return false;
+}
+
+/* 4. */
+static bool check_next_owner(const struct expected *expected, struct io *io, const char *folder, char *why)
+{
+    struct shelf found;
+    struct err err = {0};
+    if (subject_own_once(expected->plan, io, folder, &err))
+        return explain(why, "the next owner is refused", &err);
+    return check_swept(io, folder, why) && check_steps(expected->plan, io, folder, &found, why) &&
+           expected_holds(expected, &found, why, CHECK_WHY_BYTES);
+}
+
+/* 5. */
+static bool check_further_save(const struct plan *plan, struct io *io, const char *folder,
+                               struct shelf *found, char *why)
+{
+    struct plan_save further = {.step = 1000000, .version = 1000000};
+    struct shelf after;
+    struct err err = {0};
+    if (subject_save_once(plan, io, folder, further, &err))
+        return explain(why, "a further save failed", &err);
+    shelf_save(found, further, plan->keep);
+    if (!check_swept(io, folder, why) || !check_steps(plan, io, folder, &after, why))
+        return false;
+    if (shelf_equals(&after, found))
+        return true;
+    snprintf(why, CHECK_WHY_BYTES, "%u steps are kept after a further save, not %u", after.count,
+             found->count);
+    return false;
+}
+
+bool check_folder(const struct expected *expected, struct io *io, const char *folder,
+                  char why[CHECK_WHY_BYTES])
+{
+    struct shelf found;
+    *why = '\0';
+    bool has_gap =
+        expected->plan
+            ->refuses_rename_flags; /* until the next sweep a step's name may be missing (docs/io.md) */
+    if (!check_steps(expected->plan, io, folder, &found, why))
+        return false;
+    if (!has_gap && !expected_holds(expected, &found, why, CHECK_WHY_BYTES))
+        return false;
+    return check_newest(io, folder, &found, why) && check_next_owner(expected, io, folder, why) &&
+           check_steps(expected->plan, io, folder, &found, why) &&
+           check_further_save(expected->plan, io, folder, &found, why);
+}

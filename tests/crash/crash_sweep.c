@@ -1,0 +1,84 @@
+/*
+ * crash_sweep — the full sweep, for scripts/crash-sweep: plans that follow from a seed, each killed and its power lost over and over.
+ *
+ *     crash_sweep FOLDER SEED KILLS
+ *
+ * Works in FOLDER, which exists. Prints one line: seed, kills, operations, choices, disks; 1 and what it is where something is found,
+ * with the history that led there.
+ */
+#include "base/philox.h"
+#include "base/str.h"
+#include "tests/crash/plans.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+enum {
+    KILLS_A_PLAN = 40,
+    STATES_A_PLAN = 40,
+    DEATHS_A_PLAN = 3,
+};
+
+/* What all plans of a call share. */
+struct campaign {
+    struct io *engines[2], *look_io;
+    unsigned engines_count;
+    char folder[1024], crash_folder[1024];
+    struct sweep_counts counts;
+    struct sweep_finding finding;
+};
+
+static bool open_campaign(struct campaign *campaign, const char *folder)
+{
+    static const enum io_engine engines[] = {IO_ENGINE_THREADS, IO_ENGINE_URING};
+    snprintf(campaign->folder, sizeof campaign->folder, "%s/run", folder);
+    snprintf(campaign->crash_folder, sizeof campaign->crash_folder, "%s/crashed", folder);
+    mkdir(campaign->folder, 0777);
+    mkdir(campaign->crash_folder, 0777);
+    for (int i = 0; i < 2; i++) /* without io_uring one is enough */
+        campaign->engines_count += io_open("file:", &(struct io_options){.engine = engines[i]},
+                                           &campaign->engines[campaign->engines_count], NULL) == 0;
+    struct io_options looking = {.engine = IO_ENGINE_THREADS, .cache = IO_CACHE_ALL};
+    return campaign->engines_count > 0 && io_open("file:", &looking, &campaign->look_io, NULL) == 0;
+}
+
+static bool run_plan(struct campaign *campaign, uint64_t seed)
+{
+    struct known_plan known = plans_make(seed);
+    struct sweep sweep = {.plan = &known.plan,
+                          .io = campaign->engines[seed % campaign->engines_count],
+                          .look_io = campaign->look_io,
+                          .folder = campaign->folder,
+                          .crash_folder = campaign->crash_folder};
+    bool holds = sweep_prepare(&sweep, &known.before, &campaign->finding);
+    if (holds)
+        holds = sweep_kill_sometimes(&sweep, seed, KILLS_A_PLAN, &campaign->counts, &campaign->finding);
+    for (unsigned i = 0; i <= DEATHS_A_PLAN && holds; i++) {
+        unsigned dies_at = i == 0 ? 0 : 1 + philox(seed, 6, i).word[0] % 100;
+        struct sweep_power how = {
+            .seed = seed + i, .states_max = STATES_A_PLAN, .dies_at = dies_at, .report = stdout};
+        holds = sweep_power(&sweep, &how, &campaign->counts, &campaign->finding);
+    }
+    sweep_deinit(&sweep);
+    return holds;
+}
+
+int main(int count, char **arguments)
+{
+    static struct campaign campaign;
+    if (count != 4 || !open_campaign(&campaign, arguments[1])) {
+        fprintf(stderr, "usage: crash_sweep FOLDER SEED KILLS\n");
+        return 2;
+    }
+    uint64_t seed = strtoull(arguments[2], NULL, 10), kills = strtoull(arguments[3], NULL, 10);
+    bool holds = true;
+    for (uint64_t i = 0; campaign.counts.kills < kills && holds; i++)
+        holds = run_plan(&campaign, seed * 1000 + i);
+    const struct sweep_counts *counts = &campaign.counts;
+    printf("%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\n", seed, counts->kills,
+           counts->operations, counts->choices, counts->states);
+    if (!holds)
+        printf("seed %" PRIu64 ": %s\n", seed, campaign.finding.why);
+    return !holds;
+}

@@ -1,0 +1,137 @@
+/*
+ * expected — see expected.h.
+ */
+#include "tests/crash/expected.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct plan_save *shelf_find(const struct shelf *shelf, uint64_t step)
+{
+    for (unsigned i = 0; i < shelf->count; i++)
+        if (shelf->steps[i].step == step)
+            return &shelf->steps[i];
+    return NULL;
+}
+
+/* Whether all of the world is in what was found. */
+static bool is_there(const struct shelf *world, const struct shelf *found)
+{
+    for (unsigned i = 0; i < world->count; i++) {
+        const struct plan_save *step = shelf_find(found, world->steps[i].step);
+        if (!step || step->version != world->steps[i].version)
+            return false;
+    }
+    return true;
+}
+
+bool shelf_equals(const struct shelf *a, const struct shelf *b)
+{
+    return a->count == b->count && is_there(a, b);
+}
+
+static void put(struct shelf *shelf, struct plan_save save)
+{
+    unsigned i = 0;
+    while (i < shelf->count && shelf->steps[i].step < save.step)
+        i++;
+    if (i == shelf->count || shelf->steps[i].step != save.step) {
+        if (shelf->count == SHELF_MAX)
+            abort();
+        memmove(&shelf->steps[i + 1], &shelf->steps[i], (shelf->count - i) * sizeof save);
+        shelf->count++;
+    }
+    shelf->steps[i] = save;
+}
+
+void shelf_save(struct shelf *shelf, struct plan_save save, uint32_t keep)
+{
+    unsigned stays = 0;
+    put(shelf, save);
+    for (unsigned i = 0; keep > 0 && i < shelf->count; i++) /* the highest numbers, and the one just saved */
+        if (shelf->count - i <= keep || shelf->steps[i].step == save.step)
+            shelf->steps[stays++] = shelf->steps[i];
+    if (keep > 0)
+        shelf->count = stays;
+}
+
+static void take_note(struct expected *expected, uint32_t number)
+{
+    if (number % 2 == 0)
+        expected->has_begun[number / 2] = true;
+    else
+        expected->is_done[number / 2] = true;
+}
+
+void expected_by_history(struct expected *expected, const struct history *history, uint32_t instant)
+{
+    memset(expected->has_begun, 0, sizeof expected->has_begun);
+    memset(expected->is_done, 0, sizeof expected->is_done);
+    for (uint32_t i = 0; i < history->ops_count && history->ops[i].begin <= instant; i++)
+        if (history->ops[i].kind == HISTORY_NOTE)
+            take_note(expected, history->ops[i].node);
+}
+
+void expected_by_count(struct expected *expected, unsigned said)
+{
+    memset(expected->has_begun, 0, sizeof expected->has_begun);
+    memset(expected->is_done, 0, sizeof expected->is_done);
+    for (unsigned number = 0; number < said; number++)
+        take_note(expected, number);
+}
+
+static bool was_ever_saved(const struct expected *expected, const struct plan_save *step)
+{
+    const struct plan_save *before = shelf_find(&expected->before, step->step);
+    if (before && before->version == step->version)
+        return true;
+    for (unsigned i = 0; i < expected->plan->saves_count; i++)
+        if (expected->has_begun[i] && expected->plan->saves[i].step == step->step &&
+            expected->plan->saves[i].version == step->version)
+            return true;
+    return false;
+}
+
+static size_t print_shelf(const struct shelf *shelf, char *text, size_t bytes)
+{
+    size_t used = 0;
+    for (unsigned i = 0; i < shelf->count && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, " %llu (version %llu)",
+                                 (unsigned long long)shelf->steps[i].step,
+                                 (unsigned long long)shelf->steps[i].version);
+    return used < bytes ? used : bytes;
+}
+
+/* The world in which of the undecided saves those with a bit in `came` came to be. */
+static struct shelf make_world(const struct expected *expected, unsigned came)
+{
+    struct shelf world = expected->before;
+    for (unsigned i = 0; i < expected->plan->saves_count; i++)
+        if (expected->is_done[i] || (expected->has_begun[i] && came >> i & 1))
+            shelf_save(&world, expected->plan->saves[i], expected->plan->keep);
+    return world;
+}
+
+bool expected_holds(const struct expected *expected, const struct shelf *found, char *why, size_t why_bytes)
+{
+    unsigned undecided = 0;
+    for (unsigned i = 0; i < expected->plan->saves_count; i++)
+        undecided |= (unsigned)(expected->has_begun[i] && !expected->is_done[i]) << i;
+    bool is_possible = false;
+    for (unsigned came = undecided;; came = (came - 1) & undecided) { /* every subset */
+        struct shelf world = make_world(expected, came);
+        is_possible = is_possible || is_there(&world, found);
+        if (came == 0)
+            break;
+    }
+    for (unsigned i = 0; i < found->count && is_possible; i++)
+        is_possible = was_ever_saved(expected, &found->steps[i]);
+    if (is_possible)
+        return true;
+    struct shelf world = make_world(expected, 0);
+    size_t used = print_shelf(found, why, why_bytes);
+    used += (size_t)snprintf(why + used, why_bytes - used, " were found; there should be");
+    print_shelf(&world, why + used, used < why_bytes ? why_bytes - used : 0);
+    return false;
+}

@@ -1,0 +1,45 @@
+/*
+ * kills — a process whose ranks save is killed (SIGKILL) at every durable operation, in the middle of every write, and at random instants.
+ */
+#include "tests/crash/crash_case.h"
+
+static void killed_at_every_durable_operation_whole_steps_are_found_and_the_next_owner_goes_on(void **state)
+{
+    (void)state;
+    struct sweep_counts counts = {0};
+    struct sweep_finding finding = {0};
+    unsigned plans_count = test_is_sanitized() ? 1 : engines_current() == IO_ENGINE_URING ? 2 : PLANS_COUNT;
+    for (unsigned i = 0; i < plans_count; i++) {
+        struct sweep sweep = crash_prepare(&plans[i]);
+        if (!sweep_kill_each(&sweep, &counts, &finding))
+            fail_msg("%s", finding.why);
+        sweep_deinit(&sweep);
+    }
+    crash_print(&counts);
+    assert_true(counts.kills > 30);
+}
+
+static void killed_at_random_instants_whole_steps_are_found_and_the_next_owner_goes_on(void **state)
+{
+    (void)state;
+    struct sweep_counts counts = {0};
+    struct sweep_finding finding = {0};
+    uint64_t seed = crash_seed();
+    for (int i = 0; i < PLANS_COUNT; i++) {
+        struct sweep sweep = crash_prepare(&plans[i]);
+        if (!sweep_kill_sometimes(&sweep, seed, test_is_sanitized() ? 2 : 5, &counts, &finding))
+            fail_msg("%s", finding.why);
+        sweep_deinit(&sweep);
+    }
+    crash_print(&counts);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, crash_set_up, crash_tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(killed_at_every_durable_operation_whole_steps_are_found_and_the_next_owner_goes_on),
+        CASE(killed_at_random_instants_whole_steps_are_found_and_the_next_owner_goes_on),
+    };
+    return engines_run(tests);
+}

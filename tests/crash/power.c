@@ -1,0 +1,258 @@
+/*
+ * power — see power.h.
+ *
+ * Names: one pass in order; an operation is there if it was chosen and all earlier ones on its names are. Files: the durable
+ * operations are done, then the open ones in order, each unit of the file taking the first `cut` of them, a number that the unit
+ * draws (so that the order within a unit is kept), and the size another such number.
+ */
+#include "tests/crash/power.h"
+
+#include "base/bytes.h"
+#include "base/philox.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One state in the making. */
+struct making {
+    const struct history *history;
+    uint32_t instant;
+    struct power_choice choice;
+    bool *is_there; /* by operation: of names */
+    double share;   /* of POWER_SOME */
+    uint64_t unit_bytes;
+    bool has_garbage; /* in bytes that were never written */
+    struct tree *tree;
+};
+
+enum draw { DRAW_STYLE, DRAW_NAME, DRAW_UNIT, DRAW_SIZE, DRAW_GARBAGE };
+
+static struct philox_block draw(const struct making *making, enum draw what, uint64_t a, uint64_t b)
+{
+    return philox(making->choice.seed, (uint64_t)what << 56 | a, b);
+}
+
+bool power_is_open(const struct history_op *op, uint32_t instant)
+{
+    return op->begin <= instant && op->durable_at > instant && op->kind < HISTORY_SYNC;
+}
+
+static bool is_same(const char *a, const char *b)
+{
+    return a && b && strcmp(a, b) == 0;
+}
+
+static bool share_a_name(const struct history_op *a, const struct history_op *b)
+{
+    return is_same(a->name, b->name) || is_same(a->name, b->other) || is_same(a->other, b->name) ||
+           is_same(a->other, b->other);
+}
+
+/* ---- Names. ---- */
+
+/* Whether `later` can't be there without `earlier`. Both are of names. */
+static bool needs(const struct making *making, uint32_t later, uint32_t earlier)
+{
+    const struct history_op *a = &making->history->ops[earlier], *b = &making->history->ops[later];
+    return history_is_name_op(a) && a->node == b->node && share_a_name(a, b);
+}
+
+/* needed[op]: the chosen one and all that it needs, and they in turn. */
+static void mark_needed(const struct making *making, bool *needed)
+{
+    uint32_t chosen = making->choice.op;
+    needed[chosen] = true;
+    for (uint32_t later = chosen + 1; later-- > 0;)
+        for (uint32_t earlier = 0; needed[later] && earlier < later; earlier++)
+            needed[earlier] = needed[earlier] || needs(making, later, earlier);
+}
+
+static bool is_picked(const struct making *making, uint32_t op, const bool *needed)
+{
+    switch (making->choice.kind) {
+    case POWER_NONE:
+        return false;
+    case POWER_ALL:
+        return true;
+    case POWER_ALL_BUT:
+        return op != making->choice.op;
+    case POWER_ONLY:
+        return needed[op];
+    case POWER_SOME:
+        break;
+    }
+    return philox_unit(draw(making, DRAW_NAME, 0, op).word[0]) < making->share;
+}
+
+static void choose_names(struct making *making)
+{
+    const struct history *history = making->history;
+    bool *needed = calloc(history->ops_count + 1, sizeof *needed);
+    if (making->choice.kind == POWER_ONLY && history_is_name_op(&history->ops[making->choice.op]))
+        mark_needed(making, needed);
+    for (uint32_t i = 0; i < history->ops_count && history->ops[i].begin <= making->instant; i++) {
+        const struct history_op *op = &history->ops[i];
+        if (!history_is_name_op(op))
+            continue;
+        bool is_there = !power_is_open(op, making->instant) || is_picked(making, i, needed);
+        for (uint32_t earlier = 0; earlier < i && is_there; earlier++)
+            is_there = making->is_there[earlier] || !needs(making, i, earlier);
+        making->is_there[i] = is_there;
+        if (is_there)
+            history_apply(op, making->tree);
+    }
+    free(needed);
+}
+
+/* ---- Files. ---- */
+
+/* The open operations of one file, in order. */
+struct open_ops {
+    uint32_t file;
+    const struct history_op **ops;
+    uint32_t count;
+    uint32_t chosen; /* the choice's place among them; count: it is not one of them */
+};
+
+static bool touches(const struct history_op *op, uint64_t begin, uint64_t end)
+{
+    return op->kind == HISTORY_WRITE && op->offset < end && begin < op->offset + op->bytes;
+}
+
+/* How many of the open operations the unit has seen. */
+static uint32_t unit_cut(const struct making *making, const struct open_ops *open, uint64_t unit)
+{
+    uint64_t begin = unit * making->unit_bytes, end = begin + making->unit_bytes;
+    bool is_touched = open->chosen < open->count && touches(open->ops[open->chosen], begin, end);
+    switch (making->choice.kind) {
+    case POWER_NONE:
+        return 0;
+    case POWER_ALL:
+        return open->count;
+    case POWER_ALL_BUT:
+        return is_touched ? open->chosen : open->count;
+    case POWER_ONLY:
+        return is_touched ? open->chosen + 1 : 0;
+    case POWER_SOME:
+        break;
+    }
+    struct philox_block random = draw(making, DRAW_UNIT, open->file, unit);
+    return philox_unit(random.word[0]) < making->share ? open->count : random.word[1] % (open->count + 1);
+}
+
+static uint32_t size_cut(const struct making *making, const struct open_ops *open)
+{
+    bool is_chosen = open->chosen < open->count;
+    switch (making->choice.kind) {
+    case POWER_NONE:
+        return 0;
+    case POWER_ALL:
+        return open->count;
+    case POWER_ALL_BUT:
+        return is_chosen ? open->chosen : open->count;
+    case POWER_ONLY:
+        return is_chosen ? open->chosen + 1 : 0;
+    case POWER_SOME:
+        break;
+    }
+    struct philox_block random = draw(making, DRAW_SIZE, open->file, 0);
+    return philox_unit(random.word[0]) < making->share ? open->count : random.word[1] % (open->count + 1);
+}
+
+static uint64_t size_after(const struct history_op *op, uint64_t bytes)
+{
+    switch (op->kind) {
+    case HISTORY_WRITE:
+        return op->offset + op->bytes > bytes ? op->offset + op->bytes : bytes;
+    case HISTORY_GROW:
+        return op->bytes > bytes ? op->bytes : bytes;
+    case HISTORY_SIZE:
+        return op->bytes;
+    default:
+        return bytes;
+    }
+}
+
+static void fill_with_garbage(const struct making *making, uint32_t file, uint64_t from)
+{
+    struct tree_node *node = &making->tree->nodes[file];
+    for (uint64_t at = from; at < node->bytes; at++)
+        node->data[at] =
+            (unsigned char)(draw(making, DRAW_GARBAGE, file, at / 16).word[at / 4 % 4] >> at % 4 * 8);
+}
+
+/* The parts of a write that lie in units which have seen it, the number-th of the open ones. */
+static void write_units(const struct making *making, const struct open_ops *open, uint32_t number)
+{
+    const struct history_op *op = open->ops[number];
+    uint64_t end = op->offset + op->bytes;
+    for (uint64_t at = op->offset, next; at < end; at = next) {
+        uint64_t unit = at / making->unit_bytes;
+        next = bytes_min((unit + 1) * making->unit_bytes, end);
+        if (number < unit_cut(making, open, unit))
+            tree_write(making->tree, open->file, at, op->data + (at - op->offset), next - at);
+    }
+}
+
+static void make_file(const struct making *making, const struct open_ops *open)
+{
+    uint64_t old_bytes = making->tree->nodes[open->file].bytes, bytes = old_bytes, most_bytes = old_bytes;
+    uint32_t sizes = size_cut(making, open);
+    for (uint32_t i = 0; i < open->count; i++) {
+        bytes = i < sizes ? size_after(open->ops[i], bytes) : bytes;
+        most_bytes = size_after(open->ops[i], most_bytes) > most_bytes ? size_after(open->ops[i], most_bytes)
+                                                                       : most_bytes;
+    }
+    tree_set_size(making->tree, open->file, most_bytes);
+    if (making->has_garbage)
+        fill_with_garbage(making, open->file, old_bytes);
+    for (uint32_t i = 0; i < open->count; i++)
+        if (open->ops[i]->kind == HISTORY_WRITE)
+            write_units(making, open, i);
+    tree_set_size(making->tree, open->file, bytes);
+}
+
+static void choose_bytes(struct making *making, uint32_t file)
+{
+    const struct history *history = making->history;
+    struct open_ops open = {.file = file, .ops = calloc(history->ops_count + 1, sizeof *open.ops)};
+    bool is_chosen = false;
+    for (uint32_t i = 0; i < history->ops_count && history->ops[i].begin <= making->instant; i++) {
+        const struct history_op *op = &history->ops[i];
+        if (op->node != file || history_is_name_op(op) || op->kind >= HISTORY_SYNC)
+            continue;
+        if (!power_is_open(op, making->instant)) {
+            history_apply(op, making->tree);
+            continue;
+        }
+        if (!is_chosen && i == making->choice.op) {
+            open.chosen = open.count;
+            is_chosen = true;
+        }
+        open.ops[open.count++] = op;
+    }
+    if (!is_chosen)
+        open.chosen = open.count;
+    if (open.count > 0)
+        make_file(making, &open);
+    free(open.ops);
+}
+
+void power_state(const struct history *history, uint32_t instant, struct power_choice choice,
+                 struct tree *ret_tree)
+{
+    static const double shares[] = {0.1, 0.3, 0.5, 0.7, 0.9};
+    static const uint64_t units_bytes[] = {512, 4096, 4096, 1 << 20};
+    struct making making = {.history = history, .instant = instant, .choice = choice, .tree = ret_tree};
+    struct philox_block style = draw(&making, DRAW_STYLE, 0, 0);
+    making.share = shares[style.word[0] % 5];
+    making.unit_bytes = choice.kind == POWER_SOME ? units_bytes[style.word[1] % 4] : 512;
+    making.has_garbage = choice.kind == POWER_SOME && style.word[2] % 4 == 0;
+    making.is_there = calloc(history->ops_count + 1, sizeof *making.is_there);
+    tree_copy(ret_tree, &history->base);
+    choose_names(&making);
+    for (uint32_t node = 0; node < ret_tree->count; node++)
+        if (!ret_tree->nodes[node].is_folder)
+            choose_bytes(&making, node);
+    free(making.is_there);
+}

@@ -1,0 +1,382 @@
+/*
+ * recorder_calls — see recorder.h: the stand-ins for the calls (the linker's --wrap).
+ */
+#include "tests/crash/recorder_inside.h"
+
+#include "io/file_transfer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define REAL(name, ...) __real_##name(__VA_ARGS__)
+#define DECLARE(type, name, ...)                                                                             \
+    type __real_##name(__VA_ARGS__);                                                                         \
+    type __wrap_##name(__VA_ARGS__);                                                                         \
+    type __wrap_##name(__VA_ARGS__)
+
+static int failed(void)
+{
+    errno = EIO;
+    return -1;
+}
+
+/* ---- Names. ---- */
+
+/* Begins a call on names: false where it is to fail. Then the lock is not held. */
+static bool begin_call(void)
+{
+    if (recorder_turn(NULL, NULL) == TURN_FAIL)
+        return false;
+    recorder_lock();
+    return true;
+}
+
+/* Keeps errno for the caller. */
+static void end_call(void)
+{
+    int code = errno;
+    recorder_unlock();
+    errno = code;
+}
+
+int __real_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...)
+{
+    va_list arguments;
+    va_start(arguments, flags);
+    mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
+    va_end(arguments);
+    if (!(flags & O_CREAT) || (!(flags & O_EXCL) && access(path, F_OK) == 0))
+        return REAL(open64, path, flags, mode);
+    if (!begin_call())
+        return failed();
+    bool is_new = access(path, F_OK) != 0;
+    int fd = REAL(open64, path, flags, mode);
+    if (fd >= 0 && is_new && recorder_is_on())
+        recorder_new_node(path, false);
+    end_call();
+    return fd;
+}
+
+DECLARE(int, mkdir, const char *path, mode_t mode)
+{
+    if (!begin_call())
+        return failed();
+    int result = REAL(mkdir, path, mode);
+    if (result == 0 && recorder_is_on())
+        recorder_new_node(path, true);
+    end_call();
+    return result;
+}
+
+DECLARE(int, link, const char *from, const char *to)
+{
+    if (!begin_call())
+        return failed();
+    int result = REAL(link, from, to);
+    if (result == 0 && recorder_is_on())
+        recorder_add_name_op(HISTORY_LINK, recorder_folder_of(to), to, NULL, recorder_node_at(to));
+    end_call();
+    return result;
+}
+
+DECLARE(int, unlink, const char *path)
+{
+    if (!begin_call())
+        return failed();
+    int result = REAL(unlink, path);
+    if (result == 0 && recorder_is_on())
+        recorder_add_name_op(HISTORY_UNLINK, recorder_folder_of(path), path, NULL, 0);
+    end_call();
+    return result;
+}
+
+DECLARE(int, rmdir, const char *path)
+{
+    if (!begin_call())
+        return failed();
+    int result = REAL(rmdir, path);
+    if (result == 0 && recorder_is_on())
+        recorder_add_name_op(HISTORY_UNLINK, recorder_folder_of(path), path, NULL, 0);
+    end_call();
+    return result;
+}
+
+DECLARE(int, unlinkat, int fd, const char *path, int flags)
+{
+    struct stat info;
+    if (!begin_call())
+        return failed();
+    int result = REAL(unlinkat, fd, path, flags);
+    if (result == 0 && recorder_is_on()) {
+        bool is_below = fd != AT_FDCWD && fstat(fd, &info) == 0;
+        recorder_add_name_op(HISTORY_UNLINK, is_below ? recorder_node_of(&info) : recorder_folder_of(path),
+                             path, NULL, 0);
+    }
+    end_call();
+    return result;
+}
+
+/* The manifest whose fsync is to come after the rename, by BUG_RENAME_EARLY; -1: none. */
+static int late_fd = -1;
+
+static void sync_late(void)
+{
+    struct stat info;
+    if (late_fd < 0 || fstat(late_fd, &info))
+        return;
+    recorder_finish(
+        recorder_start((struct history_op){.kind = HISTORY_SYNC, .node = recorder_node_of(&info)}), 0);
+    close(late_fd);
+    late_fd = -1;
+}
+
+static void note_rename(enum history_kind kind, const char *from, const char *to)
+{
+    uint32_t folder = recorder_folder_of(from);
+    if (folder != recorder_folder_of(to))
+        abort(); /* no rename of ours goes from folder to folder */
+    recorder_add_name_op(kind, folder, from, to, 0);
+    sync_late();
+}
+
+DECLARE(int, rename, const char *from, const char *to)
+{
+    if (!begin_call())
+        return failed();
+    int result = REAL(rename, from, to);
+    if (result == 0 && recorder_is_on())
+        note_rename(HISTORY_RENAME, from, to);
+    end_call();
+    return result;
+}
+
+DECLARE(int, renameat2, int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
+{
+    if (flags && recorder_refuses_rename_flags()) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (!begin_call())
+        return failed();
+    int result = REAL(renameat2, from_fd, from, to_fd, to, flags);
+    if (result == 0 && recorder_is_on())
+        note_rename(flags & RENAME_EXCHANGE ? HISTORY_EXCHANGE : HISTORY_RENAME, from, to);
+    end_call();
+    return result;
+}
+
+/* ---- Bytes and sizes. ---- */
+
+/* The beginning of a call on an open file; its number. */
+static uint32_t start_on(int fd, struct history_op op)
+{
+    struct stat info;
+    uint32_t number = HISTORY_NEVER;
+    recorder_lock();
+    if (recorder_is_on() && fstat(fd, &info) == 0) {
+        op.node = recorder_node_of(&info);
+        number = recorder_start(op);
+    }
+    recorder_unlock();
+    return number;
+}
+
+static void finish(uint32_t number, uint64_t bytes)
+{
+    int code = errno;
+    recorder_lock();
+    recorder_finish(number, bytes);
+    recorder_unlock();
+    errno = code;
+}
+
+/* A failed one leaves the call open: it may have done anything. */
+static void finish_if(int result, uint32_t number)
+{
+    if (result == 0)
+        finish(number, 0);
+}
+
+DECLARE(int, fallocate64, int fd, int mode, off_t offset, off_t bytes)
+{
+    if (recorder_turn(NULL, NULL) == TURN_FAIL)
+        return failed();
+    uint32_t number =
+        start_on(fd, (struct history_op){.kind = HISTORY_GROW, .bytes = (uint64_t)(offset + bytes)});
+    int result = REAL(fallocate64, fd, mode, offset, bytes);
+    finish_if(result, number);
+    return result;
+}
+
+DECLARE(int, ftruncate64, int fd, off_t bytes)
+{
+    if (recorder_turn(NULL, NULL) == TURN_FAIL)
+        return failed();
+    uint32_t number = start_on(fd, (struct history_op){.kind = HISTORY_SIZE, .bytes = (uint64_t)bytes});
+    int result = REAL(ftruncate64, fd, bytes);
+    finish_if(result, number);
+    return result;
+}
+
+static const char *name_of_fd(int fd, char path[IO_PATH_BYTES_MAX])
+{
+    char link_path[64];
+    snprintf(link_path, sizeof link_path, "/proc/self/fd/%d", fd);
+    ssize_t bytes = readlink(link_path, path, IO_PATH_BYTES_MAX - 1);
+    path[bytes > 0 ? bytes : 0] = '\0';
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Whether a program with the seeded bug would not make this fsync, or not yet. */
+static bool is_forgotten(int fd)
+{
+    char path[IO_PATH_BYTES_MAX];
+    struct stat info;
+    if (recorder_has_bug(BUG_NONE) || fstat(fd, &info))
+        return false;
+    const char *name = name_of_fd(fd, path);
+    bool is_manifest = strcmp(name, "manifest.json") == 0;
+    bool is_place = strncmp(name, IO_TEMPORARY_PREFIX, strlen(IO_TEMPORARY_PREFIX)) == 0;
+    if (S_ISDIR(info.st_mode))
+        return recorder_has_bug(is_place ? BUG_PLACE_NOT_SYNCED : BUG_FOLDER_NOT_SYNCED);
+    if (!is_manifest)
+        return recorder_has_bug(BUG_DATA_NOT_SYNCED);
+    if (recorder_has_bug(BUG_RENAME_EARLY)) {
+        recorder_lock();
+        late_fd = dup(fd);
+        recorder_unlock();
+        return true;
+    }
+    return recorder_has_bug(BUG_MANIFEST_NOT_SYNCED);
+}
+
+DECLARE(int, fsync, int fd)
+{
+    if (is_forgotten(fd))
+        return 0;
+    if (recorder_turn(NULL, NULL) == TURN_FAIL)
+        return failed();
+    uint32_t number = start_on(fd, (struct history_op){.kind = HISTORY_SYNC});
+    int result = recorder_skips_syncs() ? 0 : REAL(fsync, fd);
+    finish_if(result, number);
+    return result;
+}
+
+struct half {
+    int fd;
+    const void *data;
+    size_t bytes;
+    off_t offset;
+};
+
+ssize_t __real_pwrite64(int fd, const void *data, size_t bytes, off_t offset);
+
+static void write_half(void *context)
+{
+    const struct half *half = context;
+    if (REAL(pwrite64, half->fd, half->data, half->bytes / 2, half->offset) < 0)
+        abort();
+}
+
+static uint32_t start_write(int fd, const void *data, size_t bytes, off_t offset)
+{
+    unsigned char *copy = malloc(bytes + 1);
+    if (!copy)
+        abort();
+    memcpy(copy, data, bytes);
+    uint32_t number = start_on(
+        fd,
+        (struct history_op){.kind = HISTORY_WRITE, .offset = (uint64_t)offset, .bytes = bytes, .data = copy});
+    if (number == HISTORY_NEVER)
+        free(copy);
+    return number;
+}
+
+/* A request's writes, whatever engine makes them: from when the engine learns what to ask for until it is told what came of it. */
+enum { TRANSFERS_MAX = 256 };
+static struct {
+    const struct file_transfer *transfer;
+    uint32_t number;
+} under_way[TRANSFERS_MAX];
+static _Thread_local const void
+    *announced; /* what a request's pwrite by this thread will write: written down already */
+
+static void keep_number(const struct file_transfer *transfer, uint32_t number)
+{
+    unsigned i = 0;
+    recorder_lock();
+    while (i < TRANSFERS_MAX && under_way[i].transfer)
+        i++;
+    if (i == TRANSFERS_MAX)
+        abort();
+    under_way[i].transfer = transfer;
+    under_way[i].number = number;
+    recorder_unlock();
+}
+
+DECLARE(struct file_call, file_transfer_next, struct file_transfer *transfer)
+{
+    struct file_call call = REAL(file_transfer_next, transfer);
+    if (transfer->request->kind != IO_WRITE)
+        return call;
+    struct half half = {transfer->request->file->fd, call.data, call.bytes, call.offset};
+    if (recorder_turn(write_half, &half) == TURN_FAIL) {
+        call.fd = -1;
+        return call;
+    }
+    announced = call.data;
+    uint32_t number = start_write(call.fd, call.data, call.bytes, call.offset);
+    if (number != HISTORY_NEVER)
+        keep_number(transfer, number);
+    return call;
+}
+
+DECLARE(enum file_progress, file_transfer_take, struct file_transfer *transfer, ssize_t result)
+{
+    recorder_lock();
+    for (unsigned i = 0; i < TRANSFERS_MAX; i++) {
+        if (under_way[i].transfer != transfer)
+            continue;
+        if (result >= 0)
+            recorder_finish(under_way[i].number, (uint64_t)result);
+        under_way[i].transfer = NULL;
+    }
+    recorder_unlock();
+    return REAL(file_transfer_take, transfer, result);
+}
+
+DECLARE(ssize_t, pwrite64, int fd, const void *data, size_t bytes, off_t offset)
+{
+    if (announced == data)
+        return REAL(pwrite64, fd, data, bytes, offset);
+    struct half half = {fd, data, bytes, offset};
+    if (recorder_turn(write_half, &half) == TURN_FAIL)
+        return failed();
+    uint32_t number = start_write(fd, data, bytes, offset);
+    ssize_t result = REAL(pwrite64, fd, data, bytes, offset);
+    if (result >= 0)
+        finish(number, (uint64_t)result);
+    return result;
+}
+
+/* ---- Locks. ---- */
+
+int __real_fcntl64(int fd, int command, ...);
+int __wrap_fcntl64(int fd, int command, ...);
+int __wrap_fcntl64(int fd, int command, ...)
+{
+    va_list arguments;
+    va_start(arguments, command);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
+    if (command == F_OFD_SETLK && recorder_has_bug(BUG_NO_LOCK))
+        return 0;
+    return REAL(fcntl64, fd, command, argument);
+}

@@ -1,0 +1,140 @@
+/*
+ * seeded — the sweep is worth nothing if it finds nothing: bugs are put in, and it must find each, and nothing without them.
+ */
+#include "tests/crash/crash_case.h"
+#include "tests/crash/recorder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { STATES_MAX = 100000 }; /* all: it ends at the first finding */
+
+/* Whether losing the power at some instant of the plan is found to be bad. */
+static bool power_finds(const struct known_plan *known, enum recorder_bug bug)
+{
+    struct sweep sweep = crash_prepare(known);
+    struct sweep_power how = {.seed = 1, .states_max = STATES_MAX};
+    struct sweep_counts counts = {0};
+    struct sweep_finding finding = {0};
+    recorder_seed_bug(bug);
+    bool holds = sweep_power(&sweep, &how, &counts, &finding);
+    recorder_seed_bug(BUG_NONE);
+    sweep_deinit(&sweep);
+    if (!holds)
+        print_message("found after %llu disks: %s\n", (unsigned long long)counts.states, finding.why);
+    return !holds;
+}
+
+static void a_missing_fsync_of_a_data_file_is_found(void **state)
+{
+    (void)state;
+    assert_true(power_finds(&plans[1], BUG_DATA_NOT_SYNCED));
+}
+
+static void a_missing_fsync_of_the_manifest_is_found(void **state)
+{
+    (void)state;
+    assert_true(power_finds(&plans[1], BUG_MANIFEST_NOT_SYNCED));
+}
+
+static void a_missing_fsync_of_the_files_folder_is_found(void **state)
+{
+    (void)state;
+    assert_true(power_finds(&plans[0], BUG_PLACE_NOT_SYNCED));
+}
+
+static void a_missing_fsync_of_the_folder_of_steps_is_found(void **state)
+{
+    (void)state;
+    assert_true(power_finds(&plans[0], BUG_FOLDER_NOT_SYNCED)); /* a step that was durable is lost */
+    assert_true(
+        power_finds(&plans[1], BUG_FOLDER_NOT_SYNCED)); /* or the last good one is removed too early */
+    assert_true(power_finds(&plans[3], BUG_FOLDER_NOT_SYNCED)); /* or the one that is replaced */
+}
+
+static void a_rename_before_the_manifest_is_durable_is_found(void **state)
+{
+    (void)state;
+    assert_true(power_finds(&plans[0], BUG_RENAME_EARLY));
+    assert_true(power_finds(&plans[3], BUG_RENAME_EARLY));
+}
+
+/* ---- Removing before what comes instead is there. ---- */
+
+static const struct io_ops *sound;
+static struct io_ops hasty;
+
+/* Retention, with the old step as good as gone, and only then the new one. */
+static int remove_and_publish(struct io_set *set, struct err *err)
+{
+    sound->remove(io, in_folder("step-00000001"), NULL);
+    return sound->set_publish(set, err);
+}
+
+static void a_removal_before_the_new_step_stands_is_found_by_killing(void **state)
+{
+    (void)state;
+    static const struct known_plan one = {
+        {.name = "one kept", .ranks = 2, .keep = 1, .saves = {{2, 2}}, .saves_count = 1},
+        {.steps = {{1, 1}}, .count = 1}};
+    struct sweep sweep = crash_prepare(&one);
+    struct sweep_counts counts = {0};
+    struct sweep_finding finding = {0};
+    sound = io->ops;
+    hasty = *sound;
+    hasty.set_publish = remove_and_publish;
+    io->ops = &hasty;
+    assert_false(sweep_kill_each(&sweep, &counts, &finding));
+    print_message("found after %llu kills: %s\n", (unsigned long long)counts.kills, finding.why);
+    finding.why[0] = '\0';
+    assert_false(
+        sweep_power(&sweep, &(struct sweep_power){.seed = 1, .states_max = STATES_MAX}, &counts, &finding));
+    print_message("found: %s\n", finding.why);
+    io->ops = sound;
+    sweep_deinit(&sweep);
+}
+
+static void an_owner_that_sweeps_what_another_one_writes_is_found(void **state)
+{
+    (void)state;
+    struct sweep sweep = crash_prepare(&plans[1]);
+    struct sweep_counts counts = {0};
+    struct sweep_finding finding = {0};
+    recorder_seed_bug(BUG_NO_LOCK);
+    bool holds = sweep_intrude(&sweep, &counts, &finding);
+    recorder_seed_bug(BUG_NONE);
+    assert_false(holds);
+    print_message("found: %s\n", finding.why);
+    sweep_deinit(&sweep);
+}
+
+static void another_owner_is_refused_at_every_operation_and_disturbs_nothing(void **state)
+{
+    (void)state;
+    struct sweep_counts counts = {0};
+    struct sweep_finding finding = {0};
+    for (int i = 1; i <= 3; i++) {
+        struct sweep sweep = crash_prepare(&plans[i]);
+        if (i != 2 && !sweep_intrude(&sweep, &counts, &finding)) /* that one changes owners itself */
+            fail_msg("%s", finding.why);
+        sweep_deinit(&sweep);
+    }
+    print_message("refused %llu times\n", (unsigned long long)counts.operations);
+    assert_true(counts.operations > 20);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, crash_set_up, crash_tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(a_missing_fsync_of_a_data_file_is_found),
+        CASE(a_missing_fsync_of_the_manifest_is_found),
+        CASE(a_missing_fsync_of_the_files_folder_is_found),
+        CASE(a_missing_fsync_of_the_folder_of_steps_is_found),
+        CASE(a_rename_before_the_manifest_is_durable_is_found),
+        CASE(a_removal_before_the_new_step_stands_is_found_by_killing),
+        CASE(an_owner_that_sweeps_what_another_one_writes_is_found),
+        CASE(another_owner_is_refused_at_every_operation_and_disturbs_nothing),
+    };
+    return engines_run(tests);
+}

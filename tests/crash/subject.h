@@ -1,0 +1,58 @@
+/*
+ * subject — what is crashed: ranks that save versions of the same arrays as steps of a folder, by a plan.
+ *
+ *     struct plan plan = {.name = "keep one", .ranks = 3, .keep = 1, .saves = {{1, 1}, {2, 2}}, .saves_count = 2};
+ *     subject_run(&plan, io, folder, NULL);
+ *
+ * The ranks are threads of this process (thread_comm.h). Each array's bytes follow from the version alone, and the version stands in the
+ * state, so that a step tells which it is and whether it is whole.
+ *
+ * What it says while it runs, to the recorder (recorder_note) and to whoever else asks (`said`): SUBJECT_BEGUN(i) before save i begins,
+ * SUBJECT_DONE(i) once ckpt_saver_wait has said that it is durable.
+ */
+#ifndef MILLRACE_TESTS_CRASH_SUBJECT_H
+#define MILLRACE_TESTS_CRASH_SUBJECT_H
+
+#include "base/err.h"
+#include "io/io.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { PLAN_SAVES_MAX = 12 };
+
+struct plan_save {
+    uint64_t step, version;
+    bool reopens; /* before it, the saver is closed and another one owns the folder */
+};
+
+struct plan {
+    const char *name;
+    int ranks;
+    uint32_t keep; /* the last so many; 0: all */
+    uint64_t rows; /* of the largest array, 132 bytes each; 0: 96 */
+    bool refuses_rename_flags;
+    struct plan_save saves[PLAN_SAVES_MAX];
+    unsigned saves_count;
+};
+
+#define SUBJECT_BEGUN(i) (2 * (i))
+#define SUBJECT_DONE(i)  (2 * (i) + 1)
+
+/* All saves in turn. One that fails ends its saver, and the next begins with another one, once (*revive)() was called; NULL: it ends the
+ * run. said, unless NULL, is one more than the newest thing said. Returns the number of saves that failed, openings included. */
+unsigned subject_run(const struct plan *plan, struct io *io, const char *folder, void (*revive)(void),
+                     atomic_uint *said);
+
+/* Saves one version as one rank, keeping as the plan does. */
+int subject_save_once(const struct plan *plan, struct io *io, const char *folder, struct plan_save save,
+                      struct err *err);
+/* Owns the folder and leaves it: what every start does. */
+int subject_own_once(const struct plan *plan, struct io *io, const char *folder, struct err *err);
+
+/* Loads all of the step, and says which version it is: -EBADMSG where its bytes are not that version's. */
+int subject_load(const struct plan *plan, struct io *io, const char *step_path, uint64_t *ret_version,
+                 struct err *err);
+
+#endif

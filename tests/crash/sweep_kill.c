@@ -1,0 +1,204 @@
+/*
+ * sweep_kill — see sweep.h: processes that save, killed; and what is shared by both kinds of crash.
+ */
+#include "tests/crash/sweep.h"
+
+#include "base/philox.h"
+#include "tests/crash/recorder.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { CALLS_MAX = 5000, LINGER_MAX_NS = 400000 };
+
+bool sweep_prepare(struct sweep *sweep, const struct shelf *before, struct sweep_finding *finding)
+{
+    struct plan keeping = *sweep->plan;
+    struct err err = {0};
+    int status = 0;
+    keeping.keep = 0;
+    sweep->shelf = *before;
+    tree_clear_folder(sweep->folder);
+    for (unsigned i = 0; i < before->count && !status; i++)
+        status = subject_save_once(&keeping, sweep->look_io, sweep->folder, before->steps[i], &err);
+    tree_scan(&sweep->base, sweep->folder, NULL, NULL);
+    if (status)
+        err_format(&err, finding->why, sizeof finding->why);
+    return status == 0;
+}
+
+void sweep_deinit(struct sweep *sweep)
+{
+    tree_deinit(&sweep->base);
+}
+
+/* ---- Kills. ---- */
+
+/* What parent and child see both. */
+struct shared {
+    atomic_uint calls, said;
+};
+
+/* How a child ends. */
+struct death {
+    unsigned at;        /* its n-th call; 0: by nothing, or from outside */
+    bool in_the_middle; /* of a write */
+    unsigned after;     /* from outside, some time after so many calls; 0: not */
+    uint64_t linger_ns;
+};
+
+static void pause_ns(uint64_t ns)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+}
+
+static void be_the_child(const struct sweep *sweep, const struct death *death, struct shared *shared)
+{
+    recorder_count_in(&shared->calls);
+    recorder_kill_at(death->at, death->in_the_middle);
+    unsigned failed = subject_run(sweep->plan, sweep->io, sweep->folder, NULL, &shared->said);
+    _exit(failed > 0);
+}
+
+/* The child's status as waitpid has it. */
+static int wait_or_kill(pid_t child, const struct death *death, const struct shared *shared)
+{
+    int status;
+    while (death->after > 0 && atomic_load(&shared->calls) < death->after) {
+        if (waitpid(child, &status, WNOHANG) == child)
+            return status;
+        pause_ns(20000);
+    }
+    if (death->after > 0) {
+        pause_ns(death->linger_ns);
+        kill(child, SIGKILL);
+    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    return status;
+}
+
+/* Runs the plan in a process that dies, and looks at what is left. */
+static bool kill_one(struct sweep *sweep, const struct death *death, struct shared *shared, bool *ret_died,
+                     struct sweep_finding *finding)
+{
+    struct expected expected = {.plan = sweep->plan, .before = sweep->shelf};
+    char why[CHECK_WHY_BYTES];
+    tree_store(&sweep->base, sweep->folder);
+    atomic_store(&shared->calls, 0);
+    atomic_store(&shared->said, 0);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0)
+        be_the_child(sweep, death, shared);
+    int status = child < 0 ? 0xff00 : wait_or_kill(child, death, shared);
+    *ret_died = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    expected_by_count(&expected, atomic_load(&shared->said));
+    recorder_skip_syncs(true);
+    bool holds = check_folder(&expected, sweep->look_io, sweep->folder, why);
+    recorder_skip_syncs(false);
+    if (holds && !*ret_died && status) {
+        snprintf(why, sizeof why, "the process ended by itself, with %#x", (unsigned)status);
+        holds = false;
+    }
+    if (!holds)
+        snprintf(finding->why, sizeof finding->why, "%s, killed at call %u%s (%u calls, %u said): %s",
+                 sweep->plan->name, death->at > 0 ? death->at : death->after,
+                 death->in_the_middle ? " in the middle"
+                 : death->after > 0   ? " or later"
+                                      : "",
+                 atomic_load(&shared->calls), atomic_load(&shared->said), why);
+    return holds;
+}
+
+static struct shared *share(void)
+{
+    struct shared *shared =
+        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        abort();
+    return shared;
+}
+
+bool sweep_kill_each(struct sweep *sweep, struct sweep_counts *counts, struct sweep_finding *finding)
+{
+    struct shared *shared = share();
+    bool holds = true, died = true;
+    for (unsigned at = 1; died && holds && at < CALLS_MAX; at++) {
+        holds = kill_one(sweep, &(struct death){.at = at}, shared, &died, finding);
+        counts->kills += died;
+        counts->operations += died;
+        if (!died || !holds)
+            break;
+        holds = kill_one(sweep, &(struct death){.at = at, .in_the_middle = true}, shared, &died, finding);
+        counts->kills += died;
+    }
+    munmap(shared, sizeof *shared);
+    return holds;
+}
+
+bool sweep_kill_sometimes(struct sweep *sweep, uint64_t seed, unsigned kills, struct sweep_counts *counts,
+                          struct sweep_finding *finding)
+{
+    struct shared *shared = share();
+    bool died, holds = kill_one(sweep, &(struct death){0}, shared, &died, finding);
+    unsigned calls = atomic_load(&shared->calls);
+    for (unsigned i = 0; i < kills && holds; i++) {
+        struct philox_block random = philox(seed, 2, i);
+        struct death death = {.after = 1 + random.word[0] % calls,
+                              .linger_ns = random.word[1] % LINGER_MAX_NS};
+        holds = kill_one(sweep, &death, shared, &died, finding);
+        counts->kills += died;
+    }
+    munmap(shared, sizeof *shared);
+    return holds;
+}
+
+/* ---- Another owner. ---- */
+
+/* Tries the folder whenever the plan is known to own it. */
+struct intrusion {
+    struct sweep *sweep;
+    atomic_uint said; /* by the plan */
+    atomic_uint tries, admitted;
+};
+
+static void intrude(void *context, unsigned n)
+{
+    struct intrusion *intrusion = context;
+    struct sweep *sweep = intrusion->sweep;
+    unsigned said = atomic_load(&intrusion->said);
+    (void)n;
+    if (said == 0 || said > SUBJECT_DONE(sweep->plan->saves_count - 1))
+        return;
+    atomic_fetch_add(&intrusion->tries, 1);
+    if (subject_own_once(sweep->plan, sweep->look_io, sweep->folder, NULL) != -EBUSY)
+        atomic_fetch_add(&intrusion->admitted, 1);
+}
+
+bool sweep_intrude(struct sweep *sweep, struct sweep_counts *counts, struct sweep_finding *finding)
+{
+    struct intrusion intrusion = {.sweep = sweep};
+    struct expected expected = {.plan = sweep->plan, .before = sweep->shelf};
+    char why[CHECK_WHY_BYTES];
+    tree_store(&sweep->base, sweep->folder);
+    recorder_at_each(intrude, &intrusion);
+    unsigned failed = subject_run(sweep->plan, sweep->io, sweep->folder, NULL, &intrusion.said);
+    recorder_at_each(NULL, NULL);
+    counts->operations += atomic_load(&intrusion.tries);
+    expected_by_count(&expected, atomic_load(&intrusion.said));
+    bool holds = check_folder(&expected, sweep->look_io, sweep->folder, why);
+    if (holds && failed == 0 && atomic_load(&intrusion.admitted) == 0)
+        return true;
+    snprintf(finding->why, sizeof finding->why,
+             "%s, with another owner about: %u of %u tries were let in, %u saves failed; %s",
+             sweep->plan->name, atomic_load(&intrusion.admitted), atomic_load(&intrusion.tries), failed,
+             holds ? "the folder is sound" : why);
+    return false;
+}

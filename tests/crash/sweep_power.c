@@ -1,0 +1,209 @@
+/*
+ * sweep_power — see sweep.h: a plan recorded once, then the power lost at each of its instants.
+ *
+ * First all states are made in memory, at each instant those of every single open operation and some that chance picks, and equal ones are
+ * dropped (the same disk with the same expectation). Then as many of the different ones as may be, in an order that chance picks, are laid
+ * out as files and looked at.
+ */
+#include "tests/crash/sweep.h"
+
+#include "base/philox.h"
+#include "tests/crash/recorder.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RANDOM_CHOICES = 4 }; /* at each instant */
+
+struct state {
+    uint32_t instant;
+    struct power_choice choice;
+    uint64_t key; /* of the disk and of what is expected of it */
+};
+
+/* Open addressing; a power of two. */
+struct states {
+    struct state *list;
+    uint32_t count;
+    uint32_t *slots; /* number + 1 */
+    uint32_t slots_count;
+};
+
+static uint32_t *slot_of(const struct states *states, uint64_t key)
+{
+    uint32_t at = (uint32_t)key & (states->slots_count - 1);
+    while (states->slots[at] && states->list[states->slots[at] - 1].key != key)
+        at = (at + 1) & (states->slots_count - 1);
+    return &states->slots[at];
+}
+
+static void make_room(struct states *states)
+{
+    if (2 * (states->count + 1) <= states->slots_count)
+        return;
+    free(states->slots);
+    states->slots_count = states->slots_count > 0 ? 2 * states->slots_count : 1024;
+    states->slots = calloc(states->slots_count, sizeof *states->slots);
+    states->list = realloc(states->list, states->slots_count * sizeof *states->list);
+    if (!states->slots || !states->list)
+        abort();
+    for (uint32_t i = 0; i < states->count; i++)
+        *slot_of(states, states->list[i].key) = i + 1;
+}
+
+/* One run in hand. */
+struct recording {
+    struct sweep *sweep;
+    const struct sweep_power *how;
+    struct sweep_counts *counts;
+    struct history history;
+    struct states states;
+    struct expected expected;
+};
+
+static uint64_t key_of(const struct recording *recording, const struct tree *tree)
+{
+    struct {
+        struct hash128 disk;
+        bool has_begun[PLAN_SAVES_MAX], is_done[PLAN_SAVES_MAX];
+    } both = {.disk = tree_digest(tree)};
+    memcpy(both.has_begun, recording->expected.has_begun, sizeof both.has_begun);
+    memcpy(both.is_done, recording->expected.is_done, sizeof both.is_done);
+    return hash_64(&both, sizeof both);
+}
+
+static void consider(struct recording *recording, uint32_t instant, struct power_choice choice)
+{
+    struct tree tree;
+    power_state(&recording->history, instant, choice, &tree);
+    struct state state = {instant, choice, key_of(recording, &tree)};
+    tree_deinit(&tree);
+    recording->counts->choices++;
+    make_room(&recording->states);
+    uint32_t *slot = slot_of(&recording->states, state.key);
+    if (*slot)
+        return;
+    recording->states.list[recording->states.count] = state;
+    *slot = ++recording->states.count;
+}
+
+static void consider_instant(struct recording *recording, uint32_t instant)
+{
+    const struct history *history = &recording->history;
+    bool has_open = false;
+    expected_by_history(&recording->expected, history, instant);
+    consider(recording, instant, (struct power_choice){.kind = POWER_NONE});
+    consider(recording, instant, (struct power_choice){.kind = POWER_ALL});
+    for (uint32_t op = 0; op < history->ops_count; op++) {
+        if (!power_is_open(&history->ops[op], instant))
+            continue;
+        has_open = true;
+        consider(recording, instant, (struct power_choice){.kind = POWER_ALL_BUT, .op = op});
+        consider(recording, instant, (struct power_choice){.kind = POWER_ONLY, .op = op});
+    }
+    for (uint32_t i = 0; i < RANDOM_CHOICES && has_open; i++)
+        consider(recording, instant,
+                 (struct power_choice){.kind = POWER_SOME,
+                                       .seed = recording->how->seed * 1000003 +
+                                               (uint64_t)instant * RANDOM_CHOICES + i});
+}
+
+static void shuffle(struct recording *recording)
+{
+    struct states *states = &recording->states;
+    for (uint32_t i = states->count; i > 1; i--) {
+        uint32_t other = philox(recording->how->seed, 1, i).word[0] % i;
+        struct state state = states->list[i - 1];
+        states->list[i - 1] = states->list[other];
+        states->list[other] = state;
+    }
+}
+
+static bool look_at(struct recording *recording, const struct state *state, struct sweep_finding *finding)
+{
+    struct sweep *sweep = recording->sweep;
+    char why[CHECK_WHY_BYTES];
+    struct tree tree;
+    expected_by_history(&recording->expected, &recording->history, state->instant);
+    power_state(&recording->history, state->instant, state->choice, &tree);
+    tree_store(&tree, sweep->crash_folder);
+    tree_deinit(&tree);
+    recorder_skip_syncs(true);
+    bool holds = check_folder(&recording->expected, sweep->look_io, sweep->crash_folder, why);
+    recorder_skip_syncs(false);
+    recording->counts->states++;
+    if (holds)
+        return true;
+    snprintf(finding->why, sizeof finding->why,
+             "%s, power lost at instant %u (choice %d, operation %u, seed %llu): %s", sweep->plan->name,
+             state->instant, (int)state->choice.kind, state->choice.op,
+             (unsigned long long)state->choice.seed, why);
+    if (recording->how->report) {
+        fprintf(recording->how->report, "%s\n", finding->why);
+        history_print(&recording->history, state->instant, recording->how->report);
+    }
+    return false;
+}
+
+static void revive(void)
+{
+    recorder_die_at(0);
+}
+
+/* Runs the plan and writes it down. */
+static bool record(struct recording *recording, struct sweep_finding *finding)
+{
+    struct sweep *sweep = recording->sweep;
+    const struct sweep_power *how = recording->how;
+    atomic_uint calls;
+    tree_store(&sweep->base, sweep->folder);
+    recorder_begin(&recording->history, sweep->folder);
+    if (how->dies_after)
+        recorder_die_after(how->dies_after);
+    else
+        recorder_die_at(how->dies_at);
+    recorder_count_in(&calls);
+    unsigned failed = subject_run(sweep->plan, sweep->io, sweep->folder, revive, NULL);
+    recording->counts->operations += atomic_load(&calls);
+    recorder_die_at(0);
+    recorder_end();
+    if (failed > (how->dies_at > 0 || how->dies_after > 0)) {
+        snprintf(finding->why, sizeof finding->why, "%s: %u saves failed on a sound disk", sweep->plan->name,
+                 failed);
+        return false;
+    }
+    if (recorder_is_complete(&recording->history, sweep->folder))
+        return true;
+    snprintf(finding->why, sizeof finding->why, "%s: something was written that the recorder did not see",
+             sweep->plan->name);
+    return false;
+}
+
+/* Where few disks are to be looked at, not all instants need be. */
+static bool is_sampled(const struct recording *recording, uint32_t instant)
+{
+    uint64_t wanted = 2 * (uint64_t)recording->how->states_max;
+    return philox(recording->how->seed, 7, instant).word[0] % (recording->history.instants_count + 1) <
+           wanted;
+}
+
+bool sweep_power(struct sweep *sweep, const struct sweep_power *how, struct sweep_counts *counts,
+                 struct sweep_finding *finding)
+{
+    struct recording recording = {.sweep = sweep,
+                                  .how = how,
+                                  .counts = counts,
+                                  .expected = {.plan = sweep->plan, .before = sweep->shelf}};
+    bool holds = record(&recording, finding);
+    for (uint32_t instant = 0; instant <= recording.history.instants_count && holds; instant++)
+        if (is_sampled(&recording, instant))
+            consider_instant(&recording, instant);
+    shuffle(&recording);
+    for (uint32_t i = 0; i < recording.states.count && i < how->states_max && holds; i++)
+        holds = look_at(&recording, &recording.states.list[i], finding);
+    free(recording.states.list);
+    free(recording.states.slots);
+    history_deinit(&recording.history);
+    return holds;
+}

@@ -1,0 +1,70 @@
+/*
+ * tree — files and folders in memory: what a disk holds, or would hold.
+ *
+ *     tree_scan(&tree, "/some/folder");        // what is there; node 0 is the folder itself
+ *     tree_rename(&tree, 0, ".tmp-a", "a");
+ *     tree_store(&tree, "/another/folder");    // as real files
+ *
+ * Nodes are numbered and stay when their last name goes, as an open file does. What can't be had (memory, a file that can't be
+ * read) ends the program: this is for tests.
+ *
+ * Threads: owner.
+ */
+#ifndef MILLRACE_TESTS_CRASH_TREE_H
+#define MILLRACE_TESTS_CRASH_TREE_H
+
+#include "base/hash.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TREE_NONE UINT32_MAX
+
+struct tree_entry {
+    char *name;
+    uint32_t node;
+};
+
+struct tree_node {
+    bool is_folder;
+    unsigned char *data; /* of a file */
+    uint64_t bytes;
+    struct tree_entry *entries; /* of a folder, in byte order of their names */
+    uint32_t entries_count;
+};
+
+/* Zero is no tree. */
+struct tree {
+    struct tree_node *nodes;
+    uint32_t count;
+};
+
+/* The folder at path and all below it. seen, unless NULL, is told each node and what it was read from. */
+void tree_scan(struct tree *ret_tree, const char *path,
+               void (*seen)(void *context, uint32_t node, const char *path), void *context);
+void tree_copy(struct tree *ret_tree, const struct tree *other);
+void tree_deinit(struct tree *tree);
+
+/* A node without a name. */
+uint32_t tree_add(struct tree *tree, bool is_folder);
+/* TREE_NONE where the folder has no such name. */
+uint32_t tree_find(const struct tree *tree, uint32_t folder, const char *name);
+/* The node gets the name, whatever had it. */
+void tree_link(struct tree *tree, uint32_t folder, const char *name, uint32_t node);
+void tree_unlink(struct tree *tree, uint32_t folder, const char *name); /* nothing there is fine */
+void tree_rename(struct tree *tree, uint32_t folder, const char *from, const char *to);
+void tree_exchange(struct tree *tree, uint32_t folder, const char *a, const char *b);
+/* Bytes beyond the end so far are zeros. */
+void tree_set_size(struct tree *tree, uint32_t file, uint64_t bytes);
+void tree_write(struct tree *tree, uint32_t file, uint64_t offset, const void *data, uint64_t bytes);
+
+/* Makes the real folder hold the tree and nothing else. */
+void tree_store(const struct tree *tree, const char *path);
+/* Of all that can be reached by names. */
+struct hash128 tree_digest(const struct tree *tree);
+
+/* Removes everything in the real folder. */
+void tree_clear_folder(const char *path);
+
+#endif
