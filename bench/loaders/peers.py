@@ -7,7 +7,7 @@ The task is the same for all: random resized crop to 224 (torchvision's law), fl
 documentation advises, epoch after epoch. LOADER-bytes delivers undecoded samples, LOADER-resumed begins in the middle of an epoch. FOLDER is one kind of
 data of make_data.py.
 
-It is a server: when the first batch has come, it prints a JSON line with the seconds from the loader's making to there, and its version. Then, for each line
+It is a server in a session of its own, which stops itself (SIGSTOP) after each line that it prints: when the first batch has come, it prints a JSON line with the seconds from the loader's making to there, and its version. Then, for each line
 `WARMING MEASURED` on stdin, it takes so many batches uncounted and so many counted, and prints a line with samples, bytes, seconds and the CPU seconds of itself and all
 its children; `0` for MEASURED: one whole epoch from a new loader. It ends with stdin.
 """
@@ -16,6 +16,7 @@ import itertools
 import json
 import os
 import pathlib
+import signal
 import sys
 import time
 
@@ -235,6 +236,12 @@ def measure(name, batches, count):
     return {"samples": totals[0], "bytes": totals[1], "seconds": time.monotonic() - began, "cpu_seconds": cpu_seconds() - cpu}
 
 
+def tell(result):
+    """And stops all its threads and workers at once, so that none reads ahead of its turn."""
+    print(json.dumps(result), flush=True)
+    os.killpg(os.getpgrp(), signal.SIGSTOP)
+
+
 def main():
     name, folder, workers = sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3])
     make, distribution, prepare = LOADERS[name]
@@ -246,7 +253,7 @@ def main():
         batches = iter(make(folder, workers, *prepared))
         next(batches)
         told["first_batch_seconds"] = time.monotonic() - began
-    print(json.dumps(told), flush=True)
+    tell(told)
     for line in sys.stdin:
         warming, measured = map(int, line.split())
         if measured == 0:
@@ -255,7 +262,7 @@ def main():
             for _ in itertools.islice(batches, warming):
                 pass
             result = measure(name, batches, measured)
-        print(json.dumps(result), flush=True)
+        tell(result)
     os._exit(0)  # some loaders' threads outlive them
 
 

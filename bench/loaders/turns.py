@@ -17,7 +17,7 @@ class Failed(Exception):
 
 
 class Peer:
-    """A process of peers.py. Between its turns it is stopped, with all that it started, so that nothing of it runs in another's turn."""
+    """A process of peers.py. Between its turns it stands still, with all that it started, so that nothing of it runs in another's turn."""
 
     def __init__(self, python, loader, folder, workers):
         self.name, self.errors = loader, tempfile.TemporaryFile()
@@ -26,7 +26,7 @@ class Peer:
         atexit.register(self.end)
 
     def begin(self):
-        """Waits for its first batch, and stops it."""
+        """Waits for its first batch."""
         self.told = self.answer()
         return self
 
@@ -34,7 +34,8 @@ class Peer:
         """The next line that is JSON; some loaders print others."""
         for line in self.process.stdout:
             if line.startswith("{"):
-                os.killpg(self.process.pid, signal.SIGSTOP)
+                while pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "TZ":
+                    time.sleep(0.001)
                 return json.loads(line)
         self.process.wait()
         self.errors.seek(0)
