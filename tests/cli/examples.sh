@@ -39,7 +39,7 @@ examples_of_verify_work() { run_examples verify; }
 examples_of_ckpt_work() { run_examples ckpt list; run_examples ckpt hash; run_examples ckpt diff; }
 examples_of_ckpt_that_change_a_folder_work() { run_examples ckpt copy; run_examples ckpt sweep; run_examples ckpt prune; }
 examples_of_doctor_work() { run_examples doctor; }
-examples_of_bench_work() { run_examples bench io; run_examples bench loader; }
+examples_of_bench_work() { run_examples bench io; run_examples bench loader; run_examples bench ckpt; }
 examples_of_help_work() { run_examples help; run_examples manual; run_examples completion; }
 
 run_cases examples_of_convert_dataset_work examples_of_read_work examples_of_train_work examples_of_eval_work \

@@ -2,7 +2,7 @@
 # Help and suggestions, through the program.
 . "$(dirname "$0")/lib.sh"
 
-verbs=("convert dataset" "convert checkpoint" index inspect verify read train eval "ckpt list" "ckpt hash" "ckpt diff" "ckpt prune" "ckpt copy" "ckpt sweep" "bench io" "bench loader" doctor help manual completion)
+verbs=("convert dataset" "convert checkpoint" index inspect verify read train eval "ckpt list" "ckpt hash" "ckpt diff" "ckpt prune" "ckpt copy" "ckpt sweep" "bench io" "bench loader" "bench ckpt" doctor help manual completion)
 
 every_verb_has_help_with_options_and_examples() {
   for verb in "${verbs[@]}"; do
