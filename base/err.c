@@ -3,8 +3,11 @@
  */
 #include "base/err.h"
 
+#include "base/utf8.h"
+
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -91,15 +94,65 @@ int err_advise(struct err *err, const char *format, ...)
     return code_of(err);
 }
 
-const char *err_format(const struct err *err, char *line, size_t bytes)
+/* A line as it is filled. */
+struct line {
+    char *text;
+    size_t bytes, used; /* used < bytes: there is room for the NUL */
+    bool is_full;
+};
+
+static void add(struct line *line, const char *bytes, size_t count)
 {
-    char offset[40] = "";
-    if (err->offset >= 0)
+    line->is_full = line->is_full || count >= line->bytes - line->used;
+    if (line->is_full)
+        return;
+    memcpy(line->text + line->used, bytes, count);
+    line->used += count;
+}
+
+/* What a terminal would obey: C0, DEL, and C1 in UTF-8. */
+static bool is_control(const unsigned char *sequence, size_t count)
+{
+    return sequence[0] < 0x20 || sequence[0] == 0x7f ||
+           (count == 2 && sequence[0] == 0xc2 && sequence[1] < 0xa0);
+}
+
+static void show(struct line *line, const char *text)
+{
+    size_t left = strlen(text), taken;
+    for (; left > 0; text += taken, left -= taken) {
+        const unsigned char *at = (const unsigned char *)text;
+        char escaped[8];
+        taken = utf8_sequence_bytes(at, left);
+        if (taken > 0 && !is_control(at, taken)) {
+            add(line, text, taken);
+            continue;
+        }
+        add(line, escaped, (size_t)snprintf(escaped, sizeof escaped, "\\x%02x", *at));
+        taken = 1;
+    }
+}
+
+const char *err_format(const struct err *err, char *text, size_t bytes)
+{
+    struct line line = {.text = text, .bytes = bytes};
+    bool wants = err->expected[0] != '\0';
+    char offset[40];
+    if (bytes == 0)
+        return text;
+    show(&line, err->what[0] ? err->what : strerror(-err->code));
+    if (err->path[0]) {
+        show(&line, ": ");
+        show(&line, err->path);
         snprintf(offset, sizeof offset, " at %lld", (long long)err->offset);
-    int wants = err->expected[0] != '\0', has = err->found[0] != '\0';
-    snprintf(line, bytes, "%s%s%s%s%s%s%s%s%s%s%s", err->what[0] ? err->what : strerror(-err->code),
-             err->path[0] ? ": " : "", err->path, err->path[0] ? offset : "", wants ? ": expected " : "",
-             err->expected, has ? (wants ? ", found " : ": found ") : "", err->found,
-             err->advice[0] ? "; " : "", err->advice, "");
-    return line;
+        show(&line, err->offset >= 0 ? offset : "");
+    }
+    show(&line, wants ? ": expected " : "");
+    show(&line, err->expected);
+    show(&line, !err->found[0] ? "" : wants ? ", found " : ": found ");
+    show(&line, err->found);
+    show(&line, err->advice[0] ? "; " : "");
+    show(&line, err->advice);
+    text[line.used] = '\0';
+    return text;
 }

@@ -28,7 +28,7 @@ extern "C" {
 enum {
     ERR_TEXT_BYTES_MAX = 256,
     ERR_PATH_BYTES_MAX = 1024,
-    ERR_LINE_BYTES_MAX = 2560, /* all five texts and the words between them */
+    ERR_LINE_BYTES_MAX = 2560, /* all five texts and the words between them, where nothing is escaped */
     ERR_NO_OFFSET = -1,
 };
 
@@ -59,8 +59,9 @@ int err_advise(struct err *err, const char *format, ...) __attribute__((format(p
 /* Forgets the detail: for a failure that turned out to be no error. */
 void err_clear(struct err *err);
 
-/* Writes the one line described above into line, cut to bytes. Returns line. */
-const char *err_format(const struct err *err, char *line, size_t bytes);
+/* Writes the one line described above into text, cut to bytes. Returns text. Texts may come from damaged files and hostile names: control
+ * characters and what is no UTF-8 are shown as \xNN, so that the line is one line of UTF-8 and changes nothing of a terminal. */
+const char *err_format(const struct err *err, char *text, size_t bytes);
 
 #ifdef __cplusplus
 }

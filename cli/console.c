@@ -87,9 +87,6 @@ void console_error(struct console *console, const struct err *err)
 {
     char line[ERR_LINE_BYTES_MAX];
     err_format(err, line, sizeof line);
-    for (char *at = line; *at; at++)
-        if (*at == '\n' || *at == '\r')
-            *at = ' '; /* one error is one line, whatever a file's name holds */
     pthread_mutex_lock(&console->lock);
     wipe_bar(console);
     fprintf(stderr, "%smillrace:%s %s\n", console->color ? "\033[31m" : "", console->color ? "\033[0m" : "",

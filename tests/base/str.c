@@ -195,6 +195,25 @@ static void long_error_texts_are_cut_not_spilled(void **state)
     assert_int_equal(strlen(err_format(&err, line, sizeof line)), sizeof line - 1);
 }
 
+static void error_lines_show_control_characters_and_what_is_no_utf8_escaped(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    char line[ERR_LINE_BYTES_MAX], cut[32];
+    err_set(&err, -EBADMSG, "gr\xc3\xbc\xc3\x9f dich");
+    err_at(&err, "a\nb\x1b[2J\xff", 7);
+    err_expected(&err, "\xf0\x9f\x98\x80");
+    err_found(&err, "\xc2\x9b\x33m \x7f\t\xe2\x82 a\\b");
+    assert_string_equal(err_format(&err, line, sizeof line),
+                        "gr\xc3\xbc\xc3\x9f dich: a\\x0ab\\x1b[2J\\xff at 7: expected \xf0\x9f\x98\x80, "
+                        "found \\xc2\\x9b3m \\x7f\\x09\\xe2\\x82 a\\b");
+    assert_string_equal(err.path, "a\nb\x1b[2J\xff"); /* a name can still be opened */
+    assert_string_equal(err_format(&err, cut, sizeof "gr\xc3"), "gr");
+    assert_string_equal(err_format(&err, cut, sizeof "gr\xc3\xbc\xc3\x9f dich: a\\x0"),
+                        "gr\xc3\xbc\xc3\x9f dich: a"); /* no half of an escape */
+    assert_string_equal(err_format(&err, cut, 1), "");
+}
+
 static void keep_line(void *context, enum log_level level, const char *line)
 {
     snprintf(context, 100, "%d %s", (int)level, line);
@@ -262,6 +281,7 @@ int main(void)
         cmocka_unit_test(a_mistyped_word_finds_what_was_meant),
         cmocka_unit_test(an_error_is_one_line_to_act_on),
         cmocka_unit_test(long_error_texts_are_cut_not_spilled),
+        cmocka_unit_test(error_lines_show_control_characters_and_what_is_no_utf8_escaped),
         cmocka_unit_test(log_lines_below_the_least_level_are_dropped),
         cmocka_unit_test(clocks_run_and_dates_are_utc),
         cmocka_unit_test(dtypes_have_names_sizes_and_a_way_back),
