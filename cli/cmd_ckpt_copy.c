@@ -7,7 +7,6 @@
 #include "cli/verbs.h"
 
 #include <stddef.h>
-#include <stdio.h>
 
 struct copy_args {
     struct common_args common;
@@ -24,7 +23,8 @@ static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
     progress_update(context, bytes_done, bytes);
 }
 
-static int print_copied(const struct ckpt_copied *copied, double seconds, bool as_json, struct err *err)
+static int print_copied(const struct ckpt_copied *copied, double seconds, const struct common_args *common,
+                        struct err *err)
 {
     struct output output;
     output_begin(&output);
@@ -33,7 +33,7 @@ static int print_copied(const struct ckpt_copied *copied, double seconds, bool a
     json_write_u64(&output.json, "files_count", copied->files_count);
     json_write_u64(&output.json, "written_bytes", copied->written_bytes);
     json_write_f64(&output.json, "elapsed_seconds", seconds);
-    return output_end(&output, as_json, stdout, err);
+    return output_end_report(&output, common->json, common->quiet, err);
 }
 
 static int run(const struct invocation *invocation, struct err *err)
@@ -55,7 +55,7 @@ static int run(const struct invocation *invocation, struct err *err)
         status = ckpt_copy(&options, &copied, err);
     progress_end(invocation->console);
     if (!status)
-        status = print_copied(&copied, clock_seconds(clock_now_ns() - began_ns), args->common.json, err);
+        status = print_copied(&copied, clock_seconds(clock_now_ns() - began_ns), &args->common, err);
     io_close(options.to);
     io_close(options.from);
     return status;

@@ -147,7 +147,8 @@ static int run(const struct invocation *invocation, struct err *err)
     json_write_u64(&output.json, "freed_bytes", pruning.removed_bytes);
     if (pruning.kept_count + pruning.removed_count >
         0) { /* also where a removal failed: the others are told */
-        int printed = output_end(&output, args->common.json, stdout, status ? NULL : err);
+        bool is_asked = args->dry_run || !args->common.quiet; /* what would go is what a dry run is for */
+        int printed = output_end_report(&output, args->common.json, !is_asked, status ? NULL : err);
         status = status ? status : printed;
     } else {
         output_abort(&output);

@@ -5,8 +5,6 @@
 #include "cli/output.h"
 #include "cli/verbs.h"
 
-#include <stdio.h>
-
 struct sweep_args {
     struct common_args common;
 };
@@ -34,7 +32,7 @@ static int run(const struct invocation *invocation, struct err *err)
         status = removed_count;
     } else {
         json_write_u64(&output.json, "removed_count", (uint64_t)removed_count);
-        status = output_end(&output, invocation->common->json, stdout, err);
+        status = output_end_report(&output, invocation->common->json, invocation->common->quiet, err);
     }
     io_close(io);
     return status;

@@ -51,7 +51,8 @@ keys_and_a_bar_do_not_share_a_line() {
 quiet_leaves_on_stdout_what_was_asked_for() {
   local name
   for name in "convert dataset photos silent" "index shards/shard-000000.tar" "train train.yaml --set run.dir=runs/silent --set run.steps=2" \
-    "convert checkpoint runs/silent/ckpt silent.safetensors --to full"; do
+    "convert checkpoint runs/silent/ckpt silent.safetensors --to full" "ckpt copy runs/silent/ckpt copies" "ckpt sweep copies" \
+    "ckpt prune copies --keep-last 1"; do
     # shellcheck disable=SC2086
     same "$(status_of millrace $name --quiet)" 0 "status of $name"
     same "$(cat out errors)" "" "what $name says"
@@ -63,6 +64,8 @@ quiet_leaves_on_stdout_what_was_asked_for() {
   contains "$(cat out)" "order  "
   millrace train train.yaml --set run.dir=runs/profiled --set run.steps=3 --profile 2:3 --quiet >out
   contains "$(cat out)" "profile"
+  millrace ckpt prune copies --keep-last 1 --dry-run --quiet >out
+  contains "$(cat out)" "kept: last"
 }
 
 run_cases a_bar_fits_its_terminal_and_leaves_it_clean a_bar_follows_the_width_of_its_terminal \
