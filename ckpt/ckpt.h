@@ -143,6 +143,9 @@ struct ckpt_saver_stats ckpt_saver_stats(struct ckpt_saver *saver);
 /* The metric of a step by its state: the number `metrics.NAME`. Where the metrics tell of which step they are, as `val_step` does of
  * `val_loss` (NAME up to its first `_`, and `_step`), that of another step is none. False: unknown. */
 bool ckpt_metric(const struct json_t *state, const char *name, uint64_t step, double *ret_metric);
+/* Which of its values are good, where a metric's name tells: those of `loss` and `..._loss` that are small, those of `accuracy` and
+ * `..._accuracy` that are large. False: unknown. */
+bool ckpt_metric_mode(const char *name, enum ckpt_mode *ret_mode);
 
 /* Why a step stays; several may hold. */
 enum ckpt_reason {

@@ -59,3 +59,17 @@ bool ckpt_metric(const struct json_t *state, const char *name, uint64_t step, do
     *ret_metric = metric;
     return true;
 }
+
+static bool ends_in_word(const char *name, const char *word)
+{
+    size_t bytes = strlen(name), word_bytes = strlen(word);
+    return bytes >= word_bytes && strcmp(name + bytes - word_bytes, word) == 0 &&
+           (bytes == word_bytes || name[bytes - word_bytes - 1] == '_');
+}
+
+bool ckpt_metric_mode(const char *name, enum ckpt_mode *ret_mode)
+{
+    bool is_accuracy = ends_in_word(name, "accuracy");
+    *ret_mode = is_accuracy ? CKPT_MAX : CKPT_MIN;
+    return is_accuracy || ends_in_word(name, "loss");
+}

@@ -19,7 +19,8 @@ struct prune_args {
     bool dry_run;
 };
 
-static const char *const mode_choices[] = {"min", "max", NULL};
+enum best_mode { MODE_AUTO, MODE_MIN, MODE_MAX };
+static const char *const mode_choices[] = {"auto", "min", "max", NULL};
 
 enum { COUNT_MAX = 1 << 30 };
 #define AT(member) offsetof(struct prune_args, member)
@@ -30,10 +31,11 @@ static const struct option rows[] = {
      .least = 1, .most = COUNT_MAX},
     {"keep-best", 0, OPTION_TEXT, AT(best_metric), "METRIC", NULL,
      "the best by a metric of theirs stay, too, as val_loss (ckpt list shows what they have)"},
-    {"best-mode", 0, OPTION_CHOICE, AT(best_mode), NULL, "min", "whether small or large is good",
+    {"best-mode", 0, OPTION_CHOICE, AT(best_mode), NULL, "auto",
+     "whether small or large is good; auto: small of a loss, large of an accuracy, by METRIC's name",
      mode_choices},
-    {"best-count", 0, OPTION_COUNT, AT(best_count), "K", "1", "how many of the best stay", .least = 1,
-     .most = COUNT_MAX},
+    {"best-count", 0, OPTION_COUNT, AT(best_count), "K", NULL, "how many of the best stay; 1 unless given",
+     .least = 1, .most = COUNT_MAX},
     {"dry-run", 0, OPTION_FLAG, AT(dry_run), .help = "only say what would stay and what would go"},
 };
 
@@ -104,6 +106,40 @@ static int check_metric(const struct invocation *invocation, struct io *io, stru
     return -ENOENT;
 }
 
+static int choose_mode(const struct prune_args *args, enum ckpt_mode *ret_mode, struct err *err)
+{
+    enum ckpt_mode known, asked = args->best_mode == MODE_MAX ? CKPT_MAX : CKPT_MIN;
+    bool is_known = ckpt_metric_mode(args->best_metric, &known), is_asked = args->best_mode != MODE_AUTO;
+    *ret_mode = is_asked ? asked : known;
+    if (is_asked ? !is_known || asked == known : is_known)
+        return 0;
+    if (is_asked) {
+        err_set(err, -EINVAL, "the best %s is the %s", args->best_metric,
+                known == CKPT_MAX ? "largest" : "smallest");
+        err_advise(err, "leave --best-mode out, or give %s",
+                   mode_choices[known == CKPT_MAX ? MODE_MAX : MODE_MIN]);
+    } else {
+        err_set(err, -EINVAL, "whether a small or a large %s is good is not known", args->best_metric);
+        err_advise(err, "give --best-mode min or --best-mode max");
+    }
+    return -EINVAL;
+}
+
+static int choose_best(const struct prune_args *args, struct ckpt_keep *keep, struct err *err)
+{
+    if (args->best_metric) {
+        keep->best.metric = args->best_metric;
+        keep->best.count = args->best_count > 0 ? (uint32_t)args->best_count : 1;
+        return choose_mode(args, &keep->best.mode, err);
+    }
+    if (args->best_mode == MODE_AUTO && args->best_count == 0)
+        return 0;
+    err_set(err, -EINVAL, "%s is given without --keep-best",
+            args->best_count > 0 ? "--best-count" : "--best-mode");
+    err_advise(err, "add --keep-best METRIC, as val_loss");
+    return -EINVAL;
+}
+
 static int prune(const struct invocation *invocation, struct io *io, struct pruning *pruning, struct err *err)
 {
     const struct prune_args *args = invocation->args;
@@ -113,12 +149,9 @@ static int prune(const struct invocation *invocation, struct io *io, struct prun
                                          .verdict = write_verdict,
                                          .context = pruning,
                                          .log = invocation->log};
-    if (args->best_metric) {
-        options.keep.best.metric = args->best_metric;
-        options.keep.best.mode = (enum ckpt_mode)args->best_mode;
-        options.keep.best.count = (uint32_t)args->best_count;
-    }
     int status = check_metric(invocation, io, err);
+    if (!status)
+        status = choose_best(args, &options.keep, err);
     if (!status)
         status = ckpt_prune(io, folder, &options, err);
     if (status || pruning->kept_count + pruning->removed_count > 0)

@@ -243,6 +243,21 @@ static void a_metric_counts_for_the_step_that_it_was_measured_at(void **state)
     }
 }
 
+static void a_metrics_name_tells_which_of_its_values_are_good(void **state)
+{
+    (void)state;
+    static const char *const small[] = {"val_loss", "loss"}, *const large[] = {"val_accuracy", "accuracy"},
+                             *const unknown[] = {"",          "val_los",    "gloss",
+                                                 "val_lossy", "inaccuracy", "val_bleu"};
+    enum ckpt_mode mode;
+    for (size_t i = 0; i < sizeof small / sizeof small[0]; i++)
+        assert_true(ckpt_metric_mode(small[i], &mode) && mode == CKPT_MIN);
+    for (size_t i = 0; i < sizeof large / sizeof large[0]; i++)
+        assert_true(ckpt_metric_mode(large[i], &mode) && mode == CKPT_MAX);
+    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++)
+        assert_false(ckpt_metric_mode(unknown[i], &mode));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +268,7 @@ int main(void)
         cmocka_unit_test(random_folders_are_judged_as_by_the_definition),
         cmocka_unit_test(rules_applied_after_each_save_keep_what_they_keep_at_the_end),
         cmocka_unit_test(a_metric_counts_for_the_step_that_it_was_measured_at),
+        cmocka_unit_test(a_metrics_name_tells_which_of_its_values_are_good),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

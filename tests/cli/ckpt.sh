@@ -85,6 +85,22 @@ a_prune_says_first_what_it_would_do() {
   same "$(steps_of pruned)" 6
 }
 
+a_prune_by_accuracy_keeps_the_most_accurate() {
+  need_python
+  millrace train train.yaml --set run.dir=accurate --set run.steps=8 --set eval.every=1 --set schedule.type=constant \
+    --set optimizer.lr=0.01 --quiet >/dev/null
+  millrace ckpt list accurate/ckpt --json >list
+  same "$(json 'len({c["metrics"]["val_accuracy"] for c in d["checkpoints"]}) > 1' list)" True
+  local expected mode
+  expected=$(json '" ".join(map(str, sorted({8} | {s for _, s in sorted((-c["metrics"]["val_accuracy"], c["step"]) for c in d["checkpoints"])[:2]})))' list)
+  for mode in "" "--best-mode max"; do
+    rm -rf judged && cp -r accurate/ckpt judged
+    # shellcheck disable=SC2086
+    millrace ckpt prune judged --keep-last 1 --keep-best val_accuracy --best-count 2 $mode >/dev/null
+    same "$(steps_of judged)" "$expected"
+  done
+}
+
 a_prune_that_can_not_be_meant_is_refused() {
   cp -r run/ckpt meant
   same "$(status_of millrace ckpt prune meant)" 2
@@ -92,6 +108,15 @@ a_prune_that_can_not_be_meant_is_refused() {
   same "$(status_of millrace ckpt prune meant --keep-last 0)" 2
   same "$(status_of millrace ckpt prune meant --keep-last 1 --keep-best val_los)" 1
   contains "$(cat errors)" "no checkpoint has the metric val_los"
+  local -A contradictions=(["--keep-best val_accuracy --best-mode min"]="largest" ["--keep-best val_loss --best-mode max"]="smallest"
+    ["--keep-best val_step"]="--best-mode min or" ["--best-mode max"]="--keep-best" ["--best-count 2"]="--keep-best")
+  local options
+  for options in "${!contradictions[@]}"; do
+    # shellcheck disable=SC2086
+    same "$(status_of millrace ckpt prune meant --keep-last 1 $options)" 2 "status with $options"
+    one_line errors
+    contains "$(cat errors)" "${contradictions[$options]}"
+  done
   same "$(status_of millrace ckpt prune . --keep-last 1)" 1
   contains "$(cat errors)" "there is no checkpoint"
   same "$(status_of millrace ckpt prune nowhere --keep-last 1)" 1
@@ -203,6 +228,7 @@ an_inspection_reads_headers_alone() {
 }
 
 run_cases an_inspection_reads_headers_alone a_list_tells_steps_times_sizes_metrics_and_what_is_not_whole a_prune_says_first_what_it_would_do \
+  a_prune_by_accuracy_keeps_the_most_accurate \
   a_prune_that_can_not_be_meant_is_refused a_folder_that_a_run_owns_is_neither_pruned_nor_swept_nor_copied_into \
   a_sweep_names_what_it_removes_and_leaves_steps_alone a_copy_has_the_bytes_of_the_newest_or_of_the_step_that_is_named \
   a_damaged_checkpoint_is_named_and_not_copied a_copy_that_dies_or_fails_leaves_nothing_under_the_name \
