@@ -175,8 +175,8 @@ struct ckpt_prune_options {
     const struct log *log;
 };
 /* Removes the whole steps that no rule keeps, and with a step what was put aside for it (docs/checkpoint.md). A step that somebody reads
- * stays. Takes the folder's lock (-EBUSY names the owner), but for a dry run. What can't be removed is logged and does not keep the rest; the
- * first such status is returned. */
+ * stays. -ENOENT where the folder has no step and never had an owner, -EINVAL where it is itself a step. Takes the folder's lock (-EBUSY names
+ * the owner), but for a dry run. What can't be removed is logged and does not keep the rest; the first such status is returned. */
 int ckpt_prune(struct io *io, const char *folder, const struct ckpt_prune_options *options, struct err *err);
 
 /* A whole checkpoint in a folder of steps. */
@@ -264,11 +264,11 @@ struct ckpt_copied {
 };
 /* Every block is verified before it is written, and the copy appears whole and durable, or not at all, as a save does. Owns the folder
  * meanwhile (-EBUSY names the owner), and removes what dead owners left in it. -EEXIST without force, -EBADMSG names what is damaged in the source,
- * -EBUSY where what would give way is read. Memory: 48 MiB. */
+ * -EBUSY where what would give way is read, -EINVAL where the folder is a step. Memory: 48 MiB. */
 int ckpt_copy(const struct ckpt_copy_options *options, struct ckpt_copied *ret_copied, struct err *err);
 
 /* Removes what dead owners left in the folder: temporaries of saves, copies and removals, each told to `each` (NULL: nobody). Returns how many,
- * -EBUSY naming the owner where one lives. */
+ * -EBUSY naming the owner where one lives, -ENOENT and -EINVAL as ckpt_prune. */
 int ckpt_sweep(struct io *io, const char *folder, void (*each)(void *context, const char *name),
                void *context, struct err *err);
 

@@ -252,7 +252,9 @@ static int own_target(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;
     struct io *io = o->to;
-    int status = io->ops->make_folder(io, o->folder, copy->err);
+    int status = folder_refuse_step(io, o->folder, copy->err);
+    if (!status)
+        status = io->ops->make_folder(io, o->folder, copy->err);
     if (!status)
         status = io->ops->lock_acquire(io, o->folder, NULL, &copy->lock, copy->err);
     if (!status)

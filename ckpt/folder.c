@@ -209,6 +209,38 @@ static bool has_manifest(struct io *io, const char *path)
     return io_join_path(path, MANIFEST_NAME, name, NULL) == 0 && io->ops->stat(io, name, &info, NULL) == 0;
 }
 
+int folder_refuse_step(struct io *io, const char *folder, struct err *err)
+{
+    if (!has_manifest(io, folder))
+        return 0;
+    err_set(err, -EINVAL, "this is a checkpoint, not a folder of checkpoints");
+    err_at(err, folder, ERR_NO_OFFSET);
+    err_advise(err, "give the folder that it stands in");
+    return -EINVAL;
+}
+
+/* 1 ends the walk: it is a folder of steps. */
+static int look_for_steps(void *context, const struct io_entry *entry)
+{
+    (void)context;
+    uint64_t step;
+    return (entry->kind == IO_ENTRY_FOLDER && folder_parse_step(entry->name, &step)) ||
+           io_is_owner_record(entry->name);
+}
+
+int folder_check_of_steps(struct io *io, const char *folder, struct err *err)
+{
+    int status = folder_refuse_step(io, folder, err);
+    if (!status)
+        status = io->ops->list(io, folder, look_for_steps, NULL, err);
+    if (status)
+        return status < 0 ? status : 0;
+    err_set(err, -ENOENT, "there is no checkpoint, and nobody ever owned the folder");
+    err_at(err, folder, ERR_NO_OFFSET);
+    err_expected(err, "a folder of folders step-00000000");
+    return -ENOENT;
+}
+
 /* Whether the step is at fault, not the way to it: then an older one may serve. */
 static bool is_damage(int status)
 {

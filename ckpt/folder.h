@@ -37,4 +37,9 @@ int folder_check_file(struct io *io, const char *step_path, const struct manifes
  * folder. */
 int folder_steps(struct io *io, const char *folder, uint64_t **ret_steps, size_t *ret_count, struct err *err);
 
+/* -EINVAL where it is itself a step; absent is fine. */
+int folder_refuse_step(struct io *io, const char *folder, struct err *err);
+/* That somebody who only removes may own it, which leaves a trace: it has a step, or has or had an owner. -ENOENT, and as folder_refuse_step. */
+int folder_check_of_steps(struct io *io, const char *folder, struct err *err);
+
 #endif

@@ -177,7 +177,9 @@ int prune_folder(struct io *io, const char *folder, const struct ckpt_prune_opti
 int ckpt_prune(struct io *io, const char *folder, const struct ckpt_prune_options *options, struct err *err)
 {
     struct io_lock *lock = NULL;
-    int status = options->dry_run ? 0 : io->ops->lock_acquire(io, folder, NULL, &lock, err);
+    int status = folder_check_of_steps(io, folder, err);
+    if (!status && !options->dry_run)
+        status = io->ops->lock_acquire(io, folder, NULL, &lock, err);
     if (!status)
         status = prune_folder(io, folder, options, lock, UINT64_MAX, err);
     if (lock)

@@ -2,6 +2,7 @@
  * sweep — what dead owners left in a folder of steps, removed by who owns it now. See ckpt_sweep in ckpt.h.
  */
 #include "ckpt/ckpt.h"
+#include "ckpt/folder.h"
 
 #include <string.h>
 
@@ -23,7 +24,9 @@ int ckpt_sweep(struct io *io, const char *folder, void (*each)(void *context, co
 {
     struct leftovers leftovers = {each, context};
     struct io_lock *lock;
-    int status = io->ops->lock_acquire(io, folder, NULL, &lock, err);
+    int status = folder_check_of_steps(io, folder, err);
+    if (!status)
+        status = io->ops->lock_acquire(io, folder, NULL, &lock, err);
     if (status)
         return status;
     if (each)

@@ -28,6 +28,11 @@
 
 enum { OWNER_TEXT_BYTES_MAX = 192, ATTEMPTS_MAX = 20, ATTEMPT_PAUSE_NS = 5000000 };
 
+bool io_is_owner_record(const char *entry_name)
+{
+    return strcmp(entry_name, OWNER_FILE_NAME) == 0 || strcmp(entry_name, LEASE_FOLDER_NAME) == 0;
+}
+
 /* Owner thread. */
 struct io_lock {
     int fd; /* -1: none, the lease alone */

@@ -241,6 +241,9 @@ struct io_options {
 int io_open(const char *path_or_url, const struct io_options *options, struct io **ret_io, struct err *err);
 void io_close(struct io *io); /* NULL is fine; all its queues, files and sets must be closed */
 
+/* True of the names that stand in a folder which has, or had, an owner. */
+bool io_is_owner_record(const char *entry_name);
+
 /* The backends, one file each. */
 int io_threads_open(const struct io_options *options, struct io **ret_io, struct err *err);
 /* -ENOSYS, -EPERM, ... with what to do where the kernel, or this build, has no io_uring. */

@@ -123,6 +123,32 @@ a_prune_that_can_not_be_meant_is_refused() {
   same "$(steps_of meant)" "1 2 3 4 5 6"
 }
 
+a_folder_that_is_none_of_checkpoints_is_left_as_it_is() {
+  local verb
+  mkdir foreign
+  cp -r run/ckpt stepped
+  ls -A foreign stepped/* >before
+  for verb in "prune foreign --keep-last 1" "sweep foreign"; do
+    # shellcheck disable=SC2086
+    same "$(status_of millrace ckpt $verb)" 1 "status of $verb"
+    one_line errors
+    contains "$(cat errors)" "there is no checkpoint"
+  done
+  for verb in "prune stepped/step-00000002 --keep-last 1" "sweep stepped/step-00000002" "copy run/ckpt stepped/step-00000002"; do
+    # shellcheck disable=SC2086
+    same "$(status_of millrace ckpt $verb)" 2 "status of $verb"
+    one_line errors
+    contains "$(cat errors)" "not a folder of checkpoints"
+  done
+  ls -A foreign stepped/* | diff before -
+  for verb in "prune nowhere --keep-last 1" "sweep nowhere"; do
+    # shellcheck disable=SC2086
+    same "$(status_of millrace ckpt $verb)" 1 "status of $verb"
+    contains "$(cat errors)" "could not list the folder"
+    contains "$(cat errors)" "nowhere"
+  done
+}
+
 a_folder_that_a_run_owns_is_neither_pruned_nor_swept_nor_copied_into() {
   local verb
   refused() {
@@ -229,7 +255,7 @@ an_inspection_reads_headers_alone() {
 
 run_cases an_inspection_reads_headers_alone a_list_tells_steps_times_sizes_metrics_and_what_is_not_whole a_prune_says_first_what_it_would_do \
   a_prune_by_accuracy_keeps_the_most_accurate \
-  a_prune_that_can_not_be_meant_is_refused a_folder_that_a_run_owns_is_neither_pruned_nor_swept_nor_copied_into \
+  a_prune_that_can_not_be_meant_is_refused a_folder_that_is_none_of_checkpoints_is_left_as_it_is a_folder_that_a_run_owns_is_neither_pruned_nor_swept_nor_copied_into \
   a_sweep_names_what_it_removes_and_leaves_steps_alone a_copy_has_the_bytes_of_the_newest_or_of_the_step_that_is_named \
   a_damaged_checkpoint_is_named_and_not_copied a_copy_that_dies_or_fails_leaves_nothing_under_the_name \
   a_step_that_is_being_copied_is_not_pruned
