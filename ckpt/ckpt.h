@@ -267,8 +267,8 @@ struct ckpt_copied {
  * -EBUSY where what would give way is read, -EINVAL where the folder is a step. Memory: 48 MiB. */
 int ckpt_copy(const struct ckpt_copy_options *options, struct ckpt_copied *ret_copied, struct err *err);
 
-/* Removes what dead owners left in the folder: temporaries of saves, copies and removals, each told to `each` (NULL: nobody). Returns how many,
- * -EBUSY naming the owner where one lives, -ENOENT and -EINVAL as ckpt_prune. */
+/* Removes what dead owners left in the folder: temporaries of saves, copies and removals, and no other `.tmp-*`; each is told to `each` (NULL:
+ * nobody). Returns how many, -EBUSY naming the owner where one lives, -ENOENT and -EINVAL as ckpt_prune. */
 int ckpt_sweep(struct io *io, const char *folder, void (*each)(void *context, const char *name),
                void *context, struct err *err);
 

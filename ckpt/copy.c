@@ -261,7 +261,7 @@ static int own_target(struct copy *copy)
         status = folder_step_path(o->folder, copy->manifest.step, copy->target, copy->err);
     if (!status)
         status = check_target(copy);
-    int swept_count = status ? 0 : io->ops->sweep(io, o->folder, NULL, copy->err);
+    int swept_count = status ? 0 : io->ops->sweep(io, o->folder, NULL, folder_is_leftover, copy->err);
     if (swept_count > 0)
         log_line(o->log, LOG_INFO, "%s: swept %d unfinished outputs of a process that died", o->folder,
                  swept_count);

@@ -54,6 +54,14 @@ bool folder_parse_aside(const char *name, uint64_t *ret_step)
     return strncmp(name, aside_prefix, bytes) == 0 && folder_parse_step(name + bytes, ret_step);
 }
 
+bool folder_is_leftover(const char *entry_name)
+{
+    char name[IO_NAME_BYTES_MAX];
+    uint64_t step;
+    return io_parse_temporary(entry_name, name) &&
+           (!*name || folder_parse_step(name, &step) || folder_parse_aside(name, &step));
+}
+
 int folder_check_file(struct io *io, const char *step_path, const struct manifest_file *file, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];

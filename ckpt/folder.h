@@ -24,6 +24,9 @@ int folder_step_path(const char *folder, uint64_t step, char *path, struct err *
 int folder_aside_path(const char *folder, uint64_t step, char *path, struct err *err);
 bool folder_parse_aside(const char *name, uint64_t *ret_step);
 
+/* What the owner of a folder of steps removes when it begins: temporaries of steps, and what a removal left. Other temporaries are not ours. */
+bool folder_is_leftover(const char *entry_name);
+
 /* The manifest of a step that is whole. size_bytes: of all its files, may be NULL. Gives the manifest. */
 int folder_read_step(struct io *io, const char *step_path, struct manifest *ret_manifest,
                      uint64_t *ret_size_bytes, struct err *err);

@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/commit.h"
+#include "ckpt/folder.h"
 #include "ckpt/image_writer.h"
 #include "ckpt/layout.h"
 #include "ckpt/roster.h"
@@ -114,7 +115,7 @@ static void *write_saves(void *context)
     return NULL;
 }
 
-/* The first rank makes the folder its own; what is temporary in it is then a dead owner's. */
+/* The first rank makes the folder its own; a step's temporary in it is then a dead owner's. */
 static int own_folder(struct ckpt_saver *saver, const struct io_lock_options *lock, struct err *err)
 {
     struct io *io = saver->io;
@@ -123,7 +124,7 @@ static int own_folder(struct ckpt_saver *saver, const struct io_lock_options *lo
         status = io->ops->lock_acquire(io, saver->folder, lock, &saver->lock, err);
     if (status)
         return status;
-    status = io->ops->sweep(io, saver->folder, NULL, err);
+    status = io->ops->sweep(io, saver->folder, NULL, folder_is_leftover, err);
     if (status > 0)
         log_line(log_of(saver), LOG_INFO, "%s: swept %d unfinished outputs of a run that died", saver->folder,
                  status);

@@ -4,8 +4,6 @@
 #include "ckpt/ckpt.h"
 #include "ckpt/folder.h"
 
-#include <string.h>
-
 struct leftovers {
     void (*each)(void *context, const char *name);
     void *context;
@@ -14,7 +12,7 @@ struct leftovers {
 static int tell(void *context, const struct io_entry *entry)
 {
     const struct leftovers *leftovers = context;
-    if (strncmp(entry->name, IO_TEMPORARY_PREFIX, strlen(IO_TEMPORARY_PREFIX)) == 0)
+    if (folder_is_leftover(entry->name))
         leftovers->each(leftovers->context, entry->name);
     return 0;
 }
@@ -32,7 +30,7 @@ int ckpt_sweep(struct io *io, const char *folder, void (*each)(void *context, co
     if (each)
         status = io->ops->list(io, folder, tell, &leftovers, err);
     if (!status)
-        status = io->ops->sweep(io, folder, NULL, err);
+        status = io->ops->sweep(io, folder, NULL, folder_is_leftover, err);
     io->ops->lock_release(lock);
     return status;
 }

@@ -86,7 +86,7 @@ static int list_other(void *context, const struct io_entry *entry)
     struct list *list = context;
     char path[IO_PATH_BYTES_MAX];
     uint64_t step;
-    bool is_temporary = strncmp(entry->name, IO_TEMPORARY_PREFIX, strlen(IO_TEMPORARY_PREFIX)) == 0;
+    bool is_temporary = folder_is_leftover(entry->name);
     if ((!is_temporary && !folder_parse_aside(entry->name, &step)) ||
         io_join_path(list->folder, entry->name, path, NULL))
         return 0;

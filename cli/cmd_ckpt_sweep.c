@@ -47,8 +47,10 @@ const struct verb verb_ckpt_sweep = {
     .arguments_most = 1,
     .summary =
         "Remove what processes that died in a save, a copy or a removal left in a folder of checkpoints.",
-    .details = "A run does so by itself when it begins. Refused, naming the owner's host and process, while "
-               "somebody writes there. Checkpoints that are listed are not touched.",
+    .details =
+        "A run does so by itself when it begins. Refused, naming the owner's host and process, while "
+        "somebody writes there. Checkpoints that are listed are not touched, and of `.tmp-*` only what "
+        "is named as what a save, a copy or a removal leaves.",
     .examples = examples,
     .args_bytes = sizeof(struct sweep_args),
     .run = run,

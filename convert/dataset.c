@@ -215,7 +215,7 @@ static int make_folder(struct io *io, const char *path, struct err *err)
     int status = io->ops->make_folder(io, path, err);
     if (status)
         return status;
-    int swept = io->ops->sweep(io, path, NULL, err);
+    int swept = io->ops->sweep(io, path, NULL, NULL, err);
     return swept < 0 ? swept : 0;
 }
 

@@ -194,7 +194,7 @@ int target_clear_itself(struct io *io, const char *target, struct err *err)
     if (!status && contents.has_journal)
         status = remove_in(io, target, JOURNAL_FILE_NAME, err);
     if (!status) {
-        int swept = io->ops->sweep(io, target, NULL, err);
+        int swept = io->ops->sweep(io, target, NULL, NULL, err);
         status = swept < 0 ? swept : look(io, target, &after, err);
     }
     if (!status && is_empty(&after))

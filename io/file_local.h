@@ -63,7 +63,8 @@ int local_fail(struct err *err, int code, const char *path, const char *what);
 int local_sync_folder(const char *folder, struct err *err);
 
 /* file_temporary.c */
-int local_sweep(struct io *io, const char *folder, const char *owner_id, struct err *err);
+int local_sweep(struct io *io, const char *folder, const char *owner_id,
+                bool (*is_ours)(const char *entry_name), struct err *err);
 /* parent/.tmp-<name>-<owner>-<attempt>-<nonce>: the name cut where it would get too long, the owner with everything but
  * letters, digits, "." and "_" as %xx, the nonce random. -ENAMETOOLONG. path holds IO_PATH_BYTES_MAX. */
 int temporary_path(const char *parent, const char *name, const char *owner_id, uint64_t attempt, char *path,

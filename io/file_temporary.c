@@ -44,6 +44,8 @@ static int encode_owner(const char *owner_id, char text[OWNER_ENCODED_BYTES_MAX]
 }
 
 static const char stand_by_owner[] = "+replaced";
+#define REMOVED_NAME  "old" /* nobody's from there on, and of no name to go back to */
+#define REMOVED_OWNER "removed"
 
 static int compose(const char *parent, const char *name, const char *owner, uint64_t attempt, char *path,
                    struct err *err)
@@ -83,6 +85,36 @@ static bool is_of_owner(const char *name, const char *owner, size_t *ret_stem_en
     *ret_stem_end = (size_t)(end - name) - bytes - 1;
     return (size_t)(end - name) > bytes + strlen(IO_TEMPORARY_PREFIX) && end[-(ptrdiff_t)bytes - 1] == '-' &&
            memcmp(end - bytes, owner, bytes) == 0;
+}
+
+/* The last "-" before end; NULL: there is none. */
+static const char *last_dash(const char *text, const char *end)
+{
+    if (!end)
+        return NULL;
+    while (end > text && end[-1] != '-')
+        end--;
+    return end > text ? end - 1 : NULL;
+}
+
+bool io_parse_temporary(const char *entry_name, char *name)
+{
+    static const char removed[] = REMOVED_NAME "-" REMOVED_OWNER "-0";
+    const size_t prefix_bytes = strlen(IO_TEMPORARY_PREFIX);
+    if (strncmp(entry_name, IO_TEMPORARY_PREFIX, prefix_bytes) != 0)
+        return false;
+    const char *stem = entry_name + prefix_bytes;
+    const char *nonce = last_dash(stem, stem + strlen(stem)), *attempt = last_dash(stem, nonce);
+    const char *owner = last_dash(stem, attempt); /* each begins with its dash */
+    if (!owner || owner == stem || attempt == owner + 1 || nonce == attempt + 1)
+        return false;
+    if (attempt + 1 + strspn(attempt + 1, "0123456789") != nonce ||
+        strspn(nonce + 1, "0123456789abcdef") != NONCE_DIGITS || nonce[1 + NONCE_DIGITS] != '\0')
+        return false;
+    bool is_removed =
+        (size_t)(nonce - stem) == strlen(removed) && memcmp(stem, removed, strlen(removed)) == 0;
+    snprintf(name, IO_NAME_BYTES_MAX, "%.*s", is_removed ? 0 : (int)(owner - stem), stem);
+    return true;
 }
 
 static int remove_below(int folder_fd, int depth);
@@ -137,7 +169,7 @@ int temporary_put_aside(const char *path, char *aside, struct err *err)
 {
     char parent[IO_PATH_BYTES_MAX];
     io_parent_path(path, parent);
-    int status = temporary_path(parent, "old", "removed", 0, aside, err); /* nobody's from here on */
+    int status = temporary_path(parent, REMOVED_NAME, REMOVED_OWNER, 0, aside, err);
     if (status)
         return status;
     return rename(path, aside) ? local_fail(err, -errno, path, "could not put aside") : 0;
@@ -161,7 +193,8 @@ int temporary_stand_by(const char *path, char *aside, struct err *err)
 struct sweep {
     const char *folder;
     const char *owner; /* encoded; NULL: nobody is spared */
-    bool is_settled;   /* the names are durable as they are found */
+    bool (*is_ours)(const char *entry_name);
+    bool is_settled; /* the names are durable as they are found */
     int swept_count, status;
     struct err *err; /* of the first failure */
 };
@@ -199,6 +232,7 @@ static int sweep_entry(void *context, const struct io_entry *entry)
     const size_t prefix_bytes = strlen(IO_TEMPORARY_PREFIX);
     size_t stem_end;
     if (strncmp(entry->name, IO_TEMPORARY_PREFIX, prefix_bytes) != 0 ||
+        (sweep->is_ours && !sweep->is_ours(entry->name)) ||
         (sweep->owner && is_of_owner(entry->name, sweep->owner, &stem_end)))
         return 0;
     struct err *err = sweep->status ? NULL : sweep->err;
@@ -224,7 +258,8 @@ static int sweep_entry(void *context, const struct io_entry *entry)
     return 0;
 }
 
-int local_sweep(struct io *io, const char *folder, const char *owner_id, struct err *err)
+int local_sweep(struct io *io, const char *folder, const char *owner_id,
+                bool (*is_ours)(const char *entry_name), struct err *err)
 {
     char owner[OWNER_ENCODED_BYTES_MAX];
     int status = encode_owner(owner_id, owner, err);
@@ -232,7 +267,7 @@ int local_sweep(struct io *io, const char *folder, const char *owner_id, struct 
         status = local_path(folder, &folder, err);
     if (status)
         return status;
-    struct sweep sweep = {.folder = folder, .owner = owner_id ? owner : NULL, .err = err};
+    struct sweep sweep = {.folder = folder, .owner = owner_id ? owner : NULL, .is_ours = is_ours, .err = err};
     status = local_list(io, folder, sweep_entry, &sweep, err);
     return status ? status : sweep.status ? sweep.status : sweep.swept_count;
 }

@@ -21,8 +21,8 @@
  *      and the file's size is final. A failed fsync is never tried again: the set is lost.
  *   3. publish: everything sealed is durable before the final name appears; the name appears at once (rename without
  *      replacing, unless told to replace), and it is durable when publish returns.
- *   4. What is listed under a final name is whole. What starts with IO_TEMPORARY_PREFIX is nobody's and may be swept by
- *      the owner of its folder.
+ *   4. What is listed under a final name is whole. What is called as a temporary (io_parse_temporary) is nobody's and may be
+ *      swept by the owner of its folder.
  *
  * Threads: a backend (struct io) and its files may be shared by all threads; a queue belongs to one thread; a set is used
  * by one thread at a time.
@@ -185,8 +185,10 @@ struct io_ops {
     void (*set_abort)(struct io_set *set);
     /* For ranks that joined: free the set without publishing or removing anything. */
     void (*set_leave)(struct io_set *set);
-    /* Removes temporaries in the folder that are not of owner_id (NULL: all). Returns how many, or -errno. */
-    int (*sweep)(struct io *io, const char *folder, const char *owner_id, struct err *err);
+    /* Removes temporaries in the folder that are not of owner_id (NULL: whoever's) and whose name is_ours takes (NULL: all that begin with
+     * IO_TEMPORARY_PREFIX). Returns how many, or -errno. */
+    int (*sweep)(struct io *io, const char *folder, const char *owner_id,
+                 bool (*is_ours)(const char *entry_name), struct err *err);
 
     /* A folder has one owner at a time. -EBUSY names the holder's host and pid. A lock is free at any death of its holder; a lease some
      * periods later, and that long this blocks. options NULL: all zero. */
@@ -240,6 +242,10 @@ struct io_options {
  * name that there is not; -EINVAL where the faults are none. */
 int io_open(const char *path_or_url, const struct io_options *options, struct io **ret_io, struct err *err);
 void io_close(struct io *io); /* NULL is fine; all its queues, files and sets must be closed */
+
+/* True of `.tmp-<name>-<owner>-<attempt>-<nonce>`, what an output is called until it is published (docs/io.md). name, of IO_NAME_BYTES_MAX:
+ * that of the output, cut where it is long; "" of what a removal left. */
+bool io_parse_temporary(const char *entry_name, char *name);
 
 /* True of the names that stand in a folder which has, or had, an owner. */
 bool io_is_owner_record(const char *entry_name);

@@ -151,11 +151,12 @@ static int fault_remove(struct io *io, const char *path, struct err *err)
     return status ? status : inner->ops->remove(inner, path, err);
 }
 
-static int fault_sweep(struct io *io, const char *folder, const char *owner_id, struct err *err)
+static int fault_sweep(struct io *io, const char *folder, const char *owner_id,
+                       bool (*is_ours)(const char *entry_name), struct err *err)
 {
     struct io *inner = of(io)->inner;
     int status = enter(of(io), FAULT_SWEEP, folder, err);
-    return status ? status : inner->ops->sweep(inner, folder, owner_id, err);
+    return status ? status : inner->ops->sweep(inner, folder, owner_id, is_ours, err);
 }
 
 static int fault_lock_acquire(struct io *io, const char *folder, const struct io_lock_options *options,

@@ -39,7 +39,7 @@ own() {
 a_list_tells_steps_times_sizes_metrics_and_what_is_not_whole() {
   need_python
   cp -r run/ckpt listed
-  mkdir listed/step-00000009 listed/.tmp-step-00000007-x-1-0 listed/other
+  mkdir listed/step-00000009 listed/.tmp-step-00000007-x-1-0123456789abcdef listed/other
   truncate -s -1 listed/step-00000004/rank-00000.safetensors
   mv listed/step-00000001 listed/aside-step-00000002
   millrace ckpt list listed --json >list
@@ -48,7 +48,7 @@ a_list_tells_steps_times_sizes_metrics_and_what_is_not_whole() {
   same "$(json '[c["metrics"].get("val_step") for c in d["checkpoints"]]' list)" "[2, 2, 4, 6]"
   same "$(json '[c["metrics"]["val_loss"] > 0 for c in d["checkpoints"]]' list)" "[True, True, True, True]"
   same "$(json '[(b["whole"], b["path"]) for b in d["not_whole"]]' list)" \
-    "[(False, 'listed/step-00000004'), (False, 'listed/step-00000009'), (False, 'listed/.tmp-step-00000007-x-1-0'), (False, 'listed/aside-step-00000002')]"
+    "[(False, 'listed/step-00000004'), (False, 'listed/step-00000009'), (False, 'listed/.tmp-step-00000007-x-1-0123456789abcdef'), (False, 'listed/aside-step-00000002')]"
   contains "$(json 'd["not_whole"][0]["problem"]' list)" "another size"
   millrace ckpt list listed >text
   grep -q '^ *step  *written  *size  *whole  *metrics  *path$' text
@@ -158,28 +158,49 @@ a_folder_that_a_run_owns_is_neither_pruned_nor_swept_nor_copied_into() {
       one_line errors
       contains "$(cat errors)" "host=$(uname -n) pid=$(cat owner.pid) "
     done
-    mkdir owned/.tmp-step-00000009-x-1-0
+    mkdir owned/.tmp-step-00000009-x-1-0123456789abcdef
     same "$(status_of millrace ckpt list owned)" 0
     same "$(status_of millrace ckpt prune owned --keep-last 1 --dry-run)" 1 # there is no step yet, but nobody is in the way
     contains "$(cat errors)" "there is no checkpoint"
   }
+  mkdir -p owned/.tmp-mine
   own owned refused
   same "$(status_of millrace ckpt sweep owned)" 0 # its owner is dead
   grep -q '^removed  *1$' out
-  [[ ! -e owned/.tmp-step-00000009-x-1-0 ]]
+  [[ ! -e owned/.tmp-step-00000009-x-1-0123456789abcdef ]]
+  [[ -d owned/.tmp-mine ]] || fail "the run removed what is not its own"
 }
 
 a_sweep_names_what_it_removes_and_leaves_steps_alone() {
   need_python
   cp -r run/ckpt swept
-  mkdir swept/.tmp-step-00000007-x-1-0 swept/.tmp-old-removed-0-1
-  cp run/ckpt/step-00000006/* swept/.tmp-old-removed-0-1
+  mkdir swept/.tmp-step-00000007-x-1-0123456789abcdef swept/.tmp-old-removed-0-0123456789abcdef
+  cp run/ckpt/step-00000006/* swept/.tmp-old-removed-0-0123456789abcdef
   millrace ckpt sweep swept --json >result
-  same "$(json 'd["removed_count"], d["leftovers"]' result)" "(2, ['.tmp-old-removed-0-1', '.tmp-step-00000007-x-1-0'])"
+  same "$(json 'd["removed_count"], d["leftovers"]' result)" "(2, ['.tmp-old-removed-0-0123456789abcdef', '.tmp-step-00000007-x-1-0123456789abcdef'])"
   same "$(steps_of swept)" "1 2 3 4 5 6"
   same "$(ls -A swept | grep -c tmp || :)" 0
   millrace ckpt sweep swept --json >result
   same "$(json 'd["removed_count"]' result)" 0
+}
+
+temporaries_of_others_are_left_alone() {
+  local name nonce=0123456789abcdef
+  local -a others=(.tmp-mine .tmp-m.safetensors-0-0-$nonce .tmp-step-00000007 .tmp-step-7-x-1-$nonce .tmp-step-00000007-x-1-${nonce}0
+    .tmp-step-00000007-x-1-${nonce%f} .tmp-step-00000007-x-y-$nonce .tmp-old-x-0-$nonce)
+  cp -r run/ckpt shared
+  for name in "${others[@]}"; do
+    mkdir "shared/$name"
+    echo mine >"shared/$name/file"
+  done
+  ls -A shared/.tmp-* >before
+  mkdir shared/.tmp-step-00000007-x-1-$nonce
+  same "$(status_of millrace ckpt sweep shared)" 0
+  grep -q '^removed  *1$' out
+  ls -A shared/.tmp-* | diff before -
+  mkdir shared/.tmp-step-00000007-x-1-$nonce
+  same "$(status_of millrace ckpt copy run/ckpt shared --force)" 0
+  ls -A shared/.tmp-* | diff before -
 }
 
 a_copy_has_the_bytes_of_the_newest_or_of_the_step_that_is_named() {
@@ -256,6 +277,6 @@ an_inspection_reads_headers_alone() {
 run_cases an_inspection_reads_headers_alone a_list_tells_steps_times_sizes_metrics_and_what_is_not_whole a_prune_says_first_what_it_would_do \
   a_prune_by_accuracy_keeps_the_most_accurate \
   a_prune_that_can_not_be_meant_is_refused a_folder_that_is_none_of_checkpoints_is_left_as_it_is a_folder_that_a_run_owns_is_neither_pruned_nor_swept_nor_copied_into \
-  a_sweep_names_what_it_removes_and_leaves_steps_alone a_copy_has_the_bytes_of_the_newest_or_of_the_step_that_is_named \
+  a_sweep_names_what_it_removes_and_leaves_steps_alone temporaries_of_others_are_left_alone a_copy_has_the_bytes_of_the_newest_or_of_the_step_that_is_named \
   a_damaged_checkpoint_is_named_and_not_copied a_copy_that_dies_or_fails_leaves_nothing_under_the_name \
   a_step_that_is_being_copied_is_not_pruned

@@ -105,7 +105,7 @@ static int remove_folder(struct io *io)
 
 static int sweep_folder(struct io *io)
 {
-    int count = io->ops->sweep(io, folder, "me", NULL);
+    int count = io->ops->sweep(io, folder, "me", NULL, NULL);
     return count < 0 ? count : 0;
 }
 
@@ -248,7 +248,7 @@ static unsigned sweep_scenario(const struct scenario *s)
         struct io *io;
         struct err err = {0};
         assert_ok(io_open("file:", NULL, &io, &err), &err);
-        assert_true(io->ops->sweep(io, folder, NULL, &err) >= 0);
+        assert_true(io->ops->sweep(io, folder, NULL, NULL, &err) >= 0);
         io_close(io);
         assert_old_or_new(s, kill_at);
         assert_int_equal(entries_count(), whole_entries_count());

@@ -276,7 +276,7 @@ static void names_fail_as_rules_say(void **state)
     assert_ok(faulty->ops->stat(faulty, folder, &info, &err), &err);
     assert_int_equal(faulty->ops->make_folder(faulty, in_folder("new"), &err), -ENOSPC);
     assert_int_equal(faulty->ops->remove(faulty, in_folder("data"), &err), -EACCES);
-    assert_int_equal(faulty->ops->sweep(faulty, folder, NULL, &err), -EIO);
+    assert_int_equal(faulty->ops->sweep(faulty, folder, NULL, NULL, &err), -EIO);
     assert_int_equal(faulty->ops->lock_acquire(faulty, folder, NULL, &lock, &err), -ESTALE);
     assert_int_equal(faulty->ops->list(faulty, folder, NULL, NULL, &err), -EIO);
     struct io_file *other;
@@ -317,7 +317,7 @@ static void a_kill_ends_the_process_before_the_operation(void **state)
     char names[256];
     assert_int_equal(test_run_output(names, sizeof names, "ls -A '%s' | grep -v '^.tmp-'", folder), 0);
     assert_string_equal(names, "data\n");
-    assert_int_equal(io->ops->sweep(io, folder, NULL, NULL), 1); /* it was written, and is nobody's */
+    assert_int_equal(io->ops->sweep(io, folder, NULL, NULL, NULL), 1); /* it was written, and is nobody's */
 }
 
 static void an_aborted_set_with_writes_under_way_is_noted(void **state)
@@ -352,7 +352,7 @@ static void a_set_that_lost_a_file_is_never_published(void **state)
     }
     assert_int_equal(faulty->ops->set_publish(set, &err), -EINVAL);
     assert_int_not_equal(access(in_folder("set"), F_OK), 0);
-    assert_int_equal(io->ops->sweep(io, folder, NULL, NULL), 0); /* nor is anything left of it */
+    assert_int_equal(io->ops->sweep(io, folder, NULL, NULL, NULL), 0); /* nor is anything left of it */
     close_all();
 }
 

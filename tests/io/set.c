@@ -511,14 +511,65 @@ static void a_sweep_spares_its_owner_and_all_that_is_whole(void **state)
         test_run("cd '%s' && mkdir step-00000500 .hidden .tmp-strange && touch .tmp-file .tmp- .tmpx",
                  folder),
         0);
-    assert_int_equal(io->ops->sweep(io, folder, "run", &err), 5); /* b, c and the three that are nobody's */
+    /* b, c and the three that are nobody's */
+    assert_int_equal(io->ops->sweep(io, folder, "run", NULL, &err), 5);
     assert_ok(put(a, "file", "x", &err), &err);
     assert_ok(io->ops->set_publish(a, &err), &err);
     assert_entries(".hidden\n.tmpx\nstep-00000500\nstep-00001000\n");
-    assert_int_equal(io->ops->sweep(io, folder, NULL, &err), 0);
+    assert_int_equal(io->ops->sweep(io, folder, NULL, NULL, &err), 0);
     io->ops->set_abort(b);
     io->ops->set_abort(c);
-    assert_int_equal(io->ops->sweep(io, in_folder("absent"), NULL, &err), -ENOENT);
+    assert_int_equal(io->ops->sweep(io, in_folder("absent"), NULL, NULL, &err), -ENOENT);
+}
+
+static bool is_of_x(const char *entry_name)
+{
+    char name[IO_NAME_BYTES_MAX];
+    return io_parse_temporary(entry_name, name) && strcmp(name, "x") == 0;
+}
+
+static void a_sweep_takes_only_what_its_caller_knows(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_set *x = begin_named("x", "run-1"), *y = begin_named("y", "run-1");
+    assert_int_equal(test_run("cd '%s' && mkdir .tmp-x .tmp-mine", folder), 0);
+    assert_int_equal(io->ops->sweep(io, folder, NULL, is_of_x, &err), 1);
+    assert_true(io->ops->set_publish(x, &err) < 0);
+    assert_ok(put(y, "file", "y", &err), &err);
+    assert_ok(io->ops->set_publish(y, &err), &err);
+    assert_entries(".tmp-mine\n.tmp-x\ny\n");
+}
+
+static void a_temporarys_name_tells_what_it_is_to_be(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *entry_name, *name; /* NULL: no temporary */
+    } rows[] = {
+        {".tmp-step-00000007-run%2d1-3-0123456789abcdef", "step-00000007"},
+        {".tmp-x-+replaced-0-0123456789abcdef", "x"},
+        {".tmp--0-0-0-0123456789abcdef", "-0"},
+        {".tmp-old-removed-0-0123456789abcdef", ""},
+        {".tmp-old-run-0-0123456789abcdef", "old"},
+        {".tmp-", NULL},
+        {".tmp-mine", NULL},
+        {".tmp-x-0-0-0123456789abcde", NULL},
+        {".tmp-x-0-0-0123456789abcdef0", NULL},
+        {".tmp-x-0-0-0123456789ABCDEF", NULL},
+        {".tmp-x-0-a-0123456789abcdef", NULL},
+        {".tmp-x-0--0123456789abcdef", NULL},
+        {".tmp-x--0-0123456789abcdef", NULL},
+        {".tmp-0-0-0123456789abcdef", NULL},
+        {".tmp--0-0-0123456789abcdef", NULL},
+        {"tmp-x-0-0-0123456789abcdef", NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char name[IO_NAME_BYTES_MAX];
+        assert_int_equal(io_parse_temporary(rows[i].entry_name, name), rows[i].name != NULL);
+        if (rows[i].name)
+            assert_string_equal(name, rows[i].name);
+    }
 }
 
 static void a_dead_owners_late_publish_fails_after_the_sweep(void **state)
@@ -529,13 +580,13 @@ static void a_dead_owners_late_publish_fails_after_the_sweep(void **state)
     struct io_set *late = begin_named("out", "dead");
     assert_ok(put(late, "a", "old", &err), &err);
     assert_ok(io->ops->set_create(late, "b", 0, &file, &err), &err);
-    assert_int_equal(io->ops->sweep(io, folder, "new", &err), 1);
+    assert_int_equal(io->ops->sweep(io, folder, "new", NULL, &err), 1);
     assert_int_equal(io->ops->set_create(late, "c", 0, &(struct io_file *){NULL}, &err), -ENOENT);
     assert_true(io->ops->set_seal(late, file, 0, &err) < 0);
     io->ops->set_abort(late);
     struct io_set *later = begin_named("out", "dead");
     assert_ok(put(later, "a", "old", &err), &err);
-    assert_int_equal(io->ops->sweep(io, folder, "new", &err), 1);
+    assert_int_equal(io->ops->sweep(io, folder, "new", NULL, &err), 1);
     assert_true(io->ops->set_publish(later, &err) < 0);
     assert_entries("");
 }
@@ -587,6 +638,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(ranks_join_the_place_of_the_first, set_up, tear_down),
         cmocka_unit_test_setup_teardown(only_the_first_rank_publishes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_sweep_spares_its_owner_and_all_that_is_whole, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_sweep_takes_only_what_its_caller_knows, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_temporarys_name_tells_what_it_is_to_be, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_dead_owners_late_publish_fails_after_the_sweep, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_set_of_a_relative_path_stays_below_its_folder, set_up, tear_down),
     };
