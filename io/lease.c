@@ -121,6 +121,20 @@ static int read_fresh_record(const char *folder, uint64_t number, struct lease_r
     return status;
 }
 
+/* Of the highest number, which an owner that beats fast may have removed between the look and the reading. */
+static int read_highest(const char *folder, struct lease_record *ret_record)
+{
+    uint64_t top;
+    int status = -ENOENT;
+    *ret_record = (struct lease_record){0};
+    for (int attempt = 0; attempt < ATTEMPTS_MAX && status == -ENOENT; attempt++) {
+        status = highest(folder, &top, NULL);
+        if (!status)
+            status = read_fresh_record(folder, top, ret_record);
+    }
+    return status;
+}
+
 static int refuse(const char *folder, const struct lease_record *owner, const char *what, struct err *err)
 {
     char parent[IO_PATH_BYTES_MAX];
@@ -158,10 +172,8 @@ static int claim(const char *folder, uint64_t number, const char *text, size_t b
 /* The lease went to another: says to whom. The mutex is held. */
 static int lose(struct lease *lease, struct err *err)
 {
-    struct lease_record owner = {0};
-    uint64_t top = 0;
-    if (highest(lease->folder, &top, NULL) == 0)
-        read_fresh_record(lease->folder, top, &owner);
+    struct lease_record owner;
+    read_highest(lease->folder, &owner);
     refuse(lease->folder, &owner,
            "this run does not own the folder any more: it was not heard of for too long, and another took it "
            "over",
@@ -243,10 +255,12 @@ static int watch(const char *folder, uint64_t number, const struct lease_record 
     struct lease_record owner;
     uint64_t began_ns = clock_now_ns(), top = number;
     for (;;) {
-        int status =
-            top == number ? read_record(folder, top, &owner) : read_fresh_record(folder, top, &owner);
+        int status = top == number ? read_record(folder, number, &owner) : -ENOENT;
+        bool has_moved = status == -ENOENT;
+        if (has_moved)
+            status = read_highest(folder, &owner);
         bool is_open = status == 0 && (owner.is_free || is_dead(&owner, self));
-        if (top != number || status == -ENOENT) /* it moved */
+        if (has_moved)
             return is_open ? -EEXIST : refuse(folder, &owner, "another process owns the folder", err);
         uint64_t period_ns = owner.period_ms * 1000000, pause_ns = period_ns / POLLS_A_PERIOD;
         if (is_open || clock_now_ns() - began_ns >= LEASE_PERIODS_STILL * period_ns)
@@ -262,7 +276,7 @@ static int watch(const char *folder, uint64_t number, const struct lease_record 
 
 static int take(struct lease *lease, const struct lease_record *self, struct err *err)
 {
-    struct lease_record owner = {0};
+    struct lease_record owner;
     for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
         uint64_t top;
         int status = highest(lease->folder, &top, err);
@@ -274,8 +288,8 @@ static int take(struct lease *lease, const struct lease_record *self, struct err
             lease->number = top + 1;
         if (status != -EEXIST)
             return status;
-        read_record(lease->folder, top + 1, &owner);
     }
+    read_highest(lease->folder, &owner);
     return refuse(lease->folder, &owner, "another process owns the folder", err);
 }
 
