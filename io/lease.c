@@ -24,10 +24,9 @@
 enum { NUMBER_DIGITS = 20, POLLS_A_PERIOD = 8, ATTEMPTS_MAX = 16, ATTEMPT_PAUSE_NS = 5000000 };
 
 struct lease {
-    char folder[IO_PATH_BYTES_MAX]; /* immutable, as are period and text */
+    char folder[IO_PATH_BYTES_MAX]; /* immutable, as are period and record */
     uint64_t period_ns;
-    char text[LEASE_TEXT_BYTES_MAX];
-    size_t text_bytes;
+    struct lease_record record;
     pthread_t thread;
     bool has_thread;
     pthread_mutex_t mutex;
@@ -69,21 +68,25 @@ static int highest(const char *folder, uint64_t *ret_number, struct err *err)
     return status;
 }
 
-/* Creates the number: 0, -EEXIST, or another -errno. What it says is for who reads it; the name alone decides. */
-static int create(const char *folder, uint64_t number, const char *text, size_t bytes, struct err *err)
+/* Creates the number: 0, -EEXIST, or another -errno; then it is gone again, if that could be had. */
+static int create(const char *folder, uint64_t number, const struct lease_record *record, struct err *err)
 {
-    char path[IO_PATH_BYTES_MAX];
+    char path[IO_PATH_BYTES_MAX], text[LEASE_TEXT_BYTES_MAX];
+    size_t bytes = lease_format(record, text);
     int status = number_path(folder, number, path, err);
     if (status)
         return status;
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd < 0)
         return local_fail(err, -errno, path, "could not renew the lease");
-    if (write(fd, text, bytes) !=
-        (ssize_t)bytes) { /* an owner who can't be named is watched for all its periods */
-    }
-    close(fd);
-    return 0;
+    ssize_t written = write(fd, text, bytes);
+    status = written < 0 ? -errno : (size_t)written < bytes ? -EIO : 0;
+    if (close(fd) && !status) /* where shared storage tells what it could not write */
+        status = -errno;
+    if (!status)
+        return 0;
+    unlink(path);
+    return local_fail(err, status, path, "could not renew the lease");
 }
 
 static void forget(const char *folder, uint64_t number)
@@ -93,11 +96,11 @@ static void forget(const char *folder, uint64_t number)
         unlink(path);
 }
 
-/* 0, -ENOENT where the number is gone, -EBADMSG where what it says can't be read; then the record says nobody. */
+/* 0, -ENOENT where the number is gone, -EBADMSG or another -errno where what it says can't be read; then the record says nobody. */
 static int read_record(const char *folder, uint64_t number, struct lease_record *ret_record)
 {
     char path[IO_PATH_BYTES_MAX], text[LEASE_TEXT_BYTES_MAX];
-    *ret_record = (struct lease_record){.period_ms = LEASE_PERIOD_DEFAULT_NS / 1000000};
+    *ret_record = (struct lease_record){.period_ms = LEASE_PERIOD_MAX_MS};
     int status = number_path(folder, number, path, NULL);
     if (status)
         return status;
@@ -108,6 +111,22 @@ static int read_record(const char *folder, uint64_t number, struct lease_record 
     status = bytes < 0 ? -errno : 0;
     close(fd);
     return status ? status : lease_parse(text, (size_t)bytes, ret_record);
+}
+
+/* The same; of a number that can't be read, the period is that of the holder of a number close below, most likely the same one, who died in
+ * a heartbeat. */
+static int read_watched_record(const char *folder, uint64_t number, struct lease_record *ret_record)
+{
+    struct lease_record below;
+    int status = read_record(folder, number, ret_record);
+    if (status == 0 || status == -ENOENT)
+        return status;
+    for (uint64_t i = 1; i < LEASE_KEPT && i < number; i++)
+        if (read_record(folder, number - i, &below) == 0 && !below.is_free) {
+            ret_record->period_ms = below.period_ms;
+            break;
+        }
+    return status;
 }
 
 /* Of one who may just be writing what its number says. */
@@ -152,10 +171,10 @@ static int refuse(const char *folder, const struct lease_record *owner, const ch
 /* ---- Taking a number. ---- */
 
 /* Creates number, and looks whether it is the highest then: 0, -EEXIST where another was faster, or another -errno. */
-static int claim(const char *folder, uint64_t number, const char *text, size_t bytes, struct err *err)
+static int claim(const char *folder, uint64_t number, const struct lease_record *record, struct err *err)
 {
     uint64_t top;
-    int status = create(folder, number, text, bytes, err);
+    int status = create(folder, number, record, err);
     if (!status)
         status = highest(folder, &top, err);
     else
@@ -192,9 +211,9 @@ static int beat(struct lease *lease, struct err *err)
             *err = lease->lost;
         return -EBUSY;
     }
-    int status = claim(lease->folder, lease->number + 1, lease->text, lease->text_bytes, err);
+    int status = claim(lease->folder, lease->number + 1, &lease->record, err);
     if (status == -ENOENT && mkdir(lease->folder, 0777) == 0) /* removed by mistake */
-        status = claim(lease->folder, lease->number + 1, lease->text, lease->text_bytes, err);
+        status = claim(lease->folder, lease->number + 1, &lease->record, err);
     if (status == -EEXIST)
         return lose(lease, err);
     if (!status)
@@ -255,7 +274,7 @@ static int watch(const char *folder, uint64_t number, const struct lease_record 
     struct lease_record owner;
     uint64_t began_ns = clock_now_ns(), top = number;
     for (;;) {
-        int status = top == number ? read_record(folder, number, &owner) : -ENOENT;
+        int status = top == number ? read_watched_record(folder, number, &owner) : -ENOENT;
         bool has_moved = status == -ENOENT;
         if (has_moved)
             status = read_highest(folder, &owner);
@@ -274,16 +293,16 @@ static int watch(const char *folder, uint64_t number, const struct lease_record 
     }
 }
 
-static int take(struct lease *lease, const struct lease_record *self, struct err *err)
+static int take(struct lease *lease, struct err *err)
 {
     struct lease_record owner;
     for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
         uint64_t top;
         int status = highest(lease->folder, &top, err);
         if (!status && top > 0)
-            status = watch(lease->folder, top, self, err);
+            status = watch(lease->folder, top, &lease->record, err);
         if (!status)
-            status = claim(lease->folder, top + 1, lease->text, lease->text_bytes, err);
+            status = claim(lease->folder, top + 1, &lease->record, err);
         if (!status)
             lease->number = top + 1;
         if (status != -EEXIST)
@@ -314,14 +333,12 @@ int lease_acquire(const char *folder, uint64_t period_ns, struct lease **ret_lea
     pthread_cond_init(&lease->quits, &monotonic);
     pthread_condattr_destroy(&monotonic);
     lease->period_ns = period_ns ? period_ns : LEASE_PERIOD_DEFAULT_NS;
-    struct lease_record self;
-    describe_self(&self, lease->period_ns);
-    lease->text_bytes = lease_format(&self, lease->text);
+    describe_self(&lease->record, lease->period_ns);
     int status = io_join_path(folder, LEASE_FOLDER_NAME, lease->folder, err);
     if (!status && mkdir(lease->folder, 0777) && errno != EEXIST)
         status = local_fail(err, -errno, lease->folder, "could not make the lease's folder");
     if (!status)
-        status = take(lease, &self, err);
+        status = take(lease, err);
     if (!status)
         status = start(lease, err);
     if (status)
@@ -351,11 +368,9 @@ void lease_release(struct lease *lease)
         pthread_join(lease->thread, NULL);
     }
     if (lease->number > 0 && !lease->is_lost) {
-        struct lease_record record;
-        char text[LEASE_TEXT_BYTES_MAX];
-        describe_self(&record, lease->period_ns);
+        struct lease_record record = lease->record;
         record.is_free = true;
-        claim(lease->folder, lease->number + 1, text, lease_format(&record, text), NULL);
+        claim(lease->folder, lease->number + 1, &record, NULL);
     }
     pthread_cond_destroy(&lease->quits);
     pthread_mutex_destroy(&lease->mutex);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -287,6 +288,53 @@ static void a_lock_whose_file_was_removed_is_lost_to_who_locked_another(void **s
     io->ops->lock_release(second);
 }
 
+/* Beyond so many bytes no file can be written: as on a disk that is full. */
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void a_heartbeat_that_can_not_be_written_is_none(void **state)
+{
+    (void)state;
+    static const rlim_t limits[] = {0, 10}; /* an error; a part of what is to be written */
+    struct io_lock_options options = by_lease(600000);
+    struct io_lock *lock = NULL;
+    struct err err = {0};
+    signal(SIGXFSZ, SIG_IGN);
+    assert_ok(io->ops->lock_acquire(io, folder, &options, &lock, &err), &err);
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        uint64_t number = highest_number();
+        limit_files(limits[i]);
+        int status = io->ops->lock_check(lock, &err);
+        limit_files(RLIM_INFINITY);
+        assert_true(status < 0 && status != -EBUSY);
+        assert_int_equal(highest_number(), number);
+        assert_ok(io->ops->lock_check(lock, &err), &err); /* there is space again */
+        assert_int_equal(highest_number(), number + 1);
+    }
+    io->ops->lock_release(lock);
+    signal(SIGXFSZ, SIG_DFL);
+}
+
+/* Not ten minutes, as where nothing is known of the owner. */
+static void an_owner_that_died_in_a_heartbeat_is_watched_by_its_periods(void **state)
+{
+    (void)state;
+    struct actor owner = start(by_lease(QUICK_MS)), second = start(by_lease(600000));
+    assert_int_equal(ask(&owner, 'a').status, 0);
+    end(&owner, SIGKILL);
+    make_owner_foreign();
+    char path[64];
+    snprintf(path, sizeof path, LEASE_FOLDER_NAME "/%020llu", (unsigned long long)highest_number() + 1);
+    test_write_file(in_folder(path), "", 0);
+    assert_int_equal(ask(&second, 'a').status, 0);
+    end(&second, 0);
+}
+
 static void records_come_back_and_nothing_else_is_one(void **state)
 {
     (void)state;
@@ -335,6 +383,8 @@ int main(void)
         CASE(a_lock_and_a_lease_keep_each_other_off),
         CASE(a_lease_whose_files_were_removed_is_taken_again_by_its_owner),
         CASE(a_lock_whose_file_was_removed_is_lost_to_who_locked_another),
+        CASE(a_heartbeat_that_can_not_be_written_is_none),
+        CASE(an_owner_that_died_in_a_heartbeat_is_watched_by_its_periods),
         CASE(records_come_back_and_nothing_else_is_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
