@@ -33,6 +33,7 @@ struct lease {
     pthread_cond_t quits;
     bool quit; /* guarded by mutex, as all below */
     uint64_t number;
+    bool is_doubtful; /* the last heartbeat failed, and may have made its number nevertheless */
     bool is_lost;
     struct err lost; /* by whom */
 };
@@ -203,6 +204,34 @@ static int lose(struct lease *lease, struct err *err)
     return -EBUSY;
 }
 
+/* Whether the next number is no other owner's: this one's, of a heartbeat that seemed to fail, or one that says nothing after such a one.
+ * The mutex is held. */
+static bool is_next_own(const struct lease *lease)
+{
+    struct lease_record record;
+    uint64_t top, next = lease->number + 1;
+    int status = read_fresh_record(lease->folder, next, &record);
+    bool is_own =
+        status == 0 ? record.token == lease->record.token : status == -EBADMSG && lease->is_doubtful;
+    return is_own && highest(lease->folder, &top, NULL) == 0 && top == next;
+}
+
+/* Takes the next number. The mutex is held. */
+static int advance(struct lease *lease, struct err *err)
+{
+    int status = claim(lease->folder, lease->number + 1, &lease->record, err);
+    if (status == -ENOENT && mkdir(lease->folder, 0777) == 0) /* removed by mistake */
+        status = claim(lease->folder, lease->number + 1, &lease->record, err);
+    if (status == -EEXIST && is_next_own(lease)) {
+        if (++lease->number > LEASE_KEPT)
+            forget(lease->folder, lease->number - LEASE_KEPT);
+        status = claim(lease->folder, lease->number + 1, &lease->record, err);
+    }
+    if (!status)
+        lease->number++;
+    return status;
+}
+
 /* A heartbeat. The mutex is held. */
 static int beat(struct lease *lease, struct err *err)
 {
@@ -211,14 +240,9 @@ static int beat(struct lease *lease, struct err *err)
             *err = lease->lost;
         return -EBUSY;
     }
-    int status = claim(lease->folder, lease->number + 1, &lease->record, err);
-    if (status == -ENOENT && mkdir(lease->folder, 0777) == 0) /* removed by mistake */
-        status = claim(lease->folder, lease->number + 1, &lease->record, err);
-    if (status == -EEXIST)
-        return lose(lease, err);
-    if (!status)
-        lease->number++;
-    return status;
+    int status = advance(lease, err);
+    lease->is_doubtful = status != 0;
+    return status == -EEXIST ? lose(lease, err) : status;
 }
 
 static void *beat_always(void *context)
@@ -334,7 +358,9 @@ int lease_acquire(const char *folder, uint64_t period_ns, struct lease **ret_lea
     pthread_condattr_destroy(&monotonic);
     lease->period_ns = period_ns ? period_ns : LEASE_PERIOD_DEFAULT_NS;
     describe_self(&lease->record, lease->period_ns);
-    int status = io_join_path(folder, LEASE_FOLDER_NAME, lease->folder, err);
+    int status = getentropy(&lease->record.token, sizeof lease->record.token)
+                     ? err_errno(err, -errno, "no random bytes for a lease")
+                     : io_join_path(folder, LEASE_FOLDER_NAME, lease->folder, err);
     if (!status && mkdir(lease->folder, 0777) && errno != EEXIST)
         status = local_fail(err, -errno, lease->folder, "could not make the lease's folder");
     if (!status)

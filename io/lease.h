@@ -15,6 +15,8 @@
  *   2. The LEASE_KEPT highest numbers stay, so that who looked a while ago does not create one that was there already; and who
  *      created one looks again and gives way to a higher one.
  *   3. The numbers never start again: a release leaves one that says "free".
+ *   4. A heartbeat that failed may have made its number nevertheless. Its owner knows it by its token, and goes on behind it; so it
+ *      does behind one that nobody could write yet, whose creator, if it is another, then sees a higher one and gives way.
  *
  * Threads: a lease has its own, which beats; check and release may come from any.
  */
@@ -44,6 +46,7 @@ struct lease_record {
     bool is_free;            /* state=free, state=held */
     uint64_t period_ms;      /* 1..LEASE_PERIOD_MAX_MS */
     uint64_t pid, pid_space; /* whose pids these are: the inode of /proc/self/ns/pid */
+    uint64_t token;          /* random, of one lease from its acquire to its release; 16 hexadecimal digits */
     char boot[LEASE_BOOT_BYTES], host[LEASE_HOST_BYTES];
 };
 

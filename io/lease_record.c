@@ -12,9 +12,9 @@ size_t lease_format(const struct lease_record *record, char text[LEASE_TEXT_BYTE
 {
     int bytes = snprintf(text, LEASE_TEXT_BYTES_MAX,
                          "millrace-lease 1 state=%s period_ms=%" PRIu64 " pid=%" PRIu64 " pid_space=%" PRIu64
-                         " boot=%s host=%s\n",
+                         " token=%016" PRIx64 " boot=%s host=%s\n",
                          record->is_free ? "free" : "held", record->period_ms, record->pid, record->pid_space,
-                         record->boot, record->host);
+                         record->token, record->boot, record->host);
     return (size_t)bytes;
 }
 
@@ -41,6 +41,20 @@ static bool take_number(const char **at, uint64_t maximum, uint64_t *ret_number)
     }
     *ret_number = number;
     return *at > begin && (*begin != '0' || *at == begin + 1);
+}
+
+static bool take_token(const char **at, uint64_t *ret_token)
+{
+    static const char digits[] = "0123456789abcdef";
+    uint64_t token = 0;
+    for (int i = 0; i < 16; i++, ++*at) {
+        const char *digit = **at ? strchr(digits, **at) : NULL;
+        if (!digit)
+            return false;
+        token = token << 4 | (uint64_t)(digit - digits);
+    }
+    *ret_token = token;
+    return true;
 }
 
 /* Printable characters but blanks, one at least, into text. */
@@ -72,9 +86,9 @@ int lease_parse(const char *text, size_t bytes, struct lease_record *ret_record)
                 take_number(&at, LEASE_PERIOD_MAX_MS, &record.period_ms) && record.period_ms > 0 &&
                 take_word(&at, " pid=") && take_number(&at, INT32_MAX, &record.pid) && record.pid > 0 &&
                 take_word(&at, " pid_space=") && take_number(&at, UINT64_MAX, &record.pid_space) &&
-                take_word(&at, " boot=") && take_text(&at, record.boot, sizeof record.boot) &&
-                take_word(&at, " host=") && take_text(&at, record.host, sizeof record.host) &&
-                take_word(&at, "\n") && *at == '\0';
+                take_word(&at, " token=") && take_token(&at, &record.token) && take_word(&at, " boot=") &&
+                take_text(&at, record.boot, sizeof record.boot) && take_word(&at, " host=") &&
+                take_text(&at, record.host, sizeof record.host) && take_word(&at, "\n") && *at == '\0';
     if (!good)
         return -EBADMSG;
     *ret_record = record;

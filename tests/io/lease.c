@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -320,6 +321,55 @@ static void a_heartbeat_that_can_not_be_written_is_none(void **state)
     signal(SIGXFSZ, SIG_DFL);
 }
 
+/* The number above the highest one, by what a heartbeat leaves that the storage carries out and calls failed. */
+static void make_next_number(bool is_written)
+{
+    uint64_t number = highest_number();
+    char from[32], to[32];
+    snprintf(from, sizeof from, "%020" PRIu64, number);
+    snprintf(to, sizeof to, "%020" PRIu64, number + 1);
+    assert_int_equal(
+        test_run("cd '%s' && cat %s >%s", in_folder(LEASE_FOLDER_NAME), is_written ? from : "/dev/null", to),
+        0);
+}
+
+static void an_owner_does_not_lose_its_lease_to_its_own_heartbeat(void **state)
+{
+    (void)state;
+    struct io_lock_options options = by_lease(600000);
+    struct io_lock *lock = NULL;
+    struct err err = {0};
+    assert_ok(io->ops->lock_acquire(io, folder, &options, &lock, &err), &err);
+    uint64_t number = highest_number();
+    make_next_number(true);
+    assert_ok(io->ops->lock_check(lock, &err), &err);
+    assert_int_equal(highest_number(), number + 2); /* goes on behind it */
+    signal(SIGXFSZ, SIG_IGN);
+    limit_files(0);
+    assert_true(io->ops->lock_check(lock, &err) < 0);
+    limit_files(RLIM_INFINITY);
+    signal(SIGXFSZ, SIG_DFL);
+    make_next_number(false); /* what a failed one may leave */
+    assert_ok(io->ops->lock_check(lock, &err), &err);
+    assert_int_equal(highest_number(), number + 4);
+    make_next_number(true);
+    make_next_number(true); /* a higher one is another's, whatever it says */
+    assert_int_equal(io->ops->lock_check(lock, &err), -EBUSY);
+    io->ops->lock_release(lock);
+}
+
+static void a_number_that_says_nothing_is_another_owners(void **state)
+{
+    (void)state;
+    struct io_lock_options options = by_lease(600000);
+    struct io_lock *lock = NULL;
+    struct err err = {0};
+    assert_ok(io->ops->lock_acquire(io, folder, &options, &lock, &err), &err);
+    make_next_number(false); /* and no heartbeat failed */
+    assert_int_equal(io->ops->lock_check(lock, &err), -EBUSY);
+    io->ops->lock_release(lock);
+}
+
 /* Not ten minutes, as where nothing is known of the owner. */
 static void an_owner_that_died_in_a_heartbeat_is_watched_by_its_periods(void **state)
 {
@@ -328,9 +378,7 @@ static void an_owner_that_died_in_a_heartbeat_is_watched_by_its_periods(void **s
     assert_int_equal(ask(&owner, 'a').status, 0);
     end(&owner, SIGKILL);
     make_owner_foreign();
-    char path[64];
-    snprintf(path, sizeof path, LEASE_FOLDER_NAME "/%020llu", (unsigned long long)highest_number() + 1);
-    test_write_file(in_folder(path), "", 0);
+    make_next_number(false);
     assert_int_equal(ask(&second, 'a').status, 0);
     end(&second, 0);
 }
@@ -341,6 +389,7 @@ static void records_come_back_and_nothing_else_is_one(void **state)
     struct lease_record record = {.period_ms = 5000,
                                   .pid = 4711,
                                   .pid_space = 4026531836,
+                                  .token = UINT64_C(0xfedcba9876543210),
                                   .boot = "b-1",
                                   .host = "n7"},
                         back = {0};
@@ -357,14 +406,19 @@ static void records_come_back_and_nothing_else_is_one(void **state)
     static const char *const wrong[] = {
         "",
         "\n",
-        "millrace-lease 2 state=held period_ms=5 pid=1 pid_space=1 boot=b host=h\n",
-        "millrace-lease 1 state=held period_ms=0 pid=1 pid_space=1 boot=b host=h\n",
-        "millrace-lease 1 state=held period_ms=600001 pid=1 pid_space=1 boot=b host=h\n",
-        "millrace-lease 1 state=held period_ms=5 pid=0 pid_space=1 boot=b host=h\n",
-        "millrace-lease 1 state=held period_ms=5 pid=2147483648 pid_space=1 boot=b host=h\n",
-        "millrace-lease 1 state=held period_ms=5 pid=1 pid_space=18446744073709551616 boot=b host=h\n",
-        "millrace-lease 1 state=held period_ms=5 pid=1 pid_space=1 boot= host=h\n",
-        "millrace-lease 1 state=held period_ms=5 pid=1 pid_space=1 boot=b host=h h\n",
+        "millrace-lease 2 state=held period_ms=5 pid=1 pid_space=1 token=0123456789abcdef boot=b host=h\n",
+        "millrace-lease 1 state=held period_ms=0 pid=1 pid_space=1 token=0123456789abcdef boot=b host=h\n",
+        "millrace-lease 1 state=held period_ms=600001 pid=1 pid_space=1 token=0123456789abcdef boot=b "
+        "host=h\n",
+        "millrace-lease 1 state=held period_ms=5 pid=0 pid_space=1 token=0123456789abcdef boot=b host=h\n",
+        "millrace-lease 1 state=held period_ms=5 pid=2147483648 pid_space=1 token=0123456789abcdef boot=b "
+        "host=h\n",
+        "millrace-lease 1 state=held period_ms=5 pid=1 pid_space=18446744073709551616 token=0123456789abcdef "
+        "boot=b host=h\n",
+        "millrace-lease 1 state=held period_ms=5 pid=1 pid_space=1 token=0123456789abcdef boot= host=h\n",
+        "millrace-lease 1 state=held period_ms=5 pid=1 pid_space=1 token=0123456789abcdef boot=b host=h h\n",
+        "millrace-lease 1 state=held period_ms=5 pid=1 pid_space=1 token=0123456789abcdeF boot=b host=h\n",
+        "millrace-lease 1 state=held period_ms=5 pid=1 pid_space=1 token=0123456789abcde boot=b host=h\n",
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         assert_int_equal(lease_parse(wrong[i], strlen(wrong[i]), &back), -EBADMSG);
@@ -384,6 +438,8 @@ int main(void)
         CASE(a_lease_whose_files_were_removed_is_taken_again_by_its_owner),
         CASE(a_lock_whose_file_was_removed_is_lost_to_who_locked_another),
         CASE(a_heartbeat_that_can_not_be_written_is_none),
+        CASE(an_owner_does_not_lose_its_lease_to_its_own_heartbeat),
+        CASE(a_number_that_says_nothing_is_another_owners),
         CASE(an_owner_that_died_in_a_heartbeat_is_watched_by_its_periods),
         CASE(records_come_back_and_nothing_else_is_one),
     };
