@@ -225,13 +225,24 @@ static int open_source(struct copy *copy)
     return status;
 }
 
-/* What is there already gives way only by force, and never while somebody reads it. */
+/* Against readers of what gives way; -EBUSY where there is one. NULL where there is nothing that can be read. */
+static int hold_target(struct copy *copy, struct io_hold **ret_hold)
+{
+    struct io *io = copy->options->to;
+    char path[IO_PATH_BYTES_MAX];
+    *ret_hold = NULL;
+    int status = io_join_path(copy->target, MANIFEST_NAME, path, copy->err);
+    if (!status)
+        status = io_hold(io, path, true, ret_hold, copy->err);
+    return status == -ENOENT ? 0 : status; /* one without a manifest is nobody's to read */
+}
+
+/* What is there already gives way only by force, and never while somebody reads it: looked at before the work, and kept at its end. */
 static int check_target(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;
-    struct io_hold *hold = NULL;
+    struct io_hold *hold;
     struct io_stat info;
-    char path[IO_PATH_BYTES_MAX];
     if (o->to->ops->stat(o->to, copy->target, &info, NULL))
         return 0;
     if (!o->force) {
@@ -240,11 +251,9 @@ static int check_target(struct copy *copy)
         err_advise(copy->err, "--force replaces it");
         return -EEXIST;
     }
-    int status = io_join_path(copy->target, MANIFEST_NAME, path, copy->err);
-    if (!status)
-        status = io_hold(o->to, path, true, &hold, copy->err);
+    int status = hold_target(copy, &hold);
     io_let_go(o->to, hold);
-    return status == -ENOENT ? 0 : status; /* one without a manifest is nobody's to read */
+    return status;
 }
 
 /* The folder becomes ours, as that of a run that saves. */
@@ -268,6 +277,22 @@ static int own_target(struct copy *copy)
     return swept_count < 0 ? swept_count : status;
 }
 
+static int publish(struct copy *copy)
+{
+    const struct ckpt_copy_options *o = copy->options;
+    struct io_hold *hold = NULL;
+    int status = o->force ? hold_target(copy, &hold) : 0;
+    if (!status) /* who was stopped for long may own the folder no more */
+        status = o->to->ops->lock_check(copy->lock, copy->err);
+    if (!status) {
+        struct io_set *whole = copy->set;
+        copy->set = NULL;
+        status = o->to->ops->set_publish(whole, copy->err);
+    }
+    io_let_go(o->to, hold);
+    return status;
+}
+
 static int copy_step(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;
@@ -281,13 +306,7 @@ static int copy_step(struct copy *copy)
         status = copy_files(copy);
     if (!status)
         status = copy_manifest(copy);
-    if (!status) /* who was stopped for long may own the folder no more */
-        status = o->to->ops->lock_check(copy->lock, copy->err);
-    if (status)
-        return status;
-    struct io_set *whole = copy->set;
-    copy->set = NULL;
-    return o->to->ops->set_publish(whole, copy->err);
+    return status ? status : publish(copy);
 }
 
 static void close_copy(struct copy *copy)

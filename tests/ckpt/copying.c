@@ -1,0 +1,76 @@
+/*
+ * copying — a copy of a step among readers and removers that come in the middle of it.
+ */
+#include "io/io_fault.h"
+#include "tests/ckpt/steps.h"
+#include "tests/support/gate.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/stat.h>
+
+struct copying {
+    struct ckpt_copy_options options;
+    struct ckpt_copied copied;
+    struct err err;
+    int status;
+};
+
+static void *copy(void *context)
+{
+    struct copying *copying = context;
+    copying->status = ckpt_copy(&copying->options, &copying->copied, &copying->err);
+    return NULL;
+}
+
+/* Steps 1 to newest, step n with what arrays_fill gives for n. */
+static void make_steps(const char *place, uint64_t newest)
+{
+    char path[FIXTURE_PATH_BYTES];
+    assert_int_equal(mkdir(place, 0777), 0);
+    for (uint64_t step = 1; step <= newest; step++) {
+        arrays_fill(&arrays, step);
+        fixture_save_step(io, place, &arrays, step, path);
+    }
+}
+
+static void a_step_whose_reader_comes_while_the_copy_is_made_stays(void **state)
+{
+    (void)state;
+    char path[FIXTURE_PATH_BYTES];
+    struct io *faulty = steps_open_faulty("seal:hold:manifest");
+    struct copying copying = {.options = {.from = io, .to = faulty, .force = true}};
+    struct ckpt_reader *reader = NULL;
+    struct err err = {0};
+    pthread_t thread;
+    make_steps(in_folder("from"), 1);
+    arrays_fill(&arrays, 2);
+    assert_int_equal(mkdir(in_folder("to"), 0777), 0);
+    fixture_save_step(io, in_folder("to"), &arrays, 1, path);
+    copying.options.source = in_folder("from");
+    copying.options.folder = in_folder("to");
+    assert_int_equal(pthread_create(&thread, NULL, copy, &copying), 0);
+    while (io_fault_counts(faulty).held == 0) /* it has looked for readers long ago */
+        gate_pause();
+    assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
+    io_fault_release(faulty);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(copying.status, -EBUSY);
+    assert_true(fixture_step_equals(io, path, &arrays));
+    assert_int_equal(test_run("test \"$(ls -A '%s/to' | grep -v owner)\" = step-00000001", folder), 0);
+    ckpt_reader_close(reader);
+    copy(&copying);
+    assert_ok(copying.status, &copying.err);
+    arrays_fill(&arrays, 1);
+    assert_true(fixture_step_equals(io, path, &arrays));
+    io_close(faulty);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, steps_set_up, steps_tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(a_step_whose_reader_comes_while_the_copy_is_made_stays),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
