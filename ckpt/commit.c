@@ -173,6 +173,20 @@ static int write_manifest(struct commit *commit, const char *state_json, struct 
     return status ? status : io->ops->set_seal(commit->set, file, bytes, err);
 }
 
+/* What the new step has replaced stands under the other name, if it could be renamed; else the next sweep removes it. */
+static void say_replaced(const struct commit *commit)
+{
+    struct io_stat info;
+    if (commit->io->ops->stat(commit->io, commit->aside, &info, NULL) == 0)
+        log_line(commit->log, LOG_WARN, "%s was there with another content, which was put aside: %s",
+                 commit->path, commit->aside);
+    else
+        log_line(commit->log, LOG_WARN,
+                 "%s was there with another content, which could not be put aside as %s: it waits under a "
+                 "name " IO_TEMPORARY_PREFIX "* for the next sweep",
+                 commit->path, commit->aside);
+}
+
 /* Step 4 on the first rank: what all ranks have made durable appears. The set is gone afterwards, unless an error left it. */
 static int publish(struct commit *commit, const char *state_json, struct err *err)
 {
@@ -190,8 +204,7 @@ static int publish(struct commit *commit, const char *state_json, struct err *er
     status = io->ops->set_publish(commit->set, err);
     commit->set = NULL;
     if (!status && commit->exists)
-        log_line(commit->log, LOG_WARN, "%s was there with another content, which was put aside: %s",
-                 commit->path, commit->aside);
+        say_replaced(commit);
     return status;
 }
 

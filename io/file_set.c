@@ -400,24 +400,23 @@ static int check_publishable(const struct io_set *set, struct err *err)
 }
 
 /* The old one gets the name that it was given for that, in the place of what has it. */
-static int put_aside(const struct io_set *set, const char *old)
+static void put_aside(const struct io_set *set, const char *old)
 {
     struct stat info;
     int status = lstat(set->aside, &info) ? 0 : local_remove(NULL, set->aside, NULL);
-    if (!status && rename(old, set->aside))
-        status = -errno;
-    return status ? status : local_sync_folder(set->parent, NULL);
+    if (!status && rename(old, set->aside) == 0)
+        local_sync_folder(set->parent, NULL);
 }
 
-/* What is left of it is a temporary: the next sweep takes it. A half of what stood by must never be given back, hence the other
- * name first. */
+/* What is left of it is a temporary: the next sweep takes it; so it does one that could not get the name that it was given, whole. A
+ * half of what stood by must never be given back, hence the other name first. */
 static void discard_old(const struct io_set *set, const char *old)
 {
     char aside[IO_PATH_BYTES_MAX];
     bool stood_by = strcmp(old, set->place) != 0;
-    if (*set->aside && put_aside(set, old) == 0)
-        return;
-    if (!stood_by)
+    if (*set->aside)
+        put_aside(set, old);
+    else if (!stood_by)
         temporary_remove(old, NULL);
     else if (temporary_put_aside(old, aside, NULL) == 0)
         temporary_remove(aside, NULL);

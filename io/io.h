@@ -116,7 +116,8 @@ struct io_set_options {
     bool single_file; /* the set is one file of that name; create it as name "" */
     /* An existing output gives way at publish; otherwise it is -EEXIST, at begin and again at publish. */
     bool replace;
-    /* Of a folder that replaces one: where the old one goes, a name beside it; what stood there is removed. NULL: the old one is removed. */
+    /* Of a folder that replaces one: where the old one goes, a name beside it; what stood there is removed. NULL: the old one is removed.
+     * Where it can't be renamed it stays whole under a temporary name, and the publish is good. */
     const char *aside;
     const char *owner_id; /* part of the temporary name, so that a sweep can tell whose it is; NULL: "0" */
     uint64_t attempt;     /* part of the temporary name */

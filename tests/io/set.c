@@ -261,6 +261,25 @@ static void a_replacing_that_fails_in_the_middle_gives_the_old_one_back(void **s
     assert_entries("out\n");
 }
 
+static void an_old_one_that_can_not_be_put_aside_waits_for_the_sweep(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_set *set = begin_named("out", NULL);
+    assert_ok(put(set, "a", "old", &err), &err);
+    assert_ok(io->ops->set_publish(set, &err), &err);
+    set = begin(
+        &(struct io_set_options){.path = in_folder("out"), .replace = true, .aside = in_folder("aside-out")});
+    assert_ok(put(set, "b", "new", &err), &err);
+    syscalls_fail("rename", 1, -EIO);
+    assert_ok(io->ops->set_publish(set, &err), &err);
+    assert_int_equal(syscalls_failed_count(), 1);
+    assert_content("out/b", "new");
+    assert_int_equal(test_run("test \"$(cat '%s'/.tmp-*/a)\" = old", folder), 0);
+    assert_int_equal(io->ops->sweep(io, folder, NULL, &err), 1);
+    assert_entries("out\n");
+}
+
 static void files_replace_files_and_folders_folders_only(void **state)
 {
     (void)state;
@@ -621,6 +640,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(an_empty_folder_of_the_final_name_is_refused_too, set_up, tear_down),
         cmocka_unit_test_setup_teardown(replacing_leaves_the_new_one_only, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_old_one_that_can_not_be_put_aside_waits_for_the_sweep, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_replacing_that_fails_in_the_middle_gives_the_old_one_back, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(files_replace_files_and_folders_folders_only, set_up, tear_down),
