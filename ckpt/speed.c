@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/crc.h"
+#include "ckpt/folder.h"
 #include "ckpt/manifest.h"
 #include "ckpt/reader.h"
 #include "io/cached.h"
@@ -137,13 +138,6 @@ int ckpt_speed_block(const struct ckpt_speed_state *state, uint64_t step, uint64
     return status;
 }
 
-static int step_path(const struct ckpt_speed_state *state, uint64_t step, char *path, struct err *err)
-{
-    char name[32];
-    snprintf(name, sizeof name, "step-%08" PRIu64, step);
-    return io_join_path(state->options.folder, name, path, err);
-}
-
 static int drop_files(struct io *io, const char *path, struct err *err)
 {
     struct ckpt_reader *reader;
@@ -169,7 +163,7 @@ int ckpt_speed_load(const struct ckpt_speed_state *state, uint64_t step, bool is
     struct io *io = state->options.io;
     struct ckpt_reader *reader = NULL;
     char path[IO_PATH_BYTES_MAX];
-    int status = step_path(state, step, path, err);
+    int status = folder_step_path(state->options.folder, step, path, err);
     if (!status && is_cold)
         status = drop_files(io, path, err);
     if (status)

@@ -13,19 +13,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 struct io_hold {
     int fd;
 };
-
-static bool is_named(int fd, const char *path)
-{
-    struct stat ours, theirs;
-    return fstat(fd, &ours) == 0 && stat(path, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
-           ours.st_ino == theirs.st_ino;
-}
 
 static bool has_no_locks(int code)
 {
@@ -49,7 +41,7 @@ static int lock(int fd, const char *path, bool is_exclusive, struct err *err)
         return 1;
     if (status == -EAGAIN || status == -EACCES)
         return busy(path, is_exclusive, err);
-    if (!status && !is_named(fd, path))
+    if (!status && !local_is_named(fd, path))
         status = -ENOENT;
     return status ? local_fail(err, status, path, "could not hold the file") : 0;
 }

@@ -59,6 +59,8 @@ int local_path(const char *path, const char **ret_path, struct err *err);
 int local_code(int code);
 /* Detail for a failed system call on path, in the kernel's words, with what to do where that is known. Returns local_code(code). */
 int local_fail(struct err *err, int code, const char *path, const char *what);
+/* True where path still names the open file. */
+bool local_is_named(int fd, const char *path);
 /* Makes what was created, renamed or removed in the folder durable. */
 int local_sync_folder(const char *folder, struct err *err);
 
@@ -94,6 +96,9 @@ int local_lock_acquire(struct io *io, const char *folder, const struct io_lock_o
                        struct io_lock **ret_lock, struct err *err);
 int local_lock_check(struct io_lock *lock, struct err *err);
 void local_lock_release(struct io_lock *lock);
+/* -EBUSY, with what to do. owner: "host=H pid=P boot=B", "" where that is not known. */
+int local_refuse(const char *folder, const char *owner, const char *what, struct err *err);
+#define LOCAL_OWNED "another process owns the folder"
 
 /* file_hold.c */
 int local_hold_acquire(struct io *io, const char *path, bool is_exclusive, struct io_hold **ret_hold,

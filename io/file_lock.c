@@ -10,6 +10,7 @@
  * close of the same file does not drop it. The file holds "host=H pid=P boot=B\n" for people and for the refusal's text; it
  * stays when the lock goes, since removing it would let two owners lock two files of one name.
  */
+#include "base/machine.h"
 #include "io/file_local.h"
 #include "io/lease.h"
 #include "io/whole.h"
@@ -19,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -57,26 +57,13 @@ static bool is_of_this_machine(const char *folder)
     return false;
 }
 
-static void read_boot_id(char *text, size_t bytes)
-{
-    snprintf(text, bytes, "unknown");
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    ssize_t n = read(fd, text, bytes - 1);
-    close(fd);
-    if (n > 0) {
-        text[n] = '\0';
-        text[strcspn(text, "\n")] = '\0';
-    }
-}
-
 static int write_owner(int fd)
 {
     char host[65] = "unknown", boot[64], text[OWNER_TEXT_BYTES_MAX];
     gethostname(host, sizeof host - 1);
-    read_boot_id(boot, sizeof boot);
-    int bytes = snprintf(text, sizeof text, "host=%s pid=%ld boot=%s\n", host, (long)getpid(), boot);
+    machine_read_line("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
+    int bytes = snprintf(text, sizeof text, "host=%s pid=%ld boot=%s\n", host, (long)getpid(),
+                         *boot ? boot : "unknown");
     if (ftruncate(fd, 0))
         return -errno;
     ssize_t n = pwrite(fd, text, (size_t)bytes, 0);
@@ -91,14 +78,6 @@ static void read_owner(int fd, char text[OWNER_TEXT_BYTES_MAX])
     text[strcspn(text, "\n")] = '\0';
 }
 
-/* True where path still names the open file. */
-static bool is_same_file(int fd, const char *path)
-{
-    struct stat ours, theirs;
-    return fstat(fd, &ours) == 0 && stat(path, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
-           ours.st_ino == theirs.st_ino;
-}
-
 /* 0, -EAGAIN (held, or removed meanwhile; owner then says by whom, if known) or another -errno. Gives the descriptor. */
 static int try_lock(const char *path, int *ret_fd, char owner[OWNER_TEXT_BYTES_MAX])
 {
@@ -110,7 +89,7 @@ static int try_lock(const char *path, int *ret_fd, char owner[OWNER_TEXT_BYTES_M
     if (status == -EAGAIN || status == -EACCES) {
         read_owner(fd, owner);
         status = -EAGAIN;
-    } else if (!status && !is_same_file(fd, path)) {
+    } else if (!status && !local_is_named(fd, path)) {
         status = -EAGAIN;
     } else if (!status) {
         status = write_owner(fd);
@@ -122,9 +101,9 @@ static int try_lock(const char *path, int *ret_fd, char owner[OWNER_TEXT_BYTES_M
     return status;
 }
 
-static int refuse(const char *folder, const char *owner, struct err *err)
+int local_refuse(const char *folder, const char *owner, const char *what, struct err *err)
 {
-    err_set(err, -EBUSY, "another process owns the folder");
+    err_set(err, -EBUSY, "%s", what);
     err_at(err, folder, ERR_NO_OFFSET);
     err_found(err, "owner %s", *owner ? owner : "unknown");
     err_advise(err, "wait for it, stop it, or use another folder");
@@ -142,7 +121,7 @@ static int acquire_lock(struct io_lock *lock, const char *folder, struct err *er
         status = try_lock(lock->path, &lock->fd, owner);
     }
     if (status == -EAGAIN)
-        return refuse(folder, owner, err);
+        return local_refuse(folder, owner, LOCAL_OWNED, err);
     return status ? local_fail(err, status, lock->path, "could not lock the folder") : 0;
 }
 
@@ -158,7 +137,7 @@ static int check_unlocked(const struct io_lock *lock, const char *folder, struct
     bool held = fcntl(fd, F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
     read_owner(fd, owner);
     close(fd);
-    return held ? refuse(folder, owner, err) : 0;
+    return held ? local_refuse(folder, owner, LOCAL_OWNED, err) : 0;
 }
 
 static int acquire(struct io_lock *lock, const char *folder, const struct io_lock_options *options,
@@ -211,7 +190,7 @@ static int lock_again(struct io_lock *lock, struct err *err)
 int local_lock_check(struct io_lock *lock, struct err *err)
 {
     int status = 0;
-    if (lock->fd >= 0 && !is_same_file(lock->fd, lock->path))
+    if (lock->fd >= 0 && !local_is_named(lock->fd, lock->path))
         status = lock_again(lock, err);
     return !status && lock->lease ? lease_check(lock->lease, err) : status;
 }

@@ -83,6 +83,13 @@ int local_fail(struct err *err, int code, const char *path, const char *what)
     return code;
 }
 
+bool local_is_named(int fd, const char *path)
+{
+    struct stat ours, theirs;
+    return fstat(fd, &ours) == 0 && stat(path, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
+           ours.st_ino == theirs.st_ino;
+}
+
 int local_sync_folder(const char *folder, struct err *err)
 {
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

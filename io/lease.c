@@ -157,16 +157,11 @@ static int read_highest(const char *folder, struct lease_record *ret_record)
 
 static int refuse(const char *folder, const struct lease_record *owner, const char *what, struct err *err)
 {
-    char parent[IO_PATH_BYTES_MAX];
+    char parent[IO_PATH_BYTES_MAX], text[LEASE_TEXT_BYTES_MAX] = "";
     io_parent_path(folder, parent);
-    err_set(err, -EBUSY, "%s", what);
-    err_at(err, parent, ERR_NO_OFFSET);
     if (*owner->host)
-        err_found(err, "owner host=%s pid=%" PRIu64 " boot=%s", owner->host, owner->pid, owner->boot);
-    else
-        err_found(err, "owner unknown");
-    err_advise(err, "wait for it, stop it, or use another folder");
-    return -EBUSY;
+        snprintf(text, sizeof text, "host=%s pid=%" PRIu64 " boot=%s", owner->host, owner->pid, owner->boot);
+    return local_refuse(parent, text, what, err);
 }
 
 /* ---- Taking a number. ---- */
@@ -304,7 +299,7 @@ static int watch(const char *folder, uint64_t number, const struct lease_record 
             status = read_highest(folder, &owner);
         bool is_open = status == 0 && (owner.is_free || is_dead(&owner, self));
         if (has_moved)
-            return is_open ? -EEXIST : refuse(folder, &owner, "another process owns the folder", err);
+            return is_open ? -EEXIST : refuse(folder, &owner, LOCAL_OWNED, err);
         uint64_t period_ns = owner.period_ms * 1000000, pause_ns = period_ns / POLLS_A_PERIOD;
         if (is_open || clock_now_ns() - began_ns >= LEASE_PERIODS_STILL * period_ns)
             return 0;
@@ -333,7 +328,7 @@ static int take(struct lease *lease, struct err *err)
             return status;
     }
     read_highest(lease->folder, &owner);
-    return refuse(lease->folder, &owner, "another process owns the folder", err);
+    return refuse(lease->folder, &owner, LOCAL_OWNED, err);
 }
 
 /* ---- The lease. ---- */
