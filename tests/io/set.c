@@ -276,7 +276,7 @@ static void an_old_one_that_can_not_be_put_aside_waits_for_the_sweep(void **stat
     assert_int_equal(syscalls_failed_count(), 1);
     assert_content("out/b", "new");
     assert_int_equal(test_run("test \"$(cat '%s'/.tmp-*/a)\" = old", folder), 0);
-    assert_int_equal(io->ops->sweep(io, folder, NULL, &err), 1);
+    assert_int_equal(io->ops->sweep(io, folder, NULL, NULL, &err), 1);
     assert_entries("out\n");
 }
 
