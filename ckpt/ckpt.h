@@ -135,7 +135,7 @@ struct ckpt_saver_stats {
     uint64_t blocked_ns;         /* the caller, in save, before_update and wait together */
     uint64_t copied_bytes;       /* staged before an update */
     uint64_t buffer_waits_count; /* blocks for which before_update waited, staging being full */
-    uint64_t last_save_ns;       /* from ckpt_saver_save to durable */
+    uint64_t last_save_ns;       /* from ckpt_saver_save to durable, or until it failed */
     uint64_t last_step;          /* of the newest durable save of this saver, UINT64_MAX: none */
 };
 struct ckpt_saver_stats ckpt_saver_stats(struct ckpt_saver *saver);

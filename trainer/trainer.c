@@ -133,14 +133,16 @@ static int settle_save(struct loop *loop, bool is_last, struct err *err)
     struct err detail = {0};
     int status = ckpt_saver_wait(run->saver, &detail);
     loop->saving.under_way = false;
-    triggers_note_save(&run->triggers, ckpt_saver_stats(run->saver).last_save_ns);
+    uint64_t took_ns = ckpt_saver_stats(run->saver).last_save_ns;
     struct trainer_report line = {
         .step = loop->saving.step, .steps = run->steps, .epoch = current_epoch(run)};
     if (!status) {
+        triggers_note_save(&run->triggers, took_ns);
         line.event = TRAINER_SAVED;
         report(run, &line);
         return 0;
     }
+    triggers_note_failed_save(&run->triggers, took_ns);
     char text[ERR_LINE_BYTES_MAX];
     line.event = TRAINER_SAVE_FAILED;
     line.text = err_format(&detail, text, sizeof text);

@@ -62,3 +62,9 @@ void triggers_note_save(struct triggers *triggers, uint64_t ns)
         triggers->save_ns = ns;
     triggers->has_saved = true;
 }
+
+void triggers_note_failed_save(struct triggers *triggers, uint64_t ns)
+{
+    if (ns > triggers->save_ns)
+        triggers->save_ns = ns;
+}

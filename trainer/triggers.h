@@ -49,5 +49,7 @@ void triggers_begin_step(struct triggers *triggers, uint64_t now_ns);
 void triggers_end_step(struct triggers *triggers, uint64_t now_ns);
 void triggers_note_save_begun(struct triggers *triggers, uint64_t now_ns);
 void triggers_note_save(struct triggers *triggers, uint64_t ns);
+/* How soon a save failed says nothing of how long one takes, but that it takes longer: a guess stays one. */
+void triggers_note_failed_save(struct triggers *triggers, uint64_t ns);
 
 #endif

@@ -90,6 +90,23 @@ static void a_first_save_is_guessed_by_its_size_until_one_is_measured(void **sta
     assert_true(triggers_must_stop(&triggers, 57 * S));
 }
 
+static void a_save_that_failed_only_lengthens_what_is_kept_for_one(void **state)
+{
+    (void)state;
+    struct triggers triggers =
+        triggers_of((struct triggers_options){.max_time_ns = 60 * S, .state_bytes = 1000000000});
+    make_step(&triggers, 0);
+    triggers_note_failed_save(&triggers, 0); /* at once: the guess of 10 s stays */
+    assert_false(triggers_must_stop(&triggers, 39 * S - 1));
+    assert_true(triggers_must_stop(&triggers, 39 * S));
+    triggers_note_failed_save(&triggers, 12 * S); /* the next one will take longer */
+    assert_true(triggers_must_stop(&triggers, 35 * S));
+    triggers_note_save(&triggers, S); /* that is what it takes, then */
+    assert_false(triggers_must_stop(&triggers, 57 * S - 1));
+    triggers_note_failed_save(&triggers, 0);
+    assert_true(triggers_must_stop(&triggers, 57 * S));
+}
+
 static void no_limit_is_too_short_for_one_step(void **state)
 {
     (void)state;
@@ -118,6 +135,7 @@ int main(void)
         cmocka_unit_test(a_run_stops_while_a_step_and_two_saves_still_fit),
         cmocka_unit_test(without_a_limit_no_run_stops),
         cmocka_unit_test(a_first_save_is_guessed_by_its_size_until_one_is_measured),
+        cmocka_unit_test(a_save_that_failed_only_lengthens_what_is_kept_for_one),
         cmocka_unit_test(no_limit_is_too_short_for_one_step),
         cmocka_unit_test(one_slow_step_is_forgotten_in_time),
     };
