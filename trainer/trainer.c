@@ -328,6 +328,7 @@ static void begin_triggers(struct run *run, uint64_t began_ns)
                       .max_time_ns = config->run.max_time_ns,
                       .began_ns = began_ns,
                       .state_bytes = elements * ops_master_bytes(run->ops) / run->batching.ranks,
+                      .steps_ahead = run->device->ops->is_host ? 0 : DECISION_AHEAD_MAX,
                   });
 }
 

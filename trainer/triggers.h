@@ -5,9 +5,9 @@
  * triggers_must_stop) is asked on the first rank alone and travels to the others with the step's own reduction. What a checkpoint
  * holds depends on none of it.
  *
- * A run stops so early before its limit that one more step and two saves (one that is under way, and the last) fit in, each as
- * long as it was found to take, and a second. Until a save was measured, it is taken to write 100 MB/s. Before its
- * first step no run stops, however short its limit: the same command again and again comes to the end.
+ * A run stops so early before its limit that one more step, those that are queued when it is asked, and two saves (one that is under
+ * way, and the last) fit in, each as long as it was found to take, and a second. Until a save was measured, it is taken to write 100
+ * MB/s. Before its first step no run stops, however short its limit: the same command again and again comes to the end.
  *
  * Threads: the owner's.
  */
@@ -26,6 +26,7 @@ struct triggers_options {
     uint64_t max_time_ns; /* 0: none */
     uint64_t began_ns;    /* when the run began */
     uint64_t state_bytes; /* that this rank saves */
+    uint64_t steps_ahead; /* at most so many are queued, and not done, when it is asked whether to stop */
 };
 
 struct triggers {

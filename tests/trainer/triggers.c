@@ -70,6 +70,18 @@ static void a_run_stops_while_a_step_and_two_saves_still_fit(void **state)
     assert_true(triggers_must_stop(&triggers, 1200 * S));
 }
 
+static void the_steps_that_a_device_has_yet_to_make_fit_in_too(void **state)
+{
+    (void)state;
+    struct triggers triggers =
+        triggers_of((struct triggers_options){.max_time_ns = 100 * S, .steps_ahead = 2});
+    make_step(&triggers, 3 * S);
+    triggers_note_save(&triggers, 5 * S);
+    uint64_t last_ns = 100 * S - (3 * 3 + 2 * 5 + 1) * S;
+    assert_false(triggers_must_stop(&triggers, last_ns - 1));
+    assert_true(triggers_must_stop(&triggers, last_ns));
+}
+
 static void without_a_limit_no_run_stops(void **state)
 {
     (void)state;
@@ -133,6 +145,7 @@ int main(void)
         cmocka_unit_test(saves_by_steps_and_by_epochs_are_functions_of_the_step),
         cmocka_unit_test(saves_by_the_clock_count_from_the_last_that_began),
         cmocka_unit_test(a_run_stops_while_a_step_and_two_saves_still_fit),
+        cmocka_unit_test(the_steps_that_a_device_has_yet_to_make_fit_in_too),
         cmocka_unit_test(without_a_limit_no_run_stops),
         cmocka_unit_test(a_first_save_is_guessed_by_its_size_until_one_is_measured),
         cmocka_unit_test(a_save_that_failed_only_lengthens_what_is_kept_for_one),
