@@ -292,10 +292,10 @@ static int run_training(const struct invocation *invocation, const struct train_
         log_line(invocation->log, LOG_WARN, "no step of %s was made: there is no profile", args->profile);
     if (!status)
         status = print_result(&result, &args->common, err);
-    if (!status && result.end == TRAINER_STOPPED) {
+    if (!status && result.end != TRAINER_DONE) {
         console_line(invocation->console,
-                     "stopped on request after step %" PRIu64 "; the same command goes on from there",
-                     result.step);
+                     "stopped %s after step %" PRIu64 "; the same command goes on from there",
+                     result.end == TRAINER_OUT_OF_TIME ? "for run.max_time" : "on request", result.step);
         status = EXIT_STOPPED;
     }
     io_close(options.io);

@@ -118,6 +118,7 @@ struct run {
     struct feed feed;     /* micro-batches to the device */
     uint64_t step, steps; /* queued, of all; finished where nothing is in the queue */
     bool stop_requested;  /* on any rank, as the last reduction said */
+    bool time_is_up;      /* the clock of this rank, the first, asked for it */
     bool save_requested;  /* by the first rank's clock, as the last reduction said */
     struct triggers triggers;
     /* Of finished steps, since the last line of progress; a checkpoint keeps what its loss is made of. */
@@ -162,8 +163,8 @@ void run_add_result(struct run *run, const struct model_result *result);
 int run_read_words(struct run *run, struct run_words *ret_words, struct err *err);
 int run_reduce_words(struct run *run, struct run_words *words, const char *what, struct err *err);
 
-/* Does this rank wish to stop: the owner asked for it or, on the first rank, time is up. */
-bool run_wishes_stop(const struct run *run);
+/* Does this rank wish to stop: the owner asked for it or, on the first rank, time is up, which run->time_is_up then tells. */
+bool run_wishes_stop(struct run *run);
 
 /* The whole validation set; fills run->evaluation. A wish to stop ends it early: then run->evaluation stays as it was, and
  * run->stop_requested tells. */

@@ -67,10 +67,13 @@ static int share_words(struct run *run, struct run_words *counts, struct err *er
                                   sizeof words, err);
 }
 
-bool run_wishes_stop(const struct run *run)
+bool run_wishes_stop(struct run *run)
 {
-    bool is_asked = run->options->stop && atomic_load(run->options->stop) != 0;
-    return is_asked || (run->comm->rank == 0 && triggers_must_stop(&run->triggers, clock_now_ns()));
+    if (run->options->stop && atomic_load(run->options->stop) != 0)
+        return true;
+    bool is_up = run->comm->rank == 0 && triggers_must_stop(&run->triggers, clock_now_ns());
+    run->time_is_up = run->time_is_up || is_up;
+    return is_up;
 }
 
 struct pass {

@@ -334,12 +334,9 @@ static void begin_triggers(struct run *run, uint64_t began_ns)
 
 static enum trainer_end how_it_ended(const struct run *run)
 {
-    bool is_asked = run->options->stop && atomic_load(run->options->stop) != 0;
     if (run->step == run->steps && !evaluation_is_due(run))
         return TRAINER_DONE;
-    if (!is_asked && triggers_must_stop(&run->triggers, clock_now_ns()))
-        run_say(run, "stopped: run.max_time left time for the last checkpoint only");
-    return TRAINER_STOPPED;
+    return run->time_is_up ? TRAINER_OUT_OF_TIME : TRAINER_STOPPED;
 }
 
 int trainer_run(const struct trainer_options *options, struct trainer_result *ret_result, struct err *err)

@@ -76,7 +76,11 @@ struct trainer_options {
     void *report_context;
 };
 
-enum trainer_end { TRAINER_DONE, TRAINER_STOPPED };
+enum trainer_end {
+    TRAINER_DONE,
+    TRAINER_STOPPED,     /* on request */
+    TRAINER_OUT_OF_TIME, /* run.max_time left time for the last checkpoint only; ranks but the first say TRAINER_STOPPED */
+};
 
 struct trainer_result {
     enum trainer_end end;
