@@ -101,30 +101,75 @@ int commit_begin(struct commit *commit, uint64_t step, uint64_t file_bytes, stru
     return status;
 }
 
-/* Whether both manifests say the same of files, tensors and state: then the steps are the same, byte for byte, if each holds
- * what its manifest says. */
-static bool is_same_step(const struct manifest *a, const struct manifest *b, const char *b_state,
-                         const struct str *b_tensors)
+/* Of the step that is there to the one that is saved. */
+enum likeness {
+    LIKENESS_NONE,
+    LIKENESS_ARRAYS, /* the same arrays, and a state that says the same but for `metrics` and `config` */
+    LIKENESS_WHOLE,  /* byte for byte, if each holds what its manifest says */
+};
+
+static bool has_same_arrays(const struct manifest *a, const struct manifest *b, const struct str *b_tensors)
 {
-    struct str state = {0}, parsed_state = {0}, tensors = {0};
-    struct json_t *root = NULL;
+    struct str tensors = {0};
     bool same = a->files_count == b->files_count && strcmp(a->numerics_id, b->numerics_id) == 0;
     for (uint64_t i = 0; i < b->files_count && same; i++) {
         const struct manifest_file *x = &a->files[i], *y = &b->files[i];
         same = strcmp(x->name, y->name) == 0 && x->size_bytes == y->size_bytes &&
                memcmp(x->block_crc32c, y->block_crc32c, x->blocks_count * sizeof *x->block_crc32c) == 0;
     }
-    if (!same || json_parse(b_state, strlen(b_state), "state", 0, &root, NULL))
+    if (!same)
         return false;
     manifest_encode_tensors(a, &tensors);
-    same = json_format(a->state, &state) == 0 && json_format(root, &parsed_state) == 0 &&
-           str_status(&tensors) == 0 && strcmp(str_text(&state), str_text(&parsed_state)) == 0 &&
-           strcmp(str_text(&tensors), str_text(b_tensors)) == 0;
-    json_free(root);
-    str_deinit(&state);
-    str_deinit(&parsed_state);
+    same = str_status(&tensors) == 0 && strcmp(str_text(&tensors), str_text(b_tensors)) == 0;
     str_deinit(&tensors);
     return same;
+}
+
+static bool is_same_value(struct json_t *a, struct json_t *b)
+{
+    struct str x = {0}, y = {0};
+    bool same = a && b && json_format(a, &x) == 0 && json_format(b, &y) == 0 &&
+                strcmp(str_text(&x), str_text(&y)) == 0;
+    str_deinit(&x);
+    str_deinit(&y);
+    return same;
+}
+
+/* Nothing is lost with the old state: what it says the new one says, or says anew. */
+static bool is_renewed_by(struct json_t *old, struct json_t *renewed)
+{
+    struct json_member *members;
+    size_t count;
+    bool same = true;
+    if (json_members(old, &members, &count))
+        return false;
+    for (size_t i = 0; i < count && same; i++) {
+        const char *key = members[i].key;
+        same = strcmp(key, "metrics") == 0 || strcmp(key, "config") == 0 ||
+               is_same_value(members[i].value, json_get(renewed, key));
+    }
+    free(members);
+    return same;
+}
+
+static enum likeness compare_with_existing(const struct commit *commit, const char *state_json)
+{
+    const struct roster *roster = commit->roster;
+    struct manifest found;
+    struct json_t *state = NULL;
+    enum likeness likeness = LIKENESS_NONE;
+    if (!commit->exists || folder_read_step(commit->io, commit->path, &found, NULL, NULL))
+        return LIKENESS_NONE;
+    if (has_same_arrays(&found, &roster->manifest, &roster->tensors_text) &&
+        json_parse(state_json, strlen(state_json), "state", 0, &state, NULL) == 0) {
+        if (is_same_value(found.state, state))
+            likeness = LIKENESS_WHOLE;
+        else if (is_renewed_by(found.state, state))
+            likeness = LIKENESS_ARRAYS;
+        json_free(state);
+    }
+    manifest_deinit(&found);
+    return likeness;
 }
 
 static void say_damage(void *context, const struct err *detail)
@@ -136,14 +181,9 @@ static void say_damage(void *context, const struct err *detail)
 }
 
 /* The bytes of the step that is there are read back: a damaged one must give way to the whole one. */
-static bool is_saved_already(struct commit *commit, const char *state_json)
+static bool holds_what_it_says(struct commit *commit)
 {
-    struct manifest found;
-    if (!commit->exists || folder_read_step(commit->io, commit->path, &found, NULL, NULL))
-        return false;
-    bool same = is_same_step(&found, &commit->roster->manifest, state_json, &commit->roster->tensors_text);
-    manifest_deinit(&found);
-    return same && ckpt_verify(commit->io, commit->path, say_damage, commit, NULL, NULL) == 0;
+    return ckpt_verify(commit->io, commit->path, say_damage, commit, NULL, NULL) == 0;
 }
 
 static int write_manifest(struct commit *commit, const char *state_json, struct err *err)
@@ -173,17 +213,23 @@ static int write_manifest(struct commit *commit, const char *state_json, struct 
     return status ? status : io->ops->set_seal(commit->set, file, bytes, err);
 }
 
-/* What the new step has replaced stands under the other name, if it could be renamed; else the next sweep removes it. */
-static void say_replaced(const struct commit *commit)
+/* What the new step took the place of stands under the other name, if it could be renamed; else the next sweep removes it. That with the same
+ * arrays is worth no room, unless somebody reads it. */
+static void settle_replaced(const struct commit *commit, enum likeness likeness)
 {
     struct io_stat info;
-    if (commit->io->ops->stat(commit->io, commit->aside, &info, NULL) == 0)
-        log_line(commit->log, LOG_WARN, "%s was there with another content, which was put aside: %s",
-                 commit->path, commit->aside);
-    else
+    bool is_read = false;
+    if (commit->io->ops->stat(commit->io, commit->aside, &info, NULL) != 0)
         log_line(commit->log, LOG_WARN,
                  "%s was there with another content, which could not be put aside as %s: it waits under a "
                  "name " IO_TEMPORARY_PREFIX "* for the next sweep",
+                 commit->path, commit->aside);
+    else if (likeness == LIKENESS_ARRAYS &&
+             prune_remove_unread(commit->io, commit->lock, commit->aside, &is_read, NULL) == 0 && !is_read)
+        log_line(commit->log, LOG_INFO, "%s was there with the same arrays and other metrics, which gave way",
+                 commit->path);
+    else
+        log_line(commit->log, LOG_WARN, "%s was there with another content, which was put aside: %s",
                  commit->path, commit->aside);
 }
 
@@ -192,7 +238,8 @@ static int publish(struct commit *commit, const char *state_json, struct err *er
 {
     struct io *io = commit->io;
     commit->roster->manifest.numerics_id = commit->numerics_id;
-    if (is_saved_already(commit, state_json)) {
+    enum likeness likeness = compare_with_existing(commit, state_json);
+    if (likeness == LIKENESS_WHOLE && holds_what_it_says(commit)) {
         log_line(commit->log, LOG_INFO, "%s is there already with the same content, and stays", commit->path);
         return 0; /* the set is aborted */
     }
@@ -204,7 +251,7 @@ static int publish(struct commit *commit, const char *state_json, struct err *er
     status = io->ops->set_publish(commit->set, err);
     commit->set = NULL;
     if (!status && commit->exists)
-        say_replaced(commit);
+        settle_replaced(commit, likeness);
     return status;
 }
 

@@ -59,13 +59,13 @@ static void look_at(struct prune *prune, struct candidate *candidate)
 }
 
 /* While it is ours, and if nobody reads it; one without a manifest is nobody's to read. */
-static int remove_unread(const struct prune *prune, const char *path, bool *ret_is_read, struct err *err)
+int prune_remove_unread(struct io *io, struct io_lock *lock, const char *path, bool *ret_is_read,
+                        struct err *err)
 {
-    struct io *io = prune->io;
     char manifest[IO_PATH_BYTES_MAX];
     struct io_hold *hold = NULL;
     *ret_is_read = false;
-    int status = io->ops->lock_check(prune->lock, err);
+    int status = io->ops->lock_check(lock, err);
     if (!status)
         status = io_join_path(path, MANIFEST_NAME, manifest, err);
     if (status)
@@ -86,7 +86,7 @@ static void remove_step(struct prune *prune, struct ckpt_verdict *verdict)
 {
     struct err detail = {0};
     bool is_read;
-    verdict->status = remove_unread(prune, verdict->path, &is_read, &detail);
+    verdict->status = prune_remove_unread(prune->io, prune->lock, verdict->path, &is_read, &detail);
     if (is_read)
         verdict->reasons = CKPT_KEPT_READ;
     if (!verdict->status)
@@ -129,7 +129,7 @@ static int remove_aside(void *context, const struct io_entry *entry)
             return 0;
     int status = io_join_path(prune->folder, entry->name, path, &detail);
     if (!status)
-        status = remove_unread(prune, path, &is_read, &detail);
+        status = prune_remove_unread(prune->io, prune->lock, path, &is_read, &detail);
     if (status)
         say(prune, "what was put aside could not be removed", &detail);
     return 0;

@@ -14,4 +14,8 @@
 int prune_folder(struct io *io, const char *folder, const struct ckpt_prune_options *options,
                  struct io_lock *lock, uint64_t saved_step, struct err *err);
 
+/* A step, or what was put aside for one, goes while the folder is owned by that lock, and if nobody reads it: *ret_is_read. */
+int prune_remove_unread(struct io *io, struct io_lock *lock, const char *path, bool *ret_is_read,
+                        struct err *err);
+
 #endif

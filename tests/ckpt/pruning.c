@@ -43,18 +43,24 @@ static struct ckpt_saver *open_keeping(struct io *with, const struct ckpt_keep *
     return saver;
 }
 
+/* seed: what the arrays hold. */
+static void save_arrays(struct ckpt_saver *saver, uint64_t step, uint64_t seed, const char *state)
+{
+    struct err err = {0};
+    arrays_fill(&arrays, seed);
+    assert_ok(ckpt_saver_save(saver, step, state, &err), &err);
+    assert_ok(ckpt_saver_wait(saver, &err), &err);
+}
+
 /* A step with what an evaluation said of it; "" is none. */
 static void save_with(struct ckpt_saver *saver, uint64_t step, const char *loss)
 {
     char state[128];
-    struct err err = {0};
     if (*loss)
         snprintf(state, sizeof state, "{\"metrics\":{\"val_loss\":%s,\"val_step\":%" PRIu64 "}}", loss, step);
     else
         snprintf(state, sizeof state, "{}");
-    arrays_fill(&arrays, step);
-    assert_ok(ckpt_saver_save(saver, step, state, &err), &err);
-    assert_ok(ckpt_saver_wait(saver, &err), &err);
+    save_arrays(saver, step, step, state);
 }
 
 static void save_all(const struct ckpt_keep *keep)
@@ -173,23 +179,68 @@ static void another_content_of_a_step_is_put_aside_and_goes_with_it(void **state
     (void)state;
     char before[64], after[64];
     struct ckpt_saver *saver = open_keeping(io, &(struct ckpt_keep){.last = 1});
-    save_with(saver, 5, "1");
+    save_arrays(saver, 5, 51, "{}");
     assert_int_equal(test_run_output(before, sizeof before, "stat -c %%i '%s/step-00000005'", folder), 0);
-    save_with(saver, 5, "2");
+    save_arrays(saver, 5, 52, "{}");
     assert_int_equal(test_run_output(after, sizeof after, "stat -c %%i '%s/aside-step-00000005'", folder), 0);
     assert_string_equal(before, after);
-    save_with(saver, 5, "2"); /* the same again changes nothing */
+    save_arrays(saver, 5, 52, "{}"); /* the same again changes nothing */
     assert_int_equal(test_run_output(after, sizeof after, "stat -c %%i '%s/aside-step-00000005'", folder), 0);
     assert_string_equal(before, after);
     assert_int_equal(fixture_list(io, folder, NULL), 1);
     assert_int_equal(test_run_output(before, sizeof before, "stat -c %%i '%s/step-00000005'", folder), 0);
-    save_with(saver, 5, "3"); /* of each step one is kept aside */
+    save_arrays(saver, 5, 53, "{}"); /* of each step one is kept aside */
     assert_int_equal(test_run_output(after, sizeof after, "stat -c %%i '%s/aside-step-00000005'", folder), 0);
     assert_string_equal(before, after);
     save_with(saver, 6, "");
     assert_int_equal(test_run("test ! -e '%s/aside-step-00000005'", folder), 0);
     ckpt_saver_close(saver);
     assert_steps("6");
+    assert_int_equal(steps_temporaries_count(), 0);
+}
+
+static bool is_aside_there(void)
+{
+    return test_run("test -e '%s/aside-step-00000005'", folder) == 0;
+}
+
+static double loss_of_step_5(void)
+{
+    char path[FIXTURE_PATH_BYTES];
+    struct ckpt_reader *reader = NULL;
+    struct err err = {0};
+    double loss = -1;
+    snprintf(path, sizeof path, "%s/step-00000005", folder);
+    assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
+    assert_true(ckpt_metric(ckpt_reader_state(reader), "val_loss", 5, &loss));
+    ckpt_reader_close(reader);
+    return loss;
+}
+
+/* As where a run that was stopped before an evaluation makes it when it goes on. */
+static void the_same_arrays_with_other_metrics_give_way_for_good(void **state)
+{
+    (void)state;
+    struct ckpt_saver *saver = open_keeping(io, &(struct ckpt_keep){0});
+    save_arrays(saver, 5, 5, "{\"loader\":{\"position\":7},\"config\":{\"a\":1}}");
+    save_arrays(
+        saver, 5, 5,
+        "{\"loader\":{\"position\":7},\"config\":{\"a\":2},\"metrics\":{\"val_step\":5,\"val_loss\":0.5}}");
+    assert_false(is_aside_there());
+    assert_true(loss_of_step_5() == 0.5);
+    pid_t reader = start_reader(5); /* what is read stays, aside */
+    save_arrays(saver, 5, 5, "{\"loader\":{\"position\":7},\"metrics\":{\"val_step\":5,\"val_loss\":0.25}}");
+    assert_true(is_aside_there());
+    assert_true(loss_of_step_5() == 0.25);
+    int status;
+    kill(reader, SIGKILL);
+    assert_int_equal(waitpid(reader, &status, 0), reader);
+    save_arrays(saver, 5, 5, "{\"loader\":{\"position\":7}}");
+    assert_false(is_aside_there());
+    save_arrays(saver, 5, 5, "{\"loader\":{\"position\":8}}"); /* it goes on elsewhere: another content */
+    assert_true(is_aside_there());
+    ckpt_saver_close(saver);
+    assert_steps("5");
     assert_int_equal(steps_temporaries_count(), 0);
 }
 
@@ -241,6 +292,7 @@ int main(void)
         CASE(a_folder_in_use_is_not_pruned),
         CASE(a_step_that_another_process_reads_stays_until_its_end),
         CASE(another_content_of_a_step_is_put_aside_and_goes_with_it),
+        CASE(the_same_arrays_with_other_metrics_give_way_for_good),
         CASE(a_prune_that_was_killed_is_done_by_the_next),
         CASE(a_removal_that_fails_does_not_keep_the_others),
     };
