@@ -292,6 +292,20 @@ static int advance(struct loop *loop, struct err *err)
     return status ? status : end_profile(loop, is_end, err);
 }
 
+/* The evaluation of a step after which the run was stopped: the checkpoint of that step is saved again with what it says, so that which
+ * steps are among the best does not depend on stops. */
+static int catch_up(struct loop *loop, struct err *err)
+{
+    struct run *run = loop->run;
+    bool is_end = run->step == run->steps;
+    if (!evaluation_is_due(run))
+        return 0;
+    int status = evaluate(loop, err);
+    if (status || run->stop_requested || (!is_end && run->config->checkpoint.keep.best.count == 0))
+        return status;
+    return save(loop, is_end, err);
+}
+
 static void fill_result(const struct loop *loop, enum trainer_end end, struct trainer_result *result)
 {
     const struct run *run = loop->run;
@@ -351,8 +365,7 @@ int trainer_run(const struct trainer_options *options, struct trainer_result *re
     struct loop loop = {.run = &run, .began_ns = clock_now_ns(), .began_step = run.step};
     gauges_open(&loop.gauges, run.ops);
     start_clock(&loop);
-    if (evaluation_is_due(&run)) /* the run stopped before it */
-        status = evaluate(&loop, err);
+    status = catch_up(&loop, err);
     while (run.step < run.steps && !run.stop_requested && !status)
         status = advance(&loop, err);
     if (!status)

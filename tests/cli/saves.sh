@@ -66,6 +66,21 @@ where_the_best_are_kept_every_evaluation_is_saved() {
   same "$(steps_of runs/best/ckpt)" "5 10 12"
 }
 
+# Each command makes one step: so all stop where an evaluation is due, which the next one makes.
+which_steps_stay_and_what_they_say_does_not_depend_on_stops() {
+  need_python
+  local rules=(run.steps=6 eval.every=2 checkpoint.every=0 checkpoint.keep.last=1 checkpoint.keep.best.count=2) status run
+  same "$(train unstopped "${rules[@]}")" 0
+  for _ in {1..7}; do status=$(train stopped "${rules[@]}" run.max_time=1ms); done
+  same "$status" 0
+  for run in unstopped stopped; do
+    millrace ckpt list runs/$run/ckpt --json >list
+    json '[(c["step"], c["metrics"]) for c in d["checkpoints"]]' list >$run
+  done
+  same "$(cat stopped)" "$(cat unstopped)"
+  same "$(find runs/stopped -name 'aside*')" ""
+}
+
 a_run_ends_before_its_time_is_up_and_the_same_command_goes_on() {
   local step last
   same "$(train limited run.steps=10000000 run.max_time=2500ms checkpoint.every=0)" 75
@@ -117,6 +132,7 @@ rules_that_contradict_each_other_are_wrong_usage() {
 
 run_cases saves_fall_on_steps_and_where_an_epoch_ends saves_fall_when_the_clock_says_and_change_no_bit \
   the_last_the_multiples_and_the_best_stay where_the_best_are_kept_every_evaluation_is_saved \
+  which_steps_stay_and_what_they_say_does_not_depend_on_stops \
   a_run_ends_before_its_time_is_up_and_the_same_command_goes_on \
   a_run_that_ended_for_its_limit_says_so_however_fast_its_last_save_was \
   a_save_that_fails_is_told_and_the_run_goes_on_or_stops_as_it_was_told \
