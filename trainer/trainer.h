@@ -79,7 +79,7 @@ struct trainer_options {
 enum trainer_end {
     TRAINER_DONE,
     TRAINER_STOPPED,     /* on request */
-    TRAINER_OUT_OF_TIME, /* run.max_time left time for the last checkpoint only; ranks but the first say TRAINER_STOPPED */
+    TRAINER_OUT_OF_TIME, /* for run.max_time; the first rank alone tells it from TRAINER_STOPPED */
 };
 
 struct trainer_result {
