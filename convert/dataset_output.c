@@ -277,8 +277,10 @@ int output_commit(struct output *output, struct err *err)
             .member_tokens = SOURCE_MEMBER_TOKENS + 1,
             .header_bytes = NPY_HEADER_BYTES,
         };
-    if (source->kind == SOURCE_TEXT)
+    if (source->kind == SOURCE_TEXT) {
         snprintf(dataset->text.tokenizer, sizeof dataset->text.tokenizer, "%s", source_tokenizer(source));
+        dataset_note_last_tokens(dataset);
+    }
     write_options(output, &dataset->options_json);
     if (str_status(&dataset->options_json))
         status = err_set(err, -ENOMEM, "out of memory for dataset.json");

@@ -142,7 +142,7 @@ struct loader_options loader_options_default(void);
 
 /* -EINVAL with advice: options that contradict each other or the dataset, datasets of a mix that do not agree, too little memory.
  * Otherwise what opening the datasets gives. Shards are opened when first needed, but for
- * text whose dataset.json does not tell how long its members are (windows.h): there each is opened once here. */
+ * text of which dataset.json does not tell how long members are (windows.h): such shards are opened once here. */
 int loader_open(const struct loader_options *options, struct loader **ret_loader, struct err *err);
 /* Cancels what is under way, joins all threads; a read that the kernel does not give back is waited for. Batches not released become invalid. NULL is fine. */
 void loader_close(struct loader *loader);

@@ -77,46 +77,42 @@ static int count_shard(struct windows *windows, const struct shard *shard, const
     return 0;
 }
 
-/* By what dataset.json says of the members. False where it does not add up. */
-static bool count_by_list(struct windows *windows)
+/* By what dataset.json says of the shard's members. False where it does not tell, or nothing that could be. */
+static bool count_told(struct windows *windows, uint64_t number)
 {
-    const struct dataset *dataset = windows->dataset;
-    uint64_t whole_tokens = dataset->text.member_tokens, stride = whole_tokens - 1; /* one of overlap */
-    uint64_t others = dataset->samples - 1, tokens = dataset->text.tokens;
-    if (dataset->samples == 0 || others > tokens / stride)
+    const struct dataset_shard *shard = &windows->dataset->shards[number];
+    struct shard_windows *own = &windows->shards[number];
+    uint64_t whole_tokens = windows->dataset->text.member_tokens, others = shard->samples - 1;
+    own->first = windows->count;
+    if (shard->samples == 0)
+        return true;
+    if (shard->last_tokens == 0 || shard->last_tokens > whole_tokens)
         return false;
-    uint64_t last_tokens = tokens - others * stride;
-    if (last_tokens == 0 || last_tokens > whole_tokens)
+    uint64_t each = (whole_tokens - 1) / windows->block, last = (shard->last_tokens - 1) / windows->block;
+    uint64_t count;
+    if (__builtin_mul_overflow(others, each, &count) || __builtin_add_overflow(count, last, &count) ||
+        __builtin_add_overflow(count, windows->count, &count) || count > INT64_MAX)
         return false;
-    uint64_t each = stride / windows->block, last = (last_tokens - 1) / windows->block,
-             members_left = others + 1;
-    for (uint64_t i = 0; i < dataset->shards_count; i++) {
-        struct shard_windows *own = &windows->shards[i];
-        uint64_t members = dataset->shards[i].samples;
-        bool has_last = members > 0 && members == members_left;
-        own->first = windows->count;
-        own->each = has_last && members == 1 ? last : each;
-        windows->count += has_last ? (members - 1) * each + last : members * each;
-        members_left -= members;
-    }
+    own->each = others > 0 ? each : last;
+    windows->count = count;
     return true;
 }
 
-static int count_by_indexes(struct windows *windows, struct shard_cache *cache, uint64_t first_shard,
-                            const char *field, struct err *err)
+static int count_shards(struct windows *windows, struct shard_cache *cache, uint64_t first_shard,
+                        const char *field, struct err *err)
 {
-    const struct dataset *dataset = windows->dataset;
-    for (uint64_t i = 0; i < dataset->shards_count; i++) {
+    int status = 0;
+    for (uint64_t i = 0; !status && i < windows->dataset->shards_count; i++) {
         struct shard *shard;
-        int status = shard_cache_get(cache, first_shard + i, &shard, err);
+        if (count_told(windows, i))
+            continue;
+        status = shard_cache_get(cache, first_shard + i, &shard, err);
         if (status)
             return status;
         status = count_shard(windows, shard, field, &windows->shards[i], err);
         shard_cache_put(cache, first_shard + i);
-        if (status)
-            return status;
     }
-    return 0;
+    return status;
 }
 
 static int no_window(const struct windows *windows, struct err *err)
@@ -162,8 +158,7 @@ int windows_open(const struct dataset *dataset, struct shard_cache *cache, uint6
     windows->dataset = dataset;
     windows->block = block;
     windows->token_bytes = token_bytes;
-    if (!count_by_list(windows))
-        status = count_by_indexes(windows, cache, first_shard, field, err);
+    status = count_shards(windows, cache, first_shard, field, err);
     windows->shards[shards].first = windows->count;
     if (!status && windows->count == 0)
         status = no_window(windows, err);

@@ -1,9 +1,9 @@
 /*
  * windows — text as samples: block + 1 tokens of a token member each, stride block.
  *
- * Windows do not cross members, so a member of n tokens has (n - 1) / block of them. dataset.json tells how long members are, all but the
- * last alike, so a start opens no shard for it. Where that does not add up (a list put together of several), they are
- * counted from the indexes: per shard a few words are kept, and a running count of its members only where they differ in length.
+ * Windows do not cross members, so a member of n tokens has (n - 1) / block of them. dataset.json tells of each shard how long its last
+ * member is, while the others are whole, so a start opens none for it. What it does not tell (lists that were written before it did)
+ * is counted from the shard's index: per shard a few words are kept, and a running count of its members only where they differ in length.
  * Immutable once open: any thread.
  */
 #ifndef MILLRACE_LOADER_WINDOWS_H
@@ -20,7 +20,7 @@ struct view_place {
     int64_t window;  /* within the member, -1 for members */
 };
 
-/* first_shard is the number of the dataset's first in the cache; each is opened once where dataset.json does not tell enough. Borrows dataset. -EINVAL: the dataset is no text, or no member holds a block. */
+/* first_shard is the number of the dataset's first in the cache; those are opened once of which dataset.json does not tell enough. Borrows dataset. -EINVAL: the dataset is no text, or no member holds a block. */
 int windows_open(const struct dataset *dataset, struct shard_cache *cache, uint64_t first_shard,
                  const char *field, uint32_t block, struct windows **ret_windows, struct err *err);
 void windows_close(struct windows *windows); /* NULL is fine */

@@ -59,6 +59,22 @@ int dataset_shard_path(const struct dataset *dataset, uint64_t shard, char *path
     return io_join_path(absolute ? "" : dataset->folder, url, path, err);
 }
 
+void dataset_note_last_tokens(struct dataset *dataset)
+{
+    const struct dataset_text *text = &dataset->text;
+    for (uint64_t i = 0; i < dataset->shards_count; i++) {
+        struct dataset_shard *shard = &dataset->shards[i];
+        uint64_t behind = shard->first_sample + shard->samples;
+        if (shard->samples == 0)
+            shard->last_tokens = 0;
+        else if (behind < dataset->samples)
+            shard->last_tokens = text->member_tokens;
+        else
+            shard->last_tokens =
+                text->tokens - (behind - 1) * (text->member_tokens - 1); /* members share a token */
+    }
+}
+
 int dataset_fingerprint(const struct dataset_shard *shards, uint64_t count, uint64_t *ret_fingerprint,
                         struct err *err)
 {
@@ -91,6 +107,8 @@ static void write_shards(struct json_writer *json, const struct dataset *dataset
         json_write_u64(json, "filesize", shard->file_bytes);
         json_write_hex64(json, "xxh3", shard->xxh3);
         json_write_string(json, "index_crc32c", crc);
+        if (shard->last_tokens > 0)
+            json_write_u64(json, "last_tokens", shard->last_tokens);
         json_end_object(json);
     }
     json_end_array(json);

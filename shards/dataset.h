@@ -27,6 +27,7 @@ struct dataset_shard {
     bool lacks_xxh3;       /* the list of another tool, or none, did not tell it */
     uint32_t index_crc32c; /* identity_crc32c of struct shard */
     uint64_t first_sample; /* global number of its first sample */
+    uint64_t last_tokens;  /* text: of its last member, while the others are whole; 0: not told */
 };
 
 /* Text datasets: how token members are laid out. element "" where the dataset is not text. */
@@ -69,6 +70,9 @@ int dataset_shard_path(const struct dataset *dataset, uint64_t shard, char *path
 
 /* name: name_bytes of it. */
 bool dataset_has_field(const struct dataset *dataset, const char *name, size_t name_bytes);
+
+/* Fills in last_tokens where the tokens were cut into members in one go: all are whole but the dataset's last. */
+void dataset_note_last_tokens(struct dataset *dataset);
 
 /* Over samples and index CRC of each, in order. -ENOMEM. */
 int dataset_fingerprint(const struct dataset_shard *shards, uint64_t count, uint64_t *ret_fingerprint,

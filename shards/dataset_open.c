@@ -84,6 +84,8 @@ static int load_sums(const struct dataset *dataset, const struct json_t *entry, 
         status = get_hex(dataset, entry, "index_crc32c", 8, &crc, err);
     if (!status)
         shard->index_crc32c = (uint32_t)crc;
+    if (!status && json_get(entry, "last_tokens"))
+        status = json_get_u64(entry, "last_tokens", &shard->last_tokens, dataset->path, err);
     return status;
 }
 

@@ -359,6 +359,8 @@ static void text_becomes_tokens_that_numpy_loads(void **state)
     assert_int_equal(dataset->text.member_tokens, 65537);
     assert_int_equal(dataset->text.header_bytes, 128);
     assert_int_equal(dataset->samples, 4);
+    const struct dataset_shard *last_shard = &dataset->shards[dataset->shards_count - 1];
+    assert_int_equal(last_shard->last_tokens, sizeof long_text + 6 + 3 - 3 * 65536);
     dataset_close(dataset);
     char text[256];
     assert_int_equal(

@@ -56,6 +56,7 @@ static void end_shard(struct making *making)
     shard->file_bytes = summary.file_bytes;
     shard->xxh3 = summary.xxh3;
     shard->index_crc32c = summary.index_crc32c;
+    shard->first_sample = making->dataset.samples;
     making->dataset.samples += summary.samples;
     making->field_bytes += summary.field_bytes;
 }
@@ -88,6 +89,8 @@ static void end_making(struct making *making)
     struct err err;
     char path[TEST_PATH_BYTES_MAX + 64];
     end_shard(making);
+    if (making->dataset.text.element[0])
+        dataset_note_last_tokens(&making->dataset);
     making->dataset.mean_sample_bytes = making->field_bytes / making->dataset.samples;
     making->fixture->samples = making->dataset.samples;
     assert_ok(dataset_encode(&making->dataset, &text, &err), &err);
