@@ -138,6 +138,8 @@ bool loader_ready(struct loader *loader)
 {
     pthread_mutex_lock(&loader->mutex);
     bool is_ready = loader->failure || loader_has_next(loader);
+    if (!is_ready)
+        loader_note_lack(loader);
     pthread_mutex_unlock(&loader->mutex);
     return is_ready;
 }

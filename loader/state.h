@@ -9,7 +9,7 @@
  * was given back last: so no more of it is ever touched than lies decoded at a time.
  *
  * How many micro-batches are begun and not yet taken is at most ahead_max. It begins small and doubles whenever that was too few: workers
- * had nothing to do since the reader held back, and then the consumer had to wait.
+ * had nothing to do since the reader held back, and then the consumer had to wait, or asked in vain.
  *
  * Who may touch a slot; hand-overs happen under `mutex`:
  *     reader       from when the slot is free until an item has all its bytes
@@ -172,7 +172,8 @@ struct loader {
     uint32_t spare_count;
     uint32_t ahead_max; /* G: at most slots_count */
     bool
-        is_starved; /* G: a worker found nothing to do while ahead_max held the reader back, and the consumer did not wait since */
+        is_starved; /* G: a worker found nothing to do while ahead_max held the reader back, and the consumer lacked nothing since */
+    uint64_t lacks_noted; /* G: taken + 1 when the consumer last found nothing; 0: it never did */
     struct load_slot *slots;
     uint64_t planned, ready, taken,
         released;                      /* G: micro-batches that the reader began, that are decoded, that the
@@ -285,6 +286,9 @@ bool loader_sources_outgrow_memory(const struct loader *loader);
 
 /* wait.c, with mutex: is there a micro-batch to take, or the end to tell? */
 bool loader_has_next(struct loader *loader);
+/* With mutex: there is none, and the consumer wants it: more is read ahead from now on, where that would have spared it this. However often it
+ * asks, a micro-batch counts once; before the first batch nothing would have helped. */
+void loader_note_lack(struct loader *loader);
 /* With mutex: waits until there is. -ETIMEDOUT with detail by the options' timeout. */
 int loader_wait(struct loader *loader, struct err *err);
 

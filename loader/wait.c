@@ -110,9 +110,11 @@ static int wait_patiently(struct loader *loader, uint64_t begin_ns, struct err *
     return 0;
 }
 
-/* With mutex: more is read ahead from now on, where that would have spared this wait. Before the first batch nothing would have. */
-static void read_further(struct loader *loader)
+void loader_note_lack(struct loader *loader)
 {
+    if (loader->lacks_noted == loader->taken + 1)
+        return;
+    loader->lacks_noted = loader->taken + 1;
     if (loader->taken > 0 && loader->is_starved && loader->ahead_max < loader->slots_count) {
         loader->ahead_max = (uint32_t)bytes_min(2 * (uint64_t)loader->ahead_max, loader->slots_count);
         read_stage_note_slots(loader);
@@ -123,7 +125,7 @@ static void read_further(struct loader *loader)
 int loader_wait(struct loader *loader, struct err *err)
 {
     uint64_t begin_ns = clock_now_ns();
-    read_further(loader);
+    loader_note_lack(loader);
     loader->consumer_waits = true;
     stats_update_full(loader);
     read_stage_wake(loader); /* it may be what can't go on unless a batch is released */

@@ -85,6 +85,26 @@ static struct loader *open_few_ahead(const struct fixture *fixture)
     return loader;
 }
 
+/* Without asking the loader, for whom that would be a lack. */
+static void wait_for_next(struct loader *loader)
+{
+    for (bool has_next = false; !has_next; gate_pause()) {
+        pthread_mutex_lock(&loader->mutex);
+        has_next = loader_has_next(loader);
+        pthread_mutex_unlock(&loader->mutex);
+    }
+}
+
+/* So many are decoded, and workers found nothing else to do. */
+static void wait_until_starved(struct loader *loader, uint32_t ready)
+{
+    for (bool stands = false; !stands; gate_pause()) {
+        pthread_mutex_lock(&loader->mutex);
+        stands = loader->ready == ready && loader->is_starved;
+        pthread_mutex_unlock(&loader->mutex);
+    }
+}
+
 /* ---- Cases. ---- */
 
 /* A consumer that never waits shows that what is ahead is enough: the memory that was given back last serves next. */
@@ -97,8 +117,7 @@ static void no_more_batch_memory_is_touched_than_is_ahead(void **state)
     const struct batch *batch;
     struct err err;
     for (int taken = 0; taken < 200; taken++) {
-        while (!loader_ready(loader))
-            gate_pause();
+        wait_for_next(loader);
         assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
         for (i = 0; i < seen_count && seen[i] != batch->fields[0].data; i++)
             ;
@@ -120,11 +139,7 @@ static void more_is_read_ahead_once_it_was_too_little(void **state)
     alter(fixture);
     struct loader *loader = open_few_ahead(fixture);
     uint32_t at_first = loader->ahead_max;
-    for (bool stands = false; !stands; gate_pause()) {
-        pthread_mutex_lock(&loader->mutex);
-        stands = loader->ready == at_first && loader->is_starved;
-        pthread_mutex_unlock(&loader->mutex);
-    }
+    wait_until_starved(loader, at_first);
     is_held = true;
     for (uint32_t i = 0; i < at_first; i++) {
         assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
@@ -135,6 +150,32 @@ static void more_is_read_ahead_once_it_was_too_little(void **state)
     assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
     pthread_join(helper, NULL);
     assert_int_equal(loader->ahead_max, 2 * at_first);
+    loader_close(loader);
+    fixture->io->ops = real_ops;
+}
+
+/* The same for one that never waits but asks; that it asks again while it lacks the same micro-batch changes nothing. */
+static void a_consumer_that_polls_is_read_further_ahead_for_too(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct batch *batch;
+    struct err err;
+    alter(fixture);
+    struct loader *loader = open_few_ahead(fixture);
+    uint32_t at_first = loader->ahead_max;
+    wait_until_starved(loader, at_first);
+    is_held = true;
+    for (uint32_t i = 0; i < at_first; i++) {
+        assert_true(loader_ready(loader));
+        assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
+        loader_release(loader, batch);
+    }
+    assert_false(loader_ready(loader));
+    assert_int_equal(loader->ahead_max, 2 * at_first);
+    wait_until_starved(loader, at_first);
+    assert_false(loader_ready(loader));
+    assert_int_equal(loader->ahead_max, 2 * at_first);
+    is_held = false;
     loader_close(loader);
     fixture->io->ops = real_ops;
 }
@@ -195,6 +236,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(no_more_batch_memory_is_touched_than_is_ahead, make_few_ahead,
                                         remove_fixture),
         cmocka_unit_test_setup_teardown(more_is_read_ahead_once_it_was_too_little, make_few_ahead,
+                                        remove_fixture),
+        cmocka_unit_test_setup_teardown(a_consumer_that_polls_is_read_further_ahead_for_too, make_few_ahead,
                                         remove_fixture),
         cmocka_unit_test_setup_teardown(ten_epochs_take_no_more_memory_than_two, make_many, remove_fixture),
     };
