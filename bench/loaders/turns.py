@@ -22,7 +22,10 @@ class Peer:
     def __init__(self, python, loader, folder, workers):
         self.name, self.errors = loader, tempfile.TemporaryFile()
         words = [str(word) for word in (python, HERE / "peers.py", loader, folder, workers)]
-        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, start_new_session=True, text=True)
+        try:
+            self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, start_new_session=True, text=True)
+        except OSError as failure:
+            raise Failed(f"{loader}: {failure}") from failure
         atexit.register(self.end)
 
     def begin(self):
@@ -42,9 +45,12 @@ class Peer:
         raise Failed(f"{self.name}: {self.errors.read().decode(errors='replace').strip().splitlines()[-1:]}")
 
     def turn(self, warming, measured):
-        os.killpg(self.process.pid, signal.SIGCONT)
-        self.process.stdin.write(f"{warming} {measured}\n")
-        self.process.stdin.flush()
+        try:
+            os.killpg(self.process.pid, signal.SIGCONT)
+            self.process.stdin.write(f"{warming} {measured}\n")
+            self.process.stdin.flush()
+        except OSError as failure:  # it is no more
+            raise Failed(f"{self.name}: {failure}") from failure
         return self.answer()
 
     def end(self):

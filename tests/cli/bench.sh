@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bench — `millrace bench io|loader|ckpt` measure each way that this machine has, in bounded time, and leave nothing.
+# bench — `millrace bench io|loader|ckpt` measure each way that this machine has, in bounded time, and leave nothing; bench/loaders outlives its peers.
 . "$(dirname "$0")/lib.sh"
 
 # ---- io ----
@@ -147,8 +147,45 @@ what_stands_where_states_are_to_be_made_is_left_alone() {
   same "$(status_of millrace bench ckpt --size 1000)" 2
 }
 
+# ---- bench/loaders ----
+
+compare_bytes() { # --option value...
+  same "$(status_of "$python" "$here"/../../bench/loaders/run peers --jobs warm --rounds 2 --millrace "$MILLRACE" "$@")" 0 "$(cat errors)"
+}
+
+# A Python that lacks one peer, while the other comes to its first batch, stops itself, and dies in its turn.
+python_of_bad_peers() {
+  cat >bad_python <<'END'
+#!/bin/sh
+[ "$2" = streaming-bytes ] || exit 1
+echo '{"version": "1"}'
+kill -STOP $$
+exit 1
+END
+  chmod +x bad_python
+}
+
+peers_that_are_missing_or_die_cost_only_their_own_rows() {
+  need_python
+  mkdir -p peers/bytes/mds
+  head -c 20000 "$here"/../../README.md >book.txt
+  millrace convert dataset book.txt peers/bytes/millrace --quiet >/dev/null
+  python_of_bad_peers
+  local missing
+  for missing in ./bad_python ./no_python; do
+    compare_bytes --python "$missing"
+    contains "$(cat out)" "| webdataset-bytes failed"
+    contains "$(cat out)" "| streaming-bytes failed"
+    contains "$(cat out)" "| cat "
+    [[ $(cat out) != *"| millrace failed"* ]] || fail "$(cat errors)"
+  done
+  compare_bytes --python ./bad_python --loaders millrace,streaming
+  [[ $(cat out) != *webdataset* ]] || fail "a loader that was not asked for"
+}
+
 run_cases each_way_is_measured_and_named text_is_a_table a_folder_that_is_not_there_is_one_error \
   impossible_sizes_are_wrong_usage stopped_it_leaves_nothing \
   each_stage_of_a_loader_stands_beside_its_limit text_is_measured_in_windows without_a_dataset_photos_are_made_and_removed \
   photos_that_are_made_go_also_when_stopped what_no_loader_reads_is_one_error \
-  saves_and_loads_stand_beside_the_disk_alone one_measurement_can_be_asked_for what_stands_where_states_are_to_be_made_is_left_alone
+  saves_and_loads_stand_beside_the_disk_alone one_measurement_can_be_asked_for what_stands_where_states_are_to_be_made_is_left_alone \
+  peers_that_are_missing_or_die_cost_only_their_own_rows
