@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-    WARMING_BATCHES = 2 * LOADER_SLOTS_MAX, /* every slot was used, and most of the ring */
+    WARMING_BATCHES = 2 * LOADER_SLOTS_MAX, /* the first reads, and what they taught, are over */
     PHOTOS_MAX = 256,
     BLOCK_BYTES = 1 << 20,
     DEPTH = 32,
@@ -44,7 +44,8 @@ static int take(struct loader *loader, uint64_t *samples_count, bool *ret_goes_o
     return 0;
 }
 
-/* Until every slot was used, or for half of the time. */
+/* A fixed number of micro-batches, or for half of the time. How far ahead is read grows mostly here; the rest of it, and memory that is
+ * touched for it, belongs to what is measured. */
 static int warm(struct loader *loader, const struct loader_speed_job *job, struct err *err)
 {
     uint64_t began_ns = clock_now_ns(), unused = 0;

@@ -19,7 +19,8 @@ struct loader_speed_job {
     /* Of the loader to be measured; one dataset, no mix. epochs_max and positions_max are not looked at. */
     const struct loader_options *options;
     uint64_t ns_max; /* ends after so long; a first micro-batch comes in any case */
-    /* All counts, from opening to the epoch's end. Else epochs follow each other, and counting begins once memory was used before. */
+    /* All counts, from opening to the epoch's end. Else epochs follow each other, and counting begins behind the start: after
+     * some micro-batches, or half of the time. */
     bool is_one_epoch;
     const atomic_int *stop; /* ends when it is not zero; NULL: nobody asks for that */
 };

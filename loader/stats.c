@@ -2,8 +2,8 @@
  * stats — what was done, and which stage the others waited for.
  *
  * While loader_next blocks, the time until the batch's last bytes came counts for reading and the rest for decoding.
- * While every micro-batch that fits the memory is decoded and none was given back, the whole loader waits for the
- * consumer.
+ * While ahead_max micro-batches, or those that fit the memory where that is less, are decoded and none was taken or given back, the
+ * whole loader waits for the consumer.
  */
 #include "loader/state.h"
 

@@ -220,7 +220,6 @@ static void a_reader_written_from_the_docs_reads_it(void **state)
     assert_string_equal(text, wanted);
 }
 
-/* What is left is a tar like others: whole, but without our index. */
 /* Pictures whose rows the index knows, beside one that is small and one that is none. */
 static void make_pictures(const struct fixture *fixture)
 {
@@ -282,6 +281,7 @@ static void a_reader_written_from_the_docs_reads_rows_of_pictures(void **state)
                         "a.cls\t1\na.ppm\t90015\nb.cls\t1\nb.ppm\t210811\nc.cls\t1\nc.ppm\t14\nd.cls\t1\n");
 }
 
+/* What is left is a tar like others: whole, but without our index. */
 static void after_an_append_by_tar_our_index_no_longer_counts(void **state)
 {
     struct fixture *fixture = *state;
