@@ -180,16 +180,6 @@ static void a_consumer_that_polls_is_read_further_ahead_for_too(void **state)
     fixture->io->ops = real_ops;
 }
 
-static uint64_t resident_bytes(void)
-{
-    unsigned long pages = 0, resident = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    assert_non_null(file);
-    assert_int_equal(fscanf(file, "%lu %lu", &pages, &resident), 2);
-    fclose(file);
-    return resident * 4096;
-}
-
 /* All that fits the budget is decoded, and the consumer has none of it. */
 static void wait_until_full(struct loader *loader)
 {
@@ -208,16 +198,16 @@ static void ten_epochs_take_no_more_memory_than_two(void **state)
     struct loader *loader;
     const struct batch *batch;
     struct err err;
-    uint64_t after[EPOCHS] = {0}, before = resident_bytes();
+    uint64_t after[EPOCHS] = {0}, before = test_resident_bytes();
     options.image.width = options.image.height = 128;
     options.batching = (struct batching){.global = 32, .micro = 16, .ranks = 1};
     options.memory_bytes = BUDGET;
     options.epochs_max = EPOCHS;
     assert_ok(loader_open(&options, &loader, &err), &err);
     wait_until_full(loader);
-    uint64_t full = resident_bytes();
+    uint64_t full = test_resident_bytes();
     while (loader_next(loader, &batch, &err) == LOADER_BATCH) {
-        after[batch->epoch] = resident_bytes();
+        after[batch->epoch] = test_resident_bytes();
         loader_release(loader, batch);
     }
     loader_close(loader);

@@ -124,16 +124,6 @@ static void steady_state_allocates_nothing(void **state)
     }
 }
 
-static uint64_t resident_bytes(void)
-{
-    unsigned long pages = 0, resident = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    assert_non_null(file);
-    assert_int_equal(fscanf(file, "%lu %lu", &pages, &resident), 2);
-    fclose(file);
-    return resident * 4096;
-}
-
 static void budget_is_kept(void **state)
 {
     const struct fixture *fixture = *state;
@@ -143,7 +133,7 @@ static void budget_is_kept(void **state)
         struct loader *loader;
         struct err err;
         struct delivered delivered = {0};
-        uint64_t before = resident_bytes();
+        uint64_t before = test_resident_bytes();
         options.image.width = options.image.height = 128;
         options.batching = (struct batching){.global = 32, .micro = 16, .ranks = 1};
         options.memory_bytes = budgets[i];
@@ -153,7 +143,7 @@ static void budget_is_kept(void **state)
         assert_true(loader_shape(loader).memory_bytes >= budgets[i] / 2);
         deliver(loader, &delivered, test_is_sanitized() ? 20 : 60);
         if (!test_is_sanitized())
-            assert_true(resident_bytes() < before + budgets[i] + (4 << 20));
+            assert_true(test_resident_bytes() < before + budgets[i] + (4 << 20));
         loader_close(loader);
         delivered_free(&delivered);
     }

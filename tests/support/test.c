@@ -104,6 +104,16 @@ bool test_is_sanitized(void)
 #endif
 }
 
+uint64_t test_resident_bytes(void)
+{
+    unsigned long pages = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu %lu", &pages, &resident), 2);
+    fclose(file);
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 void test_ok(int status, const struct err *err, const char *call, const char *file, int line)
 {
     if (status >= 0)

@@ -43,6 +43,9 @@ const char *test_need_python(const char *module);
 /* True where the sanitizers slow everything down: make the sizes smaller. */
 bool test_is_sanitized(void);
 
+/* Of this process's memory, now. */
+uint64_t test_resident_bytes(void);
+
 /* Fails the running test with the error's line unless status is 0. */
 void test_ok(int status, const struct err *err, const char *call, const char *file, int line);
 #define assert_ok(call, err) test_ok((call), (err), #call, __FILE__, __LINE__)
