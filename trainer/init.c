@@ -158,7 +158,8 @@ static int check_shape(const struct loading *l, const struct weights_tensor *fou
     return -EINVAL;
 }
 
-/* By their name; files of the bare model lack the first part of it, and a tied head is the table of tokens. */
+/* By their name; files of the bare model lack the first part of it. A head that is the table of tokens is stored once: transformers
+ * keeps the name of the table, safetensors' save_model that of the head. */
 static bool find_theirs(const struct loading *l, const struct param *param, struct hf_place *place,
                         struct weights_tensor *ret_tensor)
 {
@@ -170,7 +171,10 @@ static bool find_theirs(const struct loading *l, const struct param *param, stru
     if (strcmp(param->name, "head.weight") == 0)
         return hf_place_of(l->family, "embed.tokens.weight", place) &&
                weights_find(l->source, place->name, ret_tensor);
-    return weights_find(l->source, bare, ret_tensor);
+    if (weights_find(l->source, bare, ret_tensor))
+        return true;
+    return strcmp(param->name, "embed.tokens.weight") == 0 &&
+           weights_find(l->source, "lm_head.weight", ret_tensor);
 }
 
 static int make_room(struct loading *l, uint64_t count)

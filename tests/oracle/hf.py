@@ -11,6 +11,8 @@ import sys
 
 import numpy as np
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_model
 from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 ITEMS, BLOCK, VOCABULARY = 2, 12, 61
@@ -35,6 +37,15 @@ def save(model, folder, dtype=torch.float32, **how):
     leave_logits(type(model).from_pretrained(folder, torch_dtype=torch.float32), folder)
 
 
+def save_as_safetensors_does(model, folder):
+    save(model, folder)
+    file = os.path.join(folder, "model.safetensors")
+    save_model(model, file, metadata={"format": "pt"})
+    # of the two names of one tensor it keeps the other one
+    with safe_open(file, framework="pt") as f:
+        assert "lm_head.weight" in f.keys() and not any("wte" in k or "embed_tokens" in k for k in f.keys())
+
+
 def gpt2():
     return GPT2LMHeadModel(GPT2Config(vocab_size=VOCABULARY, n_positions=20, n_embd=24, n_layer=2, n_head=3, n_inner=40))
 
@@ -52,6 +63,8 @@ def make(folder):
     save(llama(), at("llama"))
     save(llama(), at("llama-f16-sharded"), torch.float16, max_shard_size="16KB")
     save(llama(tie_word_embeddings=True), at("llama-tied"))
+    save_as_safetensors_does(gpt2(), at("gpt2-save-model"))
+    save_as_safetensors_does(llama(tie_word_embeddings=True), at("llama-save-model"))
 
 
 def main():

@@ -49,6 +49,8 @@ static void models_of_transformers_give_its_logits(void **state)
     check(&hf_llama, "llama");
     check(&hf_llama, "llama-f16-sharded");
     check(&hf_llama, "llama-tied");
+    check(&hf_gpt2, "gpt2-save-model");
+    check(&hf_llama, "llama-save-model");
     place(file, "gpt2/model.safetensors");
     place(beside, "gpt2");
     hf_check_logits(&hf_gpt2, io, file, beside);
