@@ -109,7 +109,7 @@ static int count_temporary(void *context, const struct io_entry *entry)
     return 0;
 }
 
-static bool check_swept(struct io *io, const char *folder, char *why)
+bool check_swept(struct io *io, const char *folder, char why[CHECK_WHY_BYTES])
 {
     struct look look = {0};
     struct err err = {0};

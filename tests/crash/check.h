@@ -23,5 +23,7 @@ bool check_folder(const struct expected *expected, struct io *io, const char *fo
 /* What is there, loaded: 1. alone. */
 bool check_steps(const struct plan *plan, struct io *io, const char *folder, struct shelf *ret_found,
                  char why[CHECK_WHY_BYTES]);
+/* Nothing temporary is there: of 4. */
+bool check_swept(struct io *io, const char *folder, char why[CHECK_WHY_BYTES]);
 
 #endif

@@ -1,7 +1,8 @@
 /*
  * crash_sweep — the full sweep, for scripts/crash-sweep: plans that follow from a seed, each killed and its power lost over and over.
  *
- *     crash_sweep FOLDER SEED KILLS
+ *     crash_sweep FOLDER SEED KILLS          ranks are threads; kills and losses of power
+ *     crash_sweep FOLDER SEED KILLS ranks    three real ranks under mpirun; kills at every call of each, whole plans, and from outside
  *
  * Works in FOLDER, which exists. Prints one line: seed, kills, operations, choices, disks; 1 and what it is where something is found,
  * with the history that led there.
@@ -9,15 +10,19 @@
 #include "base/philox.h"
 #include "base/str.h"
 #include "tests/crash/plans.h"
+#include "tests/crash/sweep_ranks.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 enum {
     KILLS_A_PLAN = 40,
     STATES_A_PLAN = 40,
     DEATHS_A_PLAN = 3,
+    REAL_RANKS = 3,
+    REAL_KILLS_A_PLAN = 20, /* beside those at each call */
 };
 
 /* What all plans of a call share. */
@@ -43,14 +48,32 @@ static bool open_campaign(struct campaign *campaign, const char *folder)
     return campaign->engines_count > 0 && io_open("file:", &looking, &campaign->look_io, NULL) == 0;
 }
 
-static bool run_plan(struct campaign *campaign, uint64_t seed)
+static struct sweep make_sweep(const struct campaign *campaign, const struct plan *plan, uint64_t seed)
 {
-    struct known_plan known = plans_make(seed);
-    struct sweep sweep = {.plan = &known.plan,
+    return (struct sweep){.plan = plan,
                           .io = campaign->engines[seed % campaign->engines_count],
                           .look_io = campaign->look_io,
                           .folder = campaign->folder,
                           .crash_folder = campaign->crash_folder};
+}
+
+static bool run_plan_of_ranks(struct campaign *campaign, uint64_t seed)
+{
+    struct known_plan known = plans_make(seed);
+    known.plan.ranks = REAL_RANKS;
+    known.plan.refuses_rename_flags = false;
+    struct sweep sweep = make_sweep(campaign, &known.plan, seed);
+    bool holds = sweep_prepare(&sweep, &known.before, &campaign->finding) &&
+                 sweep_ranks_each(&sweep, &campaign->counts, &campaign->finding) &&
+                 sweep_ranks_some(&sweep, seed, REAL_KILLS_A_PLAN, &campaign->counts, &campaign->finding);
+    sweep_deinit(&sweep);
+    return holds;
+}
+
+static bool run_plan(struct campaign *campaign, uint64_t seed)
+{
+    struct known_plan known = plans_make(seed);
+    struct sweep sweep = make_sweep(campaign, &known.plan, seed);
     bool holds = sweep_prepare(&sweep, &known.before, &campaign->finding);
     if (holds)
         holds = sweep_kill_sometimes(&sweep, seed, KILLS_A_PLAN, &campaign->counts, &campaign->finding);
@@ -67,14 +90,20 @@ static bool run_plan(struct campaign *campaign, uint64_t seed)
 int main(int count, char **arguments)
 {
     static struct campaign campaign;
-    if (count != 4 || !open_campaign(&campaign, arguments[1])) {
-        fprintf(stderr, "usage: crash_sweep FOLDER SEED KILLS\n");
+    bool of_ranks = count == 5 && strcmp(arguments[4], "ranks") == 0;
+    if ((count != 4 && !of_ranks) || !open_campaign(&campaign, arguments[1])) {
+        fprintf(stderr, "usage: crash_sweep FOLDER SEED KILLS [ranks]\n");
+        return 2;
+    }
+    if (of_ranks && sweep_ranks_lack()) {
+        fprintf(stderr, "crash_sweep: no real ranks: %s\n", sweep_ranks_lack());
         return 2;
     }
     uint64_t seed = strtoull(arguments[2], NULL, 10), kills = strtoull(arguments[3], NULL, 10);
     bool holds = true;
     for (uint64_t i = 0; campaign.counts.kills < kills && holds; i++)
-        holds = run_plan(&campaign, seed * 1000 + i);
+        holds =
+            of_ranks ? run_plan_of_ranks(&campaign, seed * 1000 + i) : run_plan(&campaign, seed * 1000 + i);
     const struct sweep_counts *counts = &campaign.counts;
     printf("%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\n", seed, counts->kills,
            counts->operations, counts->choices, counts->states);

@@ -20,6 +20,7 @@ struct arrays {
     struct ckpt_tensor tensors[ARRAYS];
     uint32_t *words[ARRAYS];
     uint64_t words_count[ARRAYS];
+    uint64_t held_first[ARRAYS], held_count[ARRAYS]; /* of the words, by the rank */
 };
 
 static struct arrays make_arrays(const struct plan *plan, int rank, int ranks)
@@ -43,6 +44,9 @@ static struct arrays make_arrays(const struct plan *plan, int rank, int ranks)
     arrays.tensors[0].start[0] = first;
     arrays.tensors[0].extent[0] = end - first;
     arrays.tensors[0].data = arrays.words[0] + first * COLUMNS;
+    memcpy(arrays.held_count, arrays.words_count, sizeof arrays.held_count);
+    arrays.held_first[0] = first * COLUMNS;
+    arrays.held_count[0] = (end - first) * COLUMNS;
     return arrays;
 }
 
@@ -69,7 +73,7 @@ static void fill(struct arrays *arrays, uint64_t version)
 static bool is_filled(const struct arrays *arrays, uint64_t version)
 {
     for (int i = 0; i < ARRAYS; i++)
-        for (uint64_t w = 0; w < arrays->words_count[i]; w++)
+        for (uint64_t w = arrays->held_first[i], left = arrays->held_count[i]; left > 0; w++, left--)
             if (arrays->words[i][w] != word_of(version, (uint64_t)i, w))
                 return false;
     return true;
@@ -116,29 +120,59 @@ static void say(const struct session *session, unsigned number)
         atomic_store(session->said, number + 1);
 }
 
-static void run_rank(void *context, struct comm *comm)
+/* One rank's part; *ret_next is the save behind the last one that was begun. */
+static int run_session(const struct session *session, struct comm *comm, unsigned *ret_next, struct err *err)
 {
-    struct session *session = context;
     const struct plan *plan = session->plan;
     struct arrays arrays = make_arrays(plan, comm->rank, comm->ranks);
     struct ckpt_saver *saver = NULL;
     unsigned next = session->next, end = session->end;
     bool is_first = comm->rank == 0;
-    int status = open_saver(plan, session->io, session->folder, comm, &arrays, &saver, NULL);
+    int status = open_saver(plan, session->io, session->folder, comm, &arrays, &saver, err);
     for (unsigned i = next; i < end && !status; i++) {
         if (is_first)
             say(session, SUBJECT_BEGUN(i));
-        status = save_one(saver, &arrays, plan->saves[i], NULL);
+        status = save_one(saver, &arrays, plan->saves[i], err);
         if (is_first && !status)
             say(session, SUBJECT_DONE(i));
         next = i + 1;
     }
     ckpt_saver_close(saver);
     free_arrays(&arrays);
-    if (is_first) {
+    *ret_next = next;
+    return status;
+}
+
+static void run_thread(void *context, struct comm *comm)
+{
+    struct session *session = context;
+    unsigned next;
+    int status = run_session(session, comm, &next, NULL);
+    if (comm->rank == 0) {
         session->status = status;
         session->next = next;
     }
+}
+
+/* Up to the next save before which the saver is to be another one. */
+static void plan_session(struct session *session)
+{
+    const struct plan *plan = session->plan;
+    session->end = session->next + 1;
+    while (session->end < plan->saves_count && !plan->saves[session->end].reopens)
+        session->end++;
+}
+
+int subject_run_rank(const struct plan *plan, struct io *io, const char *folder, struct comm *comm,
+                     atomic_uint *said, struct err *err)
+{
+    struct session session = {.plan = plan, .io = io, .folder = folder, .said = said};
+    int status = 0;
+    while (session.next < plan->saves_count && !status) {
+        plan_session(&session);
+        status = run_session(&session, comm, &session.next, err);
+    }
+    return status;
 }
 
 unsigned subject_run(const struct plan *plan, struct io *io, const char *folder, void (*revive)(void),
@@ -148,10 +182,8 @@ unsigned subject_run(const struct plan *plan, struct io *io, const char *folder,
     unsigned failed_count = 0;
     recorder_refuse_rename_flags(plan->refuses_rename_flags);
     while (session.next < plan->saves_count) {
-        session.end = session.next + 1;
-        while (session.end < plan->saves_count && !plan->saves[session.end].reopens)
-            session.end++;
-        thread_comm_run(plan->ranks, run_rank, &session);
+        plan_session(&session);
+        thread_comm_run(plan->ranks, run_thread, &session);
         failed_count += session.status != 0;
         if (session.status && !revive)
             break;
@@ -191,7 +223,13 @@ int subject_own_once(const struct plan *plan, struct io *io, const char *folder,
 int subject_load(const struct plan *plan, struct io *io, const char *step_path, uint64_t *ret_version,
                  struct err *err)
 {
-    struct arrays arrays = make_arrays(plan, 0, 1);
+    return subject_load_part(plan, io, step_path, 0, 1, ret_version, err);
+}
+
+int subject_load_part(const struct plan *plan, struct io *io, const char *step_path, int rank, int ranks,
+                      uint64_t *ret_version, struct err *err)
+{
+    struct arrays arrays = make_arrays(plan, rank, ranks);
     struct ckpt_reader *reader = NULL;
     uint64_t version = 0;
     int status = ckpt_reader_open(io, step_path, &reader, err);

@@ -1,0 +1,36 @@
+/*
+ * ranks — of three real ranks under mpirun that save one is killed (SIGKILL), at a durable operation of its own or from outside: a sample, by a seed,
+ * of what scripts/crash-sweep --ranks tries in full.
+ */
+#include "tests/crash/crash_case.h"
+#include "tests/crash/sweep_ranks.h"
+
+static void of_real_ranks_one_is_killed_and_others_find_whole_steps_and_go_on(void **state)
+{
+    (void)state;
+    struct sweep_counts counts = {0};
+    struct sweep_finding finding = {0};
+    const char *lack = sweep_ranks_lack();
+    if (lack) {
+        fprintf(stderr, "SKIPPED: %s\n", lack);
+        skip();
+    }
+    const struct known_plan three_ranks = {
+        {.name = "three ranks", .ranks = 3, .keep = 1, .saves = {{2, 2}, {3, 3}}, .saves_count = 2},
+        {.steps = {{1, 1}}, .count = 1}};
+    struct sweep sweep = crash_prepare(&three_ranks);
+    if (!sweep_ranks_some(&sweep, crash_seed(), test_is_sanitized() ? 2 : 6, &counts, &finding))
+        fail_msg("%s", finding.why);
+    sweep_deinit(&sweep);
+    crash_print(&counts);
+    assert_true(counts.kills > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(of_real_ranks_one_is_killed_and_others_find_whole_steps_and_go_on,
+                                        crash_set_up, crash_tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
