@@ -28,6 +28,7 @@ enum {
     ROWS_MAX = 24,
     FIRSTS = 5, /* of which the median counts */
     EACH_LEAST_NS = 1000000,
+    PHOTOS_MOST = 256, /* that one thread decodes whole, again and again */
 };
 
 struct bench_loader_args {
@@ -59,6 +60,7 @@ enum cost { COST_CLOCK, COST_CPU };
 struct row {
     char what[48];
     unsigned workers;  /* 0: no loader */
+    bool is_training;  /* samples as a training run takes them */
     enum cost cost;    /* of what limits it */
     const char *limit; /* "" where nothing is known that does */
     double limit_rate; /* samples by that cost */
@@ -76,8 +78,9 @@ struct bench {
     const struct bench_loader_args *args;
     const char *dataset;
     enum loader_decode decode; /* what a training run would take */
-    uint64_t samples;          /* of an epoch, files' bytes of one on the mean */
+    uint64_t samples;          /* of the dataset, files' bytes of one on the mean */
     double sample_bytes;
+    uint64_t positions; /* of an epoch: samples, or windows of text */
     unsigned cpus, workers_most;
     const char *engine;
     atomic_int *stop;
@@ -88,8 +91,8 @@ struct bench {
 
 static double rate_by(const struct loader_speed *speed, double count, enum cost cost)
 {
-    uint64_t ns = cost == COST_CPU ? speed->took.cpu_ns : speed->took.elapsed_ns;
-    return count / clock_seconds(ns ? ns : 1);
+    return cost == COST_CPU ? io_speed_per_cpu_second(&speed->took, count)
+                            : io_speed_per_second(&speed->took, count);
 }
 
 static double rate(const struct row *row, enum cost cost)
@@ -227,9 +230,12 @@ static int measure_warm(struct bench *bench, struct err *err)
     add(bench, 0, &plain, "warm: plain reads of the files");
     job.is_one_epoch = false;
     status = loader_speed_run(&job, &speed, err);
-    if (!status)
-        hold_against_plain(add(bench, 1, &speed, "warm: samples as stored"), COST_CPU, &plain);
-    return status;
+    if (status)
+        return status;
+    struct row *row = add(bench, 1, &speed, "warm: samples as stored");
+    row->is_training = bench->decode == LOADER_BYTES;
+    hold_against_plain(row, COST_CPU, &plain);
+    return 0;
 }
 
 /* ---- As a training run takes them. ---- */
@@ -258,6 +264,7 @@ static int measure_workers(struct bench *bench, const struct loader_speed *whole
         struct row *row =
             are_photos ? add(bench, workers, &speed, "photos, cropped to %" PRIu64, bench->args->size)
                        : add(bench, workers, &speed, "windows of %" PRIu64 " tokens", bench->args->block + 1);
+        row->is_training = true;
         if (workers == 1)
             one = rate(row, COST_CLOCK);
         if (workers > 1)
@@ -269,10 +276,20 @@ static int measure_workers(struct bench *bench, const struct loader_speed *whole
     return status;
 }
 
+/* As many as a loader can hold twice in half of the budget, were all as large as the mean. */
+static uint32_t photos_in_memory(const struct bench *bench)
+{
+    double most = (double)bench->args->memory_bytes / 4 / bench->sample_bytes;
+    return most < 1 ? 1 : most > PHOTOS_MOST ? PHOTOS_MOST : (uint32_t)most;
+}
+
 static int measure_photos(struct bench *bench, struct err *err)
 {
     struct loader_options options = options_of(bench, LOADER_BYTES, 1);
-    struct loader_speed_job job = {.options = &options, .ns_max = bench->args->each_ns, .stop = bench->stop};
+    struct loader_speed_job job = {.options = &options,
+                                   .ns_max = bench->args->each_ns,
+                                   .photos_count = photos_in_memory(bench),
+                                   .stop = bench->stop};
     struct loader_speed whole;
     int status = loader_speed_decode(&job, &whole, err);
     if (status)
@@ -319,7 +336,7 @@ static int measure_all(struct bench *bench, struct err *err)
         status = measure_first(bench, &bench->firsts[0], "at the start", 0, err);
     if (!status)
         status =
-            measure_first(bench, &bench->firsts[1], "in the middle of an epoch", bench->samples / 2, err);
+            measure_first(bench, &bench->firsts[1], "in the middle of an epoch", bench->positions / 2, err);
     return status;
 }
 
@@ -350,7 +367,7 @@ static double best_rate(const struct bench *bench)
     double best = 0;
     for (size_t i = 0; i < bench->count; i++) {
         double of_this = rate(&bench->list[i], COST_CLOCK);
-        best = bench->list[i].workers > 0 && of_this > best ? of_this : best;
+        best = bench->list[i].is_training && of_this > best ? of_this : best;
     }
     return best;
 }
@@ -416,9 +433,24 @@ static int look_at(struct bench *bench, struct io *io, struct err *err)
     return 0;
 }
 
+static int count_positions(struct bench *bench, struct err *err)
+{
+    struct loader_options options = options_of(bench, bench->decode, 1);
+    struct loader *loader;
+    options.order_only = true;
+    int status = loader_open(&options, &loader, err);
+    if (status)
+        return status;
+    bench->positions = loader_shape(loader).samples;
+    loader_close(loader);
+    return 0;
+}
+
 static int measure(struct bench *bench, struct io *io, struct err *err)
 {
     int status = look_at(bench, io, err);
+    if (!status)
+        status = count_positions(bench, err);
     if (status)
         return status;
     progress_begin(bench->invocation->console, "measuring", PROGRESS_ITEMS);

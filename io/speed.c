@@ -181,3 +181,13 @@ int io_speed_copy(uint64_t ns_max, struct io_speed *speed, struct err *err)
     free(to);
     return 0;
 }
+
+double io_speed_per_second(const struct io_speed *speed, double count)
+{
+    return count / clock_seconds(speed->elapsed_ns ? speed->elapsed_ns : 1);
+}
+
+double io_speed_per_cpu_second(const struct io_speed *speed, double count)
+{
+    return count / clock_seconds(speed->cpu_ns ? speed->cpu_ns : 1);
+}

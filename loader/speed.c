@@ -14,7 +14,6 @@
 
 enum {
     WARMING_BATCHES = 2 * LOADER_SLOTS_MAX, /* the first reads, and what they taught, are over */
-    PHOTOS_MAX = 256,
     BLOCK_BYTES = 1 << 20,
     DEPTH = 32,
 };
@@ -67,15 +66,18 @@ static enum loader_stage limit_between(const struct loader_stats *before, const 
     return limit;
 }
 
+/* For so long, and until some of it was read meanwhile: what was ready before says nothing of reading. */
 static int deliver(struct loader *loader, const struct loader_speed_job *job, struct loader_speed *speed,
                    struct err *err)
 {
+    uint64_t reads_count = job->is_one_epoch ? 0 : loader_stats(loader).reads_count;
     uint64_t began_ns = clock_now_ns();
     bool goes_on = true;
     int status = 0;
     do {
         status = take(loader, &speed->samples_count, &goes_on, err);
-    } while (!status && goes_on && !is_stopped(job) && clock_now_ns() - began_ns < job->ns_max);
+    } while (!status && goes_on && !is_stopped(job) &&
+             (clock_now_ns() - began_ns < job->ns_max || loader_stats(loader).reads_count == reads_count));
     return status;
 }
 
@@ -166,10 +168,10 @@ int loader_speed_decode(const struct loader_speed_job *job, struct loader_speed 
     struct loader *loader;
     const struct batch *batch;
     options.decode = LOADER_BYTES;
-    options.batching = (struct batching){.global = PHOTOS_MAX, .micro = PHOTOS_MAX, .ranks = 1};
+    options.batching = (struct batching){.global = job->photos_count, .micro = job->photos_count, .ranks = 1};
     options.drop_tail = false;
     options.epochs_max = 1;
-    options.positions_max = PHOTOS_MAX;
+    options.positions_max = job->photos_count;
     int status = loader_open(&options, &loader, err);
     if (status)
         return status;

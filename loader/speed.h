@@ -22,6 +22,7 @@ struct loader_speed_job {
     /* All counts, from opening to the epoch's end. Else epochs follow each other, and counting begins behind the start: after
      * some micro-batches, or half of the time. */
     bool is_one_epoch;
+    uint32_t photos_count;  /* of loader_speed_decode: how many at most are decoded, all held in memory */
     const atomic_int *stop; /* ends when it is not zero; NULL: nobody asks for that */
 };
 

@@ -47,7 +47,7 @@ stopped_it_leaves_nothing() {
   mkdir -p folder
   "$MILLRACE" bench io folder --size 64MiB --seconds 60s --quiet 2>errors &
   local pid=$! status=0
-  until [[ -n $(ls -A folder | grep millrace-bench) ]]; do sleep 0.02; done
+  until [[ -n $(ls -A folder | grep millrace-bench) ]]; do kill -0 $pid && sleep 0.02 || fail "it ended: $(cat errors)"; done
   kill -TERM $pid
   wait $pid || status=$?
   same $status 1
@@ -74,7 +74,19 @@ each_stage_of_a_loader_stands_beside_its_limit() {
   same "$(json 'all(m["samples_per_second"] > 0 and m["samples_per_cpu_second"] > 0 for m in d["measurements"])' result)" True
   same "$(json '{m["of_limit_fraction"] > 0 and m["limit_per_second"] > 0 for m in d["measurements"] if m["workers"]}' result)" "{True}"
   same "$(json '{m["limited_by"] in ("read", "decode", "copy", "consumer") for m in d["measurements"] if m["workers"]}' result)" "{True}"
-  same "$(json '[m["what"] for m in d["first_micro_batch"] if m["elapsed_seconds"] > 0 and m["limit_seconds"] > 0]' result)" "['at the start', 'in the middle of an epoch']"
+  same "$(json '[m["what"] for m in d["first_micro_batch"] if m["elapsed_seconds"] > 0]' result)" "['at the start', 'in the middle of an epoch']"
+  same "$(json '{round(m["limit_seconds"] * max(r["samples_per_second"] for r in d["measurements"] if r["what"].startswith("photos, cropped"))) for m in d["first_micro_batch"]}' result)" "{32}"
+}
+
+large_photos_are_measured_within_the_budget() {
+  need_python
+  mkdir large
+  "$python" -c 'import sys
+for i in range(8):
+    open(f"large/{i}.ppm", "wb").write(b"P6 1024 768 255 " + bytes((i * 31 + j // 5) % 256 for j in range(1024 * 768 * 3)))'
+  millrace convert dataset large large-shards --quiet
+  measure_loader large-shards -j 1 --batch 4 --micro 4 --memory 48MiB --json >result
+  contains "$(whats result)" "('photos decoded whole, one thread', 0)"
 }
 
 text_is_measured_in_windows() {
@@ -98,7 +110,7 @@ photos_that_are_made_go_also_when_stopped() {
   mkdir -p stopped && cd stopped
   "$MILLRACE" bench loader --photos 8 --seconds 600s -v 2>../errors &
   local pid=$! status=0
-  until [[ -n $(ls -A) ]]; do sleep 0.02; done
+  until [[ -n $(ls -A) ]]; do kill -0 $pid && sleep 0.02 || fail "it ended: $(cat ../errors)"; done
   kill -TERM $pid
   wait $pid || status=$?
   same $status 1
@@ -185,7 +197,7 @@ peers_that_are_missing_or_die_cost_only_their_own_rows() {
 
 run_cases each_way_is_measured_and_named text_is_a_table a_folder_that_is_not_there_is_one_error \
   impossible_sizes_are_wrong_usage stopped_it_leaves_nothing \
-  each_stage_of_a_loader_stands_beside_its_limit text_is_measured_in_windows without_a_dataset_photos_are_made_and_removed \
+  each_stage_of_a_loader_stands_beside_its_limit large_photos_are_measured_within_the_budget text_is_measured_in_windows without_a_dataset_photos_are_made_and_removed \
   photos_that_are_made_go_also_when_stopped what_no_loader_reads_is_one_error \
   saves_and_loads_stand_beside_the_disk_alone one_measurement_can_be_asked_for what_stands_where_states_are_to_be_made_is_left_alone \
   peers_that_are_missing_or_die_cost_only_their_own_rows
