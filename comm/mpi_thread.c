@@ -118,6 +118,7 @@ static void end_run(struct mpi_engine *engine, const char *why, bool others_know
 {
     struct err detail = {0};
     pthread_mutex_lock(&engine->mutex);
+    engine->abort_asked = true; /* from here on callers leave `why` as it is, which the others are sent */
     memmove(engine->why, why, strnlen(why, MPI_WHY_BYTES - 1) + 1);
     engine->why[MPI_WHY_BYTES - 1] = '\0';
     pthread_mutex_unlock(&engine->mutex);

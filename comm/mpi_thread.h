@@ -32,7 +32,7 @@ struct mpi_engine {
     bool is_open, quit, abort_asked, ended;
     int open_status;
     struct err open_detail;
-    char why[MPI_WHY_BYTES]; /* of abort_asked, then of ended */
+    char why[MPI_WHY_BYTES]; /* of abort_asked, from which on only the thread writes it; then of ended */
     struct mpi_op *queue_first, *queue_last, *unused;
     bool context_used[MPI_CONTEXTS_MAX];
     int context_next; /* names are used again as late as possible */
