@@ -22,7 +22,7 @@ static const struct launcher {
     [RANKS_OPEN_MPI] = {"mpirun (OMPI_COMM_WORLD_SIZE)", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
                         "OMPI_COMM_WORLD_LOCAL_RANK"},
     [RANKS_PMI] = {"mpirun (PMI_SIZE)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
-    [RANKS_SLURM] = {"Slurm (SLURM_NTASKS)", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"},
+    [RANKS_SLURM] = {"Slurm (SLURM_STEP_NUM_TASKS)", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"},
 };
 
 enum { LAUNCHERS = sizeof launchers / sizeof launchers[0] };

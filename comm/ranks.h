@@ -6,10 +6,11 @@
  * | torchrun | RANK, WORLD_SIZE, LOCAL_RANK |
  * | Open MPI's mpirun | OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK |
  * | MPICH's mpirun, srun --mpi=pmi2 | PMI_RANK, PMI_SIZE, MPI_LOCALRANKID |
- * | srun | SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID |
+ * | srun | SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID |
  *
- * torchrun's and a launcher's of MPI must agree where both are there. Slurm's count only where no other's are: within a batch script
- * they tell of the job, not of what mpirun started in it.
+ * torchrun's and a launcher's of MPI must agree where both are there. Slurm's count only where no other's are: a step may be a script
+ * that calls mpirun. They are those of srun's step: SLURM_NTASKS is the job's, which a batch script and the shell of salloc have too, and a
+ * process that one of these starts without srun is alone.
  */
 #ifndef MILLRACE_COMM_RANKS_H
 #define MILLRACE_COMM_RANKS_H

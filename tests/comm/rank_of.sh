@@ -16,8 +16,8 @@ ranks_of_mpirun_are_found() {
 tasks_of_slurm_that_mpi_knows_nothing_of_are_refused() {
   [[ -n ${MPI:-} ]] || skip "there is no MPI"
   # What Open MPI itself leaves behind is no matter here.
-  same "$(ASAN_OPTIONS=detect_leaks=0 SLURM_NTASKS=4 SLURM_PROCID=0 status_of "$RANK_OF")" 1
-  contains "$(cat out)" "expected rank 0 of 4 as Slurm (SLURM_NTASKS) says, found rank 0 of 1 by MPI; start it by srun --mpi=pmix"
+  same "$(ASAN_OPTIONS=detect_leaks=0 SLURM_NTASKS=4 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 status_of "$RANK_OF")" 1
+  contains "$(cat out)" "expected rank 0 of 4 as Slurm (SLURM_STEP_NUM_TASKS) says, found rank 0 of 1 by MPI; start it by srun --mpi=pmix"
 }
 
 ranks_of_torchrun_are_told_to_come_by_mpirun() {
@@ -25,5 +25,9 @@ ranks_of_torchrun_are_told_to_come_by_mpirun() {
   contains "$(cat out)" "start them by mpirun or srun"
 }
 
+a_process_of_a_batch_script_is_alone() {
+  same "$(SLURM_NTASKS=4 SLURM_PROCID=0 SLURM_LOCALID=0 "$RANK_OF")" "rank 0 of 1 by self"
+}
+
 run_cases a_process_alone_loads_no_mpi ranks_of_mpirun_are_found tasks_of_slurm_that_mpi_knows_nothing_of_are_refused \
-  ranks_of_torchrun_are_told_to_come_by_mpirun
+  ranks_of_torchrun_are_told_to_come_by_mpirun a_process_of_a_batch_script_is_alone

@@ -53,14 +53,26 @@ static void each_launcher_is_known_by_its_variables(void **state)
     check(ENVIRONMENT("OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_RANK=1"),
           RANKS_OPEN_MPI, 3, 4, 1);
     check(ENVIRONMENT("PMI_RANK=1", "PMI_SIZE=2"), RANKS_PMI, 1, 2, -1);
-    check(ENVIRONMENT("SLURM_PROCID=5", "SLURM_NTASKS=6", "SLURM_LOCALID=2"), RANKS_SLURM, 5, 6, 2);
+    check(ENVIRONMENT("SLURM_PROCID=5", "SLURM_STEP_NUM_TASKS=6", "SLURM_LOCALID=2"), RANKS_SLURM, 5, 6, 2);
     check(ENVIRONMENT("RANK=7"), RANKS_ALONE, 0, 1, 0); /* somebody else's */
 }
 
-static void within_a_batch_script_mpirun_counts(void **state)
+static void of_slurm_the_step_counts_not_the_job(void **state)
+{
+    (void)state;
+    check(ENVIRONMENT("SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_LOCALID=0"), RANKS_ALONE, 0, 1, 0); /* sbatch */
+    check(ENVIRONMENT("SLURM_NTASKS=8"), RANKS_ALONE, 0, 1, 0);                                      /* salloc */
+    check(ENVIRONMENT("SLURM_PROCID=1", "SLURM_NTASKS=8", "SLURM_STEP_NUM_TASKS=2", "SLURM_LOCALID=1"),
+          RANKS_SLURM, 1, 2, 1);
+}
+
+static void within_slurm_mpirun_counts(void **state)
 {
     (void)state;
     check(ENVIRONMENT("SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_LOCALID=0", "OMPI_COMM_WORLD_RANK=1",
+                      "OMPI_COMM_WORLD_SIZE=2"),
+          RANKS_OPEN_MPI, 1, 2, -1);
+    check(ENVIRONMENT("SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=1", "OMPI_COMM_WORLD_RANK=1",
                       "OMPI_COMM_WORLD_SIZE=2"),
           RANKS_OPEN_MPI, 1, 2, -1);
 }
@@ -77,18 +89,20 @@ static void contradictions_are_refused_and_named(void **state)
     (void)state;
     check_refused(ENVIRONMENT("RANK=1", "WORLD_SIZE=4", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"),
                   "rank 1 of 4 as torchrun (WORLD_SIZE) says", "rank 1 of 2 by mpirun");
-    check_refused(ENVIRONMENT("SLURM_PROCID=4", "SLURM_NTASKS=4"), "SLURM_PROCID", "a rank from 0 to 3");
+    check_refused(ENVIRONMENT("SLURM_PROCID=4", "SLURM_STEP_NUM_TASKS=4"), "SLURM_PROCID", "a rank from 0 to 3");
     check_refused(ENVIRONMENT("PMI_SIZE=4"), "PMI_RANK and PMI_SIZE", "none");
     check_refused(ENVIRONMENT("OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=two"), "OMPI_COMM_WORLD_SIZE",
                   "two");
-    check_refused(ENVIRONMENT("SLURM_PROCID=0", "SLURM_NTASKS=99999999999"), "SLURM_NTASKS", "99999999999");
+    check_refused(ENVIRONMENT("SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=99999999999"), "SLURM_STEP_NUM_TASKS",
+                  "99999999999");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_launcher_is_known_by_its_variables),
-        cmocka_unit_test(within_a_batch_script_mpirun_counts),
+        cmocka_unit_test(of_slurm_the_step_counts_not_the_job),
+        cmocka_unit_test(within_slurm_mpirun_counts),
         cmocka_unit_test(launchers_that_agree_are_one),
         cmocka_unit_test(contradictions_are_refused_and_named),
     };
