@@ -5,7 +5,7 @@
  *     mpirun -n 4 ./save_ranks FOLDER
  *
  * A ring of walkers turns: a step moves each row to the place of the next. Each rank has a band of the rows; what leaves one band at
- * its end is sent to the next rank. Every fifth step is saved into FOLDER. Run again, with as many ranks as you like, it goes on where the last run stopped.
+ * its end is sent to the next rank. Every fifth step is saved into FOLDER. Run again, with as many ranks as you like (up to one a row), it goes on where the last run stopped.
  */
 #include <millrace/ckpt.h>
 #include <millrace/comm_mpi.h>
@@ -22,6 +22,7 @@ enum { ROWS = 120, COLUMNS = 32, STEPS = 10, SAVE_EVERY = 5, ROW_BYTES = COLUMNS
 struct band {
     uint64_t first, count;
     float rows[ROWS][COLUMNS];
+    float leaving[COLUMNS], coming[COLUMNS]; /* here, since what goes over the ranks may have to outlive a failure */
 };
 
 static struct ckpt_tensor tensor_of(struct band *band)
@@ -38,21 +39,22 @@ static struct ckpt_tensor tensor_of(struct band *band)
 /* The last row goes to the next rank, and the previous one's comes to the front. */
 static int turn(struct comm *comm, struct band *band, struct err *err)
 {
-    float leaving[COLUMNS], coming[COLUMNS];
     int next = (comm->rank + 1) % comm->ranks, previous = (comm->rank + comm->ranks - 1) % comm->ranks;
     struct comm_work sent, received;
     struct comm_options options = {.what = "a row of the ring"};
-    memcpy(leaving, band->rows[band->count - 1], ROW_BYTES);
-    int status = comm->ops->send(comm, leaving, ROW_BYTES, next, 0, &options, &sent, err);
-    if (!status)
-        status = comm->ops->receive(comm, coming, ROW_BYTES, previous, 0, &options, &received, err);
+    memcpy(band->leaving, band->rows[band->count - 1], ROW_BYTES);
+    int status = comm->ops->send(comm, band->leaving, ROW_BYTES, next, 0, &options, &sent, err);
+    if (status)
+        return status;
+    status = comm->ops->receive(comm, band->coming, ROW_BYTES, previous, 0, &options, &received, err);
     if (!status)
         status = comm_wait(comm, &received, err);
-    if (!status)
-        status = comm_wait(comm, &sent, err);
+    int sent_status = comm_wait(comm, &sent, status ? NULL : err); /* `sent` is in use until this says so */
+    if (status || sent_status)
+        return status ? status : sent_status;
     memmove(band->rows[1], band->rows[0], (size_t)(band->count - 1) * ROW_BYTES);
-    memcpy(band->rows[0], coming, ROW_BYTES);
-    return status;
+    memcpy(band->rows[0], band->coming, ROW_BYTES);
+    return 0;
 }
 
 /* The newest checkpoint, or the ring as it begins. Each rank reads its own rows. */
@@ -119,6 +121,8 @@ static int run(struct comm *comm, const char *folder, struct err *err)
     struct io *io = NULL;
     uint64_t step = 0, rank = (uint64_t)comm->rank, ranks = (uint64_t)comm->ranks;
     struct comm_options options = {.what = "beginning"};
+    if (ranks > ROWS)
+        return err_set(err, -EINVAL, "%" PRIu64 " ranks are more than the %d rows of the ring", ranks, ROWS);
     band.first = rank * ROWS / ranks;
     band.count = (rank + 1) * ROWS / ranks - band.first;
     int status = io_open(folder, NULL, &io, err);
