@@ -22,7 +22,8 @@ enum { ROWS = 120, COLUMNS = 32, STEPS = 10, SAVE_EVERY = 5, ROW_BYTES = COLUMNS
 struct band {
     uint64_t first, count;
     float rows[ROWS][COLUMNS];
-    float leaving[COLUMNS], coming[COLUMNS]; /* here, since what goes over the ranks may have to outlive a failure */
+    float leaving[COLUMNS],
+        coming[COLUMNS]; /* here, since what goes over the ranks may have to outlive a failure */
 };
 
 static struct ckpt_tensor tensor_of(struct band *band)

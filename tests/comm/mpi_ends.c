@@ -35,7 +35,7 @@ static void leave(int status, const struct err *err)
     }
 }
 
-enum { TAG_NEVER_SENT, TAG_HERE };
+enum { TAG_NEVER_SENT, TAG_NEVER_TAKEN, TAG_HERE };
 
 static int wait_for_letter(int from, int tag, struct err *err)
 {
@@ -87,7 +87,7 @@ static int send_in_vain(struct err *err)
     struct comm_options options = {.deadline_ns = clock_now_ns() + CLOCK_NS_PER_S / 5, .what = "the weights"};
     if (world->rank != 0)
         return wait_for_nothing(err);
-    int status = world->ops->send(world, data, sizeof data, 2, 0, &options, &work, err);
+    int status = world->ops->send(world, data, sizeof data, 2, TAG_NEVER_TAKEN, &options, &work, err);
     return status ? status : comm_wait(world, &work, err);
 }
 
@@ -110,7 +110,7 @@ static int give_up(struct err *err)
 
 static int call_otherwise(struct err *err)
 {
-    char own[8] = "", all[64];
+    static char own[8], all[64];
     struct comm_work work;
     int status = world->ops->all_gather(world, own, all, world->rank == 0 ? 8 : 4, NULL, &work, err);
     if (!status)

@@ -3,10 +3,13 @@
 . "$(dirname "$0")/../cli/lib.sh"
 command -v mpirun >/dev/null && [[ -x ${ENDS:-} ]] || skip "there is no MPI"
 
-# end HOW: runs it to its end; mpirun's own words are in `said`, what rank R got in got.R.
+# end HOW: runs it to its end; mpirun's own words are in `said`, what rank R got in got.R. Nothing is lost on the way, as a sanitizer sees it.
 end() {
+  local status=0
   rm -f got.*
-  "$TEST_SOURCE_DIR/tests/support/mpirun.sh" 3 "$ENDS" "$1" >said 2>&1
+  "$TEST_SOURCE_DIR/tests/support/mpirun.sh" 3 "$ENDS" "$1" >said 2>&1 || status=$?
+  ! grep -q 'LeakSanitizer\|AddressSanitizer' said || fail "$(cat said)"
+  return "$status"
 }
 
 a_deadline_that_passes_ends_the_run_and_names_the_late_rank() {

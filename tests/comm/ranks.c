@@ -60,8 +60,9 @@ static void each_launcher_is_known_by_its_variables(void **state)
 static void of_slurm_the_step_counts_not_the_job(void **state)
 {
     (void)state;
-    check(ENVIRONMENT("SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_LOCALID=0"), RANKS_ALONE, 0, 1, 0); /* sbatch */
-    check(ENVIRONMENT("SLURM_NTASKS=8"), RANKS_ALONE, 0, 1, 0);                                      /* salloc */
+    check(ENVIRONMENT("SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_LOCALID=0"), RANKS_ALONE, 0, 1,
+          0);                                                   /* sbatch */
+    check(ENVIRONMENT("SLURM_NTASKS=8"), RANKS_ALONE, 0, 1, 0); /* salloc */
     check(ENVIRONMENT("SLURM_PROCID=1", "SLURM_NTASKS=8", "SLURM_STEP_NUM_TASKS=2", "SLURM_LOCALID=1"),
           RANKS_SLURM, 1, 2, 1);
 }
@@ -89,7 +90,8 @@ static void contradictions_are_refused_and_named(void **state)
     (void)state;
     check_refused(ENVIRONMENT("RANK=1", "WORLD_SIZE=4", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"),
                   "rank 1 of 4 as torchrun (WORLD_SIZE) says", "rank 1 of 2 by mpirun");
-    check_refused(ENVIRONMENT("SLURM_PROCID=4", "SLURM_STEP_NUM_TASKS=4"), "SLURM_PROCID", "a rank from 0 to 3");
+    check_refused(ENVIRONMENT("SLURM_PROCID=4", "SLURM_STEP_NUM_TASKS=4"), "SLURM_PROCID",
+                  "a rank from 0 to 3");
     check_refused(ENVIRONMENT("PMI_SIZE=4"), "PMI_RANK and PMI_SIZE", "none");
     check_refused(ENVIRONMENT("OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=two"), "OMPI_COMM_WORLD_SIZE",
                   "two");
