@@ -23,7 +23,10 @@ int commit_init(struct commit *commit, struct err *err)
 
 void commit_deinit(struct commit *commit)
 {
-    free(commit->places);
+    if (commit->gather_failed)
+        comm_retain(commit->places);
+    else
+        free(commit->places);
     str_deinit(&commit->manifest_text);
     commit->places = NULL;
 }
@@ -79,13 +82,13 @@ int commit_begin(struct commit *commit, uint64_t step, uint64_t file_bytes, stru
     if (!status && comm->rank == 0)
         status = begin_first(commit, err);
     own->status = status;
-    struct commit_place told = *own;
     struct comm_options options = roster_comm_options("beginning a checkpoint");
     struct comm_work work;
     struct err detail = {0};
-    int gathered = comm->ops->all_gather(comm, &told, commit->places, sizeof told, &options, &work, &detail);
+    int gathered = comm->ops->all_gather(comm, own, commit->places, sizeof *own, &options, &work, &detail);
     if (!gathered)
         gathered = comm_wait(comm, &work, &detail);
+    commit->gather_failed |= gathered != 0;
     if (!status && gathered) {
         status = gathered;
         if (err)

@@ -38,6 +38,7 @@ struct commit {
     struct ckpt_keep keep;
 
     struct commit_place *places; /* [ranks] */
+    bool gather_failed;          /* places is borrowed for ever: comm.h */
     struct str manifest_text;
     char path[IO_PATH_BYTES_MAX], aside[IO_PATH_BYTES_MAX];
     uint64_t step, attempt;

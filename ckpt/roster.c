@@ -43,8 +43,10 @@ struct comm_options roster_comm_options(const char *what)
     return (struct comm_options){.deadline_ns = clock_now_ns() + ROSTER_DEADLINE_NS, .what = what};
 }
 
-static int all_gather(struct comm *comm, const void *send, void *receive, size_t bytes, struct err *err)
+/* In place: `bytes` at receive + rank * bytes are this rank's. */
+static int all_gather(struct comm *comm, void *receive, size_t bytes, struct err *err)
 {
+    const char *send = (const char *)receive + (size_t)comm->rank * bytes;
     struct comm_options options = roster_comm_options("gathering what the ranks save");
     struct comm_work work;
     int status = comm->ops->all_gather(comm, send, receive, bytes, &options, &work, err);
@@ -76,36 +78,54 @@ static int tell(const struct layout *layout, struct str *out)
     return 0;
 }
 
-/* Everybody's telling, each in bytes_max bytes. */
-static int exchange(struct roster *roster, const struct layout *layout, struct comm *comm,
-                    size_t *ret_bytes_max, struct err *err)
+/* The most bytes that any rank tells. status: of this rank so far. */
+static int exchange_sizes(struct comm *comm, int status, size_t own_bytes, size_t *ret_bytes_max,
+                          struct err *err)
 {
-    struct str own = {0};
+    struct comm_options options = roster_comm_options("planning the checkpoint");
     uint64_t *sizes = calloc((size_t)comm->ranks, sizeof *sizes);
-    int status = sizes ? tell(layout, &own) : -ENOMEM;
+    if (!sizes)
+        status = -ENOMEM;
     if (status)
         err_set(err, status, "out of memory to plan a checkpoint");
-    struct comm_options options = roster_comm_options("planning the checkpoint");
     status = comm_agree(comm, status, &options, err);
-    uint64_t own_bytes = own.bytes, bytes_max = 0;
-    if (!status)
-        status = all_gather(comm, &own_bytes, sizes, sizeof *sizes, err);
     if (status)
         goto out;
+    sizes[comm->rank] = own_bytes;
+    status = all_gather(comm, sizes, sizeof *sizes, err);
+    if (status) {
+        comm_retain(sizes);
+        return status;
+    }
+    *ret_bytes_max = 0;
     for (int r = 0; r < comm->ranks; r++)
-        bytes_max = sizes[r] > bytes_max ? sizes[r] : bytes_max;
-    roster->told = malloc((size_t)bytes_max * (size_t)comm->ranks);
-    str_add_fill(&own, '\0', (size_t)(bytes_max - own_bytes));
-    status = str_status(&own);
-    if (!roster->told || status)
+        *ret_bytes_max = sizes[r] > *ret_bytes_max ? sizes[r] : *ret_bytes_max;
+out:
+    free(sizes);
+    return status;
+}
+
+/* Everybody's telling, each in bytes_max bytes. */
+static int exchange(struct roster *roster, const struct str *own, size_t bytes_max, struct comm *comm,
+                    struct err *err)
+{
+    struct comm_options options = roster_comm_options("planning the checkpoint");
+    char *told = calloc((size_t)comm->ranks, bytes_max);
+    int status = 0;
+    if (told)
+        memcpy(told + (size_t)comm->rank * bytes_max, own->data, own->bytes);
+    else
         status = err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %d ranks", comm->ranks);
     status = comm_agree(comm, status, &options, err);
-    if (!status)
-        status = all_gather(comm, own.data, roster->told, (size_t)bytes_max, err);
-    *ret_bytes_max = (size_t)bytes_max;
-out:
-    str_deinit(&own);
-    free(sizes);
+    if (status) {
+        free(told);
+        return status;
+    }
+    status = all_gather(comm, told, bytes_max, err);
+    if (status)
+        comm_retain(told);
+    else
+        roster->told = told;
     return status;
 }
 
@@ -223,8 +243,13 @@ out:
 int roster_init(struct roster *roster, const struct layout *layout, struct comm *comm, struct err *err)
 {
     *roster = (struct roster){0};
+    struct str own = {0};
     size_t bytes_max = 0;
-    int status = exchange(roster, layout, comm, &bytes_max, err);
+    int status = tell(layout, &own);
+    status = exchange_sizes(comm, status, own.bytes, &bytes_max, err);
+    if (!status)
+        status = exchange(roster, &own, bytes_max, comm, err);
+    str_deinit(&own);
     if (!status) { /* all compute the same from the same */
         struct comm_options options = roster_comm_options("planning the checkpoint");
         status = comm_agree(comm, assemble(roster, bytes_max, comm->ranks, err), &options, err);
@@ -240,7 +265,10 @@ void roster_deinit(struct roster *roster)
     str_deinit(&roster->tensors_text);
     free(roster->file_names);
     free(roster->told);
-    free(roster->gathered);
+    if (roster->gather_failed)
+        comm_retain(roster->gathered);
+    else
+        free(roster->gathered);
     *roster = (struct roster){0};
 }
 
@@ -251,6 +279,9 @@ uint32_t *roster_checksums(struct roster *roster, int rank)
 
 int roster_gather(struct roster *roster, struct comm *comm, struct err *err)
 {
-    return all_gather(comm, roster_checksums(roster, comm->rank), roster->gathered,
-                      (size_t)roster->blocks_max * sizeof *roster->gathered, err);
+    int status =
+        all_gather(comm, roster->gathered, (size_t)roster->blocks_max * sizeof *roster->gathered, err);
+    if (status)
+        roster->gather_failed = true;
+    return status;
 }

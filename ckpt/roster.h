@@ -25,6 +25,7 @@ struct roster {
     char *told;          /* what the ranks told: holds the names */
     uint64_t blocks_max; /* of any rank's file */
     uint32_t *gathered;  /* [ranks][blocks_max] checksums */
+    bool gather_failed;  /* gathered is borrowed for ever: comm.h */
 };
 
 /* "rank-00003.safetensors" */

@@ -6,6 +6,8 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <time.h>
 
 enum { PAUSE_FIRST_NS = 1000, PAUSE_LAST_NS = 1000000 };
@@ -67,6 +69,22 @@ int comm_agree(struct comm *comm, int status, const struct comm_options *options
     if (failed_count > 0)
         return err_set(err, -EREMOTEIO, "%lld of %d ranks failed", (long long)failed_count, comm->ranks);
     return 0;
+}
+
+struct retained {
+    struct retained *next;
+    void *memory;
+};
+
+void comm_retain(void *memory)
+{
+    static _Atomic(struct retained *) first;
+    struct retained *retained = memory ? malloc(sizeof *retained) : NULL;
+    if (!retained)
+        return; /* it is not freed either way */
+    *retained = (struct retained){atomic_load(&first), memory};
+    while (!atomic_compare_exchange_weak(&first, &retained->next, retained))
+        ;
 }
 
 void comm_close(struct comm *comm)

@@ -3,8 +3,11 @@
  *
  * Every collective returns at once with a work handle; comm_wait blocks until it is done, its deadline passes, or the
  * communicator is aborted. All ranks make the same calls in the same order on one communicator; work on different
- * communicators goes on side by side. Buffers are borrowed until the work is done. A deadline that passes is the end of the communicator,
- * as an abort is: nobody can know what the others have got.
+ * communicators goes on side by side. A deadline that passes is the end of the communicator, as an abort is: nobody can know what the
+ * others have got.
+ *
+ * Buffers are borrowed until the work is done, and where it fails until the process exits: what was under way then may still be read
+ * from them and written into them. So none lies on a stack, and what would be freed after a failure goes to comm_retain.
  *
  *     comm_self_open(&comm, err);
  *     struct comm_work work;
@@ -66,7 +69,8 @@ struct comm_ops {
     int (*reduce_scatter)(struct comm *comm, const void *send, void *receive, size_t count, enum dtype dtype,
                           enum comm_order order, const struct comm_options *options, struct comm_work *work,
                           struct err *err);
-    /* In place, exact: flags, counts, the limbs of exact sums. */
+    /* In place, exact: flags, counts, the limbs of exact sums. What goes to others and comes from them is the backend's own memory, so
+     * that the values, unlike other buffers, are the caller's again after a failure too. */
     int (*all_reduce_i64)(struct comm *comm, int64_t *values, size_t count, enum comm_i64_op op,
                           const struct comm_options *options, struct comm_work *work, struct err *err);
     /* send_bytes[r] bytes at send_offsets[r] go to rank r; the same for receiving. Zero sizes are fine. */
@@ -100,6 +104,9 @@ int comm_wait(struct comm *comm, struct comm_work *work, struct err *err);
 int comm_barrier(struct comm *comm, const struct comm_options *options, struct err *err);
 /* True on all ranks if status is 0 on all. Else -EREMOTEIO here where only others failed, status where this one did. */
 int comm_agree(struct comm *comm, int status, const struct comm_options *options, struct err *err);
+
+/* Never freed, and found by tools that look for leaks: a buffer of work that failed. From malloc and its like; NULL is fine. */
+void comm_retain(void *memory);
 
 /* The backends, one file each. self is one rank, on which everything is done when the call returns. */
 int comm_self_open(struct comm **ret_comm, struct err *err);

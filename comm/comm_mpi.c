@@ -133,12 +133,12 @@ static int select_color(struct wish *wishes, int count, int color)
     return selected;
 }
 
-static int gather_wishes(struct comm *base, const struct wish *own, struct wish *wishes, struct err *err)
+static int gather_wishes(struct comm *base, struct wish *wishes, struct err *err)
 {
     struct comm_options options = {.deadline_ns = clock_now_ns() + MPI_COMM_SPLIT_TIMEOUT_NS,
                                    .what = "splitting the ranks"};
     struct comm_work work;
-    int status = mpi_all_gather(base, own, wishes, sizeof *own, &options, &work, err);
+    int status = mpi_all_gather(base, &wishes[base->rank], wishes, sizeof *wishes, &options, &work, err);
     return status ? status : mpi_wait(&work, err);
 }
 
@@ -152,7 +152,12 @@ static int mpi_split(struct comm *base, int color, int key, struct comm **ret_co
                         : err_set(err, -ENOMEM, "out of memory to split %d ranks", base->ranks);
     if (status)
         goto out;
-    status = gather_wishes(base, &own, wishes, err);
+    wishes[base->rank] = own;
+    status = gather_wishes(base, wishes, err);
+    if (status) {
+        comm_retain(wishes);
+        wishes = NULL;
+    }
     int count = status || color < 0 ? 0 : select_color(wishes, base->ranks, color);
     if (count > 0)
         status = make_comm(comm->shared, count, &made, err);

@@ -10,8 +10,9 @@
  *
  * Every exchange is made of direct messages between its ranks. So a deadline that passes is enforced without any help of the program, and
  * names the ranks from which nothing came. A deadline that passes ends the run: as after an abort, all communicators that stem from
- * the same open end with -ECONNABORTED, on all ranks, and nothing of MPI is called any more, so that buffers are the caller's
- * again. What is left is to close and to exit; the launcher ends the ranks that don't. A rank that dies is noticed by the launcher
+ * the same open end with -ECONNABORTED, on all ranks, and nothing of MPI is called any more. What was under way is not taken back: where the
+ * network or another rank moves bytes by itself, it may do so until this process exits, and buffers stay borrowed as long
+ * (comm.h). What is left is to close and to exit; the launcher ends the ranks that don't. A rank that dies is noticed by the launcher
  * (mpirun, srun --kill-on-bad-exit), which ends the others.
  *
  * Threads: communicators may be used at the same time by different threads, each by one thread at a time. But the first COMM_FAST on a
@@ -34,8 +35,8 @@ struct comm_mpi_options {
 };
 
 /* The communicator of all ranks. Starts MPI unless the program has (then with MPI_THREAD_MULTIPLE, or it is -EINVAL, and the program
- * ends it). Collective, blocks. options: NULL for the defaults. -EBUSY where one is open, -EALREADY where MPI was ended before: it can't
- * be started twice. */
+ * ends it). Collective, blocks. options: NULL for the defaults. -EBUSY where one is open or its run was ended, -EALREADY where MPI was
+ * ended before: it can't be started twice. */
 int comm_mpi_open(const struct comm_mpi_options *options, struct comm **ret_comm, struct err *err);
 
 /* The version of millrace that this library belongs to; lives for ever. */

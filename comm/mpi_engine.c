@@ -4,6 +4,7 @@
 #include "comm/mpi_engine.h"
 
 #include "base/thread.h"
+#include "comm/comm.h"
 #include "comm/mpi_op.h"
 #include "comm/mpi_thread.h"
 
@@ -53,7 +54,9 @@ int mpi_engine_open(size_t message_bytes_max, struct mpi_engine **ret_engine, st
 {
     pthread_condattr_t monotonic;
     if (atomic_flag_test_and_set(&engine_exists))
-        return err_set(err, -EBUSY, "MPI is in use by another communicator of all ranks; split that one");
+        return err_set(
+            err, -EBUSY,
+            "MPI is in use by another communicator of all ranks (split that one), or its run was ended");
     struct mpi_engine *engine = calloc(1, sizeof *engine);
     if (!engine) {
         atomic_flag_clear(&engine_exists);
@@ -82,7 +85,10 @@ void mpi_engine_close(struct mpi_engine *engine)
     pthread_cond_signal(&engine->wake);
     pthread_mutex_unlock(&engine->mutex);
     pthread_join(engine->thread, NULL);
-    release(engine);
+    if (engine->ended)
+        comm_retain(engine);
+    else
+        release(engine);
 }
 
 int mpi_engine_rank(const struct mpi_engine *engine)

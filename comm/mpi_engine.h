@@ -17,7 +17,8 @@
  * looks every 50 ms whether another rank has ended the run.
  *
  * Ending: a deadline that passes, an error of MPI, or mpi_engine_abort end everything here; the other ranks are told, and do the
- * same. From then on the engine never calls MPI: nothing may be written into memory that was given back.
+ * same. From then on the engine never calls MPI. What was posted may still be read and written by others until the process exits: callers
+ * keep their buffers (comm.h), and closing keeps the engine, its operations and their scratch.
  *
  * Threads: any, but mpi_op_plan from the operation's owner only: the caller until it is started, then the engine in advance.
  */
@@ -74,7 +75,7 @@ struct mpi_op {
     struct err detail;
 };
 
-/* Starts the thread and MPI. One at a time in a process. Collective. */
+/* Starts the thread and MPI. One at a time in a process, and none after one whose run was ended: -EBUSY. Collective. */
 int mpi_engine_open(size_t message_bytes_max, struct mpi_engine **ret_engine, struct err *err);
 /* Ends MPI unless the program had started it, or the run was ended. */
 void mpi_engine_close(struct mpi_engine *engine);

@@ -58,7 +58,7 @@ static void reduce_words(int64_t *values, const int64_t *more, size_t count, enu
     }
 }
 
-/* In the scratch: exact, then the words of each rank. */
+/* In the scratch: exact, then the words of each rank, this one's too: those are what is sent. */
 static int reduce_exactly(struct mpi_op *op, struct err *err)
 {
     (void)err;
@@ -83,7 +83,9 @@ int mpi_all_reduce_i64(struct comm *base, int64_t *values, size_t count, enum co
     if (exact && bytes > 0) {
         *exact = (struct exact){comm, values, count, how};
         op->advance = reduce_exactly;
-        status = mpi_comm_plan_gather(comm, op, values, (char *)(exact + 1), bytes);
+        char *words = (char *)(exact + 1), *own = words + (size_t)base->rank * bytes;
+        memcpy(own, values, bytes);
+        status = mpi_comm_plan_gather(comm, op, own, words, bytes);
     }
     return mpi_comm_start(comm, op, exact ? status : -ENOMEM, options, work, err);
 }
