@@ -41,6 +41,7 @@ static void gradients_are_clipped_to_the_norm_and_never_raised(void **state)
     decide(&d, 1, 64.0 * 100, &request);
     assert_true(d.scalars.gradient_scale == 1.0 / 8);
     assert_true(isinf(d.scalars.gradient_limit));
+    d = decision_begin(&scaler, 0);
     request.clip_value = 0.5; /* of elements of the mean, so it does not depend on how many items there are */
     decide(&d, 1, 64.0 * 100, &request);
     assert_true(d.scalars.gradient_limit == 0.5 && d.scalars.gradient_scale == 1.0 / 8);
