@@ -11,5 +11,6 @@ export OMPI_MCA_btl=self,vader OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwlo
 # What Open MPI itself leaves behind is known by the whole stack, which the quick way of looking at it does not give.
 here=$(dirname "$(realpath "$0")")
 export LSAN_OPTIONS="${LSAN_OPTIONS:+$LSAN_OPTIONS:}suppressions=$here/mpi.lsan:print_suppressions=0"
+export TSAN_OPTIONS="${TSAN_OPTIONS:+$TSAN_OPTIONS:}suppressions=$here/mpi.tsan:print_suppressions=0"
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}fast_unwind_on_malloc=0"
 exec mpirun -n "$ranks" "$@" </dev/null
