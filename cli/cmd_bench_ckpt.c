@@ -223,25 +223,15 @@ static int measure(struct bench *bench, struct err *err)
 
 /* ---- The result. ---- */
 
-static double bytes_per_second(const struct io_speed *speed)
-{
-    return io_speed_per_second(speed, (double)speed->bytes);
-}
-
-static double bytes_per_cpu_second(const struct io_speed *speed)
-{
-    return io_speed_per_cpu_second(speed, (double)speed->bytes);
-}
-
 /* The first measurement of a kind is the file alone. */
 static double fraction_of_limit(const struct bench *bench, const struct measurement *of)
 {
     if (of->limit == LIMIT_COPIED)
-        return bytes_per_cpu_second(&of->speed) / bytes_per_cpu_second(&bench->copying);
+        return io_speed_bytes_per_cpu_second(&of->speed) / io_speed_bytes_per_cpu_second(&bench->copying);
     const struct measurement *first = bench->list;
     while (first->limit != of->limit)
         first++;
-    return bytes_per_second(&of->speed) / bytes_per_second(&first->speed);
+    return io_speed_bytes_per_second(&of->speed) / io_speed_bytes_per_second(&first->speed);
 }
 
 static void print_measurement(struct json_writer *json, const struct bench *bench,
@@ -252,7 +242,7 @@ static void print_measurement(struct json_writer *json, const struct bench *benc
     json_write_u64(json, "bytes", m->speed.bytes);
     json_write_f64(json, "elapsed_seconds", clock_seconds(m->speed.elapsed_ns));
     json_write_f64(json, "cpu_seconds", clock_seconds(m->speed.cpu_ns));
-    json_write_f64(json, "bytes_per_second", bytes_per_second(&m->speed));
+    json_write_f64(json, "bytes_per_second", io_speed_bytes_per_second(&m->speed));
     if (m->limit == LIMIT_NONE)
         json_write_null(json, "of_limit_fraction");
     else
@@ -266,7 +256,8 @@ static int print(const struct bench *bench, struct err *err)
     struct json_writer *json = &output.json;
     output_begin(&output);
     json_write_string(json, "folder", bench->folder);
-    json_write_f64(json, "copying_memory_bytes_per_cpu_second", bytes_per_cpu_second(&bench->copying));
+    json_write_f64(json, "copying_memory_bytes_per_cpu_second",
+                   io_speed_bytes_per_cpu_second(&bench->copying));
     json_begin_array(json, "measurements");
     for (size_t i = 0; i < bench->count; i++)
         print_measurement(json, bench, &bench->list[i]);

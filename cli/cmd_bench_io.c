@@ -268,28 +268,18 @@ static int with_file(struct bench *bench, const enum io_engine *engines, size_t 
 
 /* ---- The result. ---- */
 
-static double bytes_per_second(const struct io_speed *speed)
-{
-    return io_speed_per_second(speed, (double)speed->bytes);
-}
-
-static double bytes_per_cpu_second(const struct io_speed *speed)
-{
-    return io_speed_per_cpu_second(speed, (double)speed->bytes);
-}
-
 /* What comes from memory costs a processor's time, whatever else runs; what does not, the disk's. */
 static double fraction_of_limit(const struct bench *bench, const struct measurement *of)
 {
     if (of->medium == MEDIUM_WARM)
-        return bytes_per_cpu_second(&of->speed) / bytes_per_cpu_second(&bench->copying);
+        return io_speed_bytes_per_cpu_second(&of->speed) / io_speed_bytes_per_cpu_second(&bench->copying);
     double most = 0;
     for (size_t i = 0; i < bench->count; i++) {
         const struct measurement *m = &bench->list[i];
-        double rate = bytes_per_second(&m->speed);
+        double rate = io_speed_bytes_per_second(&m->speed);
         most = m->medium == of->medium && rate > most ? rate : most;
     }
-    return most > 0 ? bytes_per_second(&of->speed) / most : 0;
+    return most > 0 ? io_speed_bytes_per_second(&of->speed) / most : 0;
 }
 
 static int print(const struct bench *bench, struct err *err)
@@ -300,11 +290,12 @@ static int print(const struct bench *bench, struct err *err)
     json_write_string(json, "folder", bench->folder);
     json_write_u64(json, "file_bytes", bench->file_bytes);
     json_write_bool(json, "has_direct", bench->has_direct);
-    json_write_f64(json, "copying_memory_bytes_per_cpu_second", bytes_per_cpu_second(&bench->copying));
+    json_write_f64(json, "copying_memory_bytes_per_cpu_second",
+                   io_speed_bytes_per_cpu_second(&bench->copying));
     json_begin_array(json, "measurements");
     for (size_t i = 0; i < bench->count; i++) {
         const struct measurement *m = &bench->list[i];
-        double gigabytes = (double)m->speed.bytes / 1e9, rate = bytes_per_second(&m->speed);
+        double gigabytes = (double)m->speed.bytes / 1e9, rate = io_speed_bytes_per_second(&m->speed);
         json_begin_object(json, NULL);
         json_write_string(json, "what", m->what);
         json_write_string(json, "engine", m->engine);

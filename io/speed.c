@@ -191,3 +191,13 @@ double io_speed_per_cpu_second(const struct io_speed *speed, double count)
 {
     return count / clock_seconds(speed->cpu_ns ? speed->cpu_ns : 1);
 }
+
+double io_speed_bytes_per_second(const struct io_speed *speed)
+{
+    return io_speed_per_second(speed, (double)speed->bytes);
+}
+
+double io_speed_bytes_per_cpu_second(const struct io_speed *speed)
+{
+    return io_speed_per_cpu_second(speed, (double)speed->bytes);
+}

@@ -42,6 +42,8 @@ void io_speed_end(struct io_speed *speed);
 /* So many in so long: by the clock, and by CPU time. */
 double io_speed_per_second(const struct io_speed *speed, double count);
 double io_speed_per_cpu_second(const struct io_speed *speed, double count);
+double io_speed_bytes_per_second(const struct io_speed *speed);
+double io_speed_bytes_per_cpu_second(const struct io_speed *speed);
 
 /* Copies memory to memory, larger than caches, by one thread. -ENOMEM. */
 int io_speed_copy(uint64_t ns_max, struct io_speed *speed, struct err *err);
