@@ -7,7 +7,7 @@
 #include "cli/signals.h"
 #include "cli/stage_advice.h"
 #include "cli/verbs.h"
-#include "trainer/metrics.h"
+#include "trainer/scalars.h"
 #include "trainer/trainer.h"
 
 #include <errno.h>
@@ -137,22 +137,17 @@ static void print_json_event(const struct trainer_report *report)
         json_write_string(json, "text", report->text);
     if (report->event != TRAINER_STARTED)
         json_write_u64(json, "step", report->step);
-    if (report->event == TRAINER_STEP || report->event == TRAINER_EVALUATED) {
+    if (report->event == TRAINER_STEP || report->event == TRAINER_EVALUATED)
         json_write_u64(json, "steps_count", report->steps);
+    if (report->event == TRAINER_EVALUATED) {
         json_write_u64(json, "epoch", report->epoch);
         json_write_f64(json, "loss", report->loss);
-    }
-    if (report->event == TRAINER_EVALUATED)
         json_write_f64(json, "accuracy", report->accuracy);
+    }
     if (report->event == TRAINER_STEP) {
-        json_write_f64(json, "lr", report->lr);
-        json_write_f64(json, "gradient_norm", report->gradient_norm);
-        json_write_f64(json, "samples_per_second", report->samples_per_second);
-        json_write_f64(json, "tokens_per_second", report->tokens_per_second);
-        json_write_f64(json, "data_wait_share", report->data_wait_share);
-        json_write_f64(json, "checkpoint_wait_share", report->checkpoint_wait_share);
+        struct scalar scalars[SCALARS_MAX];
+        scalars_write(json, scalars, scalars_of(report, scalars));
         json_write_f64(json, "remaining_seconds", report->remaining_seconds);
-        metrics_write_gauges(json, &report->gauges);
     }
     output_end(&output, true, stdout, NULL); /* a lost line shows when stdout is flushed at the end */
     fflush(stdout);
@@ -320,6 +315,7 @@ static const char *const examples[] = {
     "millrace train train.yaml",
     "millrace train train.yaml --set run.dir=runs/b --set run.steps=4 --resume never",
     "millrace train train.yaml --set run.dir=runs/c --set run.steps=4 --profile 2:4",
+    "millrace train train.yaml --set run.dir=runs/d --set run.steps=4 --set log.tensorboard=runs/d/events",
     NULL,
 };
 

@@ -8,6 +8,8 @@ pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules(FYAML REQUIRED IMPORTED_TARGET libfyaml)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(PROTOBUFC REQUIRED IMPORTED_TARGET libprotobuf-c)
+find_program(PROTOC_C protoc-c REQUIRED)
 pkg_check_modules(LIBURING IMPORTED_TARGET liburing>=2.3)
 pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
 

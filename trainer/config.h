@@ -135,8 +135,9 @@ struct train_config {
         uint64_t every; /* steps; 0: only at the end */
     } eval;
     struct {
-        uint64_t every;                    /* steps */
-        char jsonl[CONFIG_TEXT_BYTES_MAX]; /* "": run.dir/metrics.jsonl */
+        uint64_t every;                          /* steps */
+        char jsonl[CONFIG_TEXT_BYTES_MAX];       /* "": run.dir/metrics.jsonl */
+        char tensorboard[CONFIG_TEXT_BYTES_MAX]; /* "": no events */
     } log;
 };
 

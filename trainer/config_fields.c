@@ -248,6 +248,9 @@ static const struct config_field fields[] = {
      .help = "updates between lines of progress"},
     {"log.jsonl", CONFIG_TEXT, AT(log.jsonl), "\"\"",
      .help = "file of the metrics; empty: metrics.jsonl below run.dir"},
+    {"log.tensorboard", CONFIG_TEXT, AT(log.tensorboard), "\"\"",
+     .help = "folder of the same metrics as event files for TensorBoard, in train and validation below it; "
+             "empty: none"},
 };
 
 const char *config_device_name(uint32_t device)

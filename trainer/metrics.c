@@ -6,19 +6,24 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/json_writer.h"
 #include "io/line_log.h"
 #include "io/whole.h"
+#include "trainer/scalars.h"
+#include "trainer/tensorboard.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW_BYTES = 64 << 10 }; /* of the file at a time; no line of ours is as long */
+enum {
+    WINDOW_BYTES = 64 << 10, /* of the file at a time; no line of ours is as long */
+    LINE_BYTES = 2048,
+};
 
 struct metrics {
     struct line_log *log;
-    struct str line; /* reused */
+    struct str line;                 /* reused */
+    struct tensorboard *tensorboard; /* NULL: none is wanted */
 };
 
 static bool comes_again(const struct json_t *line, uint64_t step, struct metrics_resume resume)
@@ -93,83 +98,80 @@ static int find_bytes_to_keep(struct io *io, const char *path, struct metrics_re
     return status;
 }
 
-int metrics_open(struct io *io, const char *path, struct metrics_resume resume, struct metrics **ret_metrics,
-                 struct err *err)
+/* The lines that came before, as far as the run does not make them again; and what will be written now. */
+static int open_lines(struct metrics *metrics, struct io *io, const struct metrics_options *options,
+                      struct err *err)
 {
     uint64_t keep_bytes = 0;
-    if (resume.step > 0) {
-        int status = find_bytes_to_keep(io, path, resume, &keep_bytes, err);
+    if (options->resume.step > 0) {
+        int status = find_bytes_to_keep(io, options->path, options->resume, &keep_bytes, err);
         if (status && status != -ENOENT)
             return status;
         if (status)
             err_clear(err); /* the run was moved without its metrics: they begin here */
     }
+    int status = line_log_open(options->path, keep_bytes, &metrics->log, err);
+    if (!status && str_reserve(&metrics->line, LINE_BYTES))
+        status = err_set(err, -ENOMEM, "out of memory for metrics");
+    return status;
+}
+
+int metrics_open(struct io *io, const struct metrics_options *options, struct metrics **ret_metrics,
+                 struct err *err)
+{
+    const struct metrics_resume *resume = &options->resume;
+    const struct tensorboard_start start = {resume->step + 1, resume->step + resume->is_evaluated};
     struct metrics *metrics = calloc(1, sizeof *metrics);
     if (!metrics)
         return err_set(err, -ENOMEM, "out of memory for metrics");
-    int status = line_log_open(path, keep_bytes, &metrics->log, err);
-    if (!status && str_reserve(&metrics->line, 1024))
-        status = err_set(err, -ENOMEM, "out of memory for metrics");
-    if (status) {
+    int status = open_lines(metrics, io, options, err);
+    if (!status && options->tensorboard[0])
+        status = tensorboard_open(io, options->tensorboard, start, &metrics->tensorboard, err);
+    if (status)
         metrics_close(metrics);
-        return status;
-    }
-    *ret_metrics = metrics;
-    return 0;
+    else
+        *ret_metrics = metrics;
+    return status;
 }
 
 void metrics_close(struct metrics *metrics)
 {
     if (!metrics)
         return;
+    tensorboard_close(metrics->tensorboard);
     line_log_close(metrics->log);
     str_deinit(&metrics->line);
     free(metrics);
 }
 
-void metrics_write_gauges(struct json_writer *w, const struct trainer_gauges *gauges)
-{
-    json_write_f64(w, "model_flops_per_second", gauges->flops_per_second);
-    if (gauges->peak_share > 0)
-        json_write_f64(w, "peak_share", gauges->peak_share);
-    if (gauges->utilization_share >= 0)
-        json_write_f64(w, "device_utilization_share", gauges->utilization_share);
-    if (gauges->device_used_bytes > 0)
-        json_write_u64(w, "device_used_bytes", gauges->device_used_bytes);
-    if (gauges->device_taken_bytes > 0)
-        json_write_u64(w, "device_taken_bytes", gauges->device_taken_bytes);
-    if (gauges->process_bytes > 0)
-        json_write_u64(w, "process_bytes", gauges->process_bytes);
-}
-
-int metrics_write(struct metrics *metrics, const struct trainer_report *report, struct err *err)
+static int write_line(struct metrics *metrics, const struct trainer_report *report,
+                      const struct scalar *scalars, size_t count, uint64_t wall_ns, struct err *err)
 {
     struct json_writer w = {.out = &metrics->line};
     str_clear(&metrics->line);
     json_begin_object(&w, NULL);
     json_write_u64(&w, "step", report->step);
-    json_write_u64(&w, "epoch", report->epoch);
-    if (report->event == TRAINER_STEP) {
-        json_write_f64(&w, "loss", report->loss);
-        json_write_f64(&w, "lr", report->lr);
-        json_write_f64(&w, "gradient_norm", report->gradient_norm);
-        json_write_f64(&w, "samples_per_second", report->samples_per_second);
-        if (report->tokens_per_second > 0)
-            json_write_f64(&w, "tokens_per_second", report->tokens_per_second);
-        json_write_f64(&w, "data_wait_share", report->data_wait_share);
-        json_write_f64(&w, "checkpoint_wait_share", report->checkpoint_wait_share);
-        metrics_write_gauges(&w, &report->gauges);
-    } else if (report->event == TRAINER_EVALUATED) {
-        json_write_f64(&w, "val_loss", report->loss);
-        json_write_f64(&w, "val_accuracy", report->accuracy);
-    } else {
-        return 0;
-    }
-    json_write_f64(&w, "wall_seconds", clock_seconds(clock_wall_ns()));
+    scalars_write(&w, scalars, count);
+    json_write_f64(&w, "wall_seconds", clock_seconds(wall_ns));
     json_end_object(&w);
     if (str_status(&metrics->line)) {
         str_deinit(&metrics->line); /* which forgets it: the next line may find memory */
         return err_set(err, -ENOMEM, "out of memory for a line of metrics");
     }
     return line_log_add(metrics->log, metrics->line.data, metrics->line.bytes, err);
+}
+
+int metrics_write(struct metrics *metrics, const struct trainer_report *report, struct err *err)
+{
+    struct scalar scalars[SCALARS_MAX];
+    size_t count = scalars_of(report, scalars);
+    uint64_t wall_ns = clock_wall_ns();
+    if (count == 0)
+        return 0;
+    int status = write_line(metrics, report, scalars, count, wall_ns, err);
+    if (!metrics->tensorboard)
+        return status;
+    int events =
+        tensorboard_write(metrics->tensorboard, report, scalars, count, wall_ns, status ? NULL : err);
+    return status ? status : events;
 }

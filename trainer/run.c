@@ -326,9 +326,12 @@ static int open_metrics(struct run *run, struct err *err)
         return status;
     io_parent_path(path, folder);
     status = run->io->ops->make_folder(run->io, folder, err);
-    const struct metrics_resume resume = {run->step,
-                                          run->evaluation.present && run->evaluation.step == run->step};
-    return status ? status : metrics_open(run->io, path, resume, &run->metrics, err);
+    const struct metrics_options options = {
+        .path = path,
+        .tensorboard = run->config->log.tensorboard,
+        .resume = {run->step, run->evaluation.present && run->evaluation.step == run->step},
+    };
+    return status ? status : metrics_open(run->io, &options, &run->metrics, err);
 }
 
 static int open_ops(struct run *run, struct err *err)

@@ -49,17 +49,17 @@ optimizer:  {lr: 1e-3, clip_norm: 0.5}
 schedule:   {warmup: 5, min_lr: 1e-4}
 checkpoint: {every: 1, keep: {last: 2}}
 eval:       {every: 7}
-log:        {every: 4}
+log:        {every: 4, tensorboard: $work/events}
 YAML
 
 train() { # DIR
-  "$program" train "$work/train.yaml" "${model[@]}" --set run.dir="$1" -v
+  "$program" train "$work/train.yaml" "${model[@]}" --set run.dir="$1" "${@:2}" -v
 }
 
-train "$work/alone" > "$work/alone.out" 2> "$work/alone.log" || { cat "$work/alone.log" >&2; fail "the run left alone failed"; }
+train "$work/alone" --set log.tensorboard= > "$work/alone.out" 2> "$work/alone.log" || { cat "$work/alone.log" >&2; fail "the run left alone failed"; }
 expected=$("$program" ckpt hash "$work/alone/ckpt")
 began=$(date +%s%N)
-train "$work/timed" > /dev/null 2>&1
+train "$work/timed" --set log.tensorboard="$work/timed/events" > /dev/null 2>&1
 whole_ms=$(( ($(date +%s%N) - began) / 1000000 ))
 
 # A stop on request on the way: it saves, ends with 75, and changes no bit either.
@@ -89,7 +89,7 @@ while (( kills < kills_wanted || in_save == 0 || in_flight == 0 )); do
     wait "$pid" || { cat "$work/killed.log" >&2; fail "a resumed run failed"; }
     [[ $("$program" ckpt hash "$work/killed/ckpt") == "$expected" ]] || fail "a finished run differs"
     ended=$((ended + 1))
-    rm -rf "$work/killed"
+    rm -rf "$work/killed" "$work/events"
     continue
   fi
   wait "$pid" 2> /dev/null || true
@@ -112,5 +112,13 @@ order=$(grep -oE '^order[[:space:]]+[0-9a-f]{16}' "$work/alone.out")
 steps() { grep -o '"step":[0-9]*\|"[a-z_]*loss":[-0-9.e+]*\|"gradient_norm":[-0-9.e+]*\|"val_accuracy":[0-9.e+-]*' "$1/metrics.jsonl"; }
 diff <(steps "$work/alone") <(steps "$work/killed") > /dev/null || fail "metrics.jsonl differs"
 [[ $(grep -c '"loss"' "$work/killed/metrics.jsonl") == 15 ]] || fail "metrics.jsonl has not one line each 4 of 60 steps"
+
+# nor has what TensorBoard's own readers show, where they are installed
+for python in "${MILLRACE_PYTHON:-}" "${TEST_SOURCE_DIR:-.}/build/oracles/bin/python"; do
+  [[ -x $python ]] && "$python" -c 'import tensorboard' 2> /dev/null || continue
+  "$python" "$TEST_SOURCE_DIR/tests/oracle/events.py" "$work/events" "$work/killed/metrics.jsonl" > /dev/null || fail "TensorBoard shows something else"
+  echo "kill_proof: TensorBoard shows each step once, from $(find "$work/events" -name '*tfevents*' | wc -l) files"
+  break
+done
 
 echo "kill_proof: $kind: $kills kills, $in_save inside a save, $in_flight with data in flight: the same bits ($order)"

@@ -27,8 +27,9 @@ static void assert_kept(const char *text, struct metrics_resume resume, const ch
     test_make_folder(folder);
     snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
     test_write_file(path, text, strlen(text));
+    const struct metrics_options options = {.path = path, .tensorboard = "", .resume = resume};
     assert_ok(io_open(path, NULL, &io, &err), &err);
-    assert_ok(metrics_open(io, path, resume, &metrics, &err), &err);
+    assert_ok(metrics_open(io, &options, &metrics, &err), &err);
     metrics_close(metrics);
     assert_ok(io_read_file(io, path, 4 << 20, &kept, &bytes, &err), &err);
     assert_int_equal(bytes, strlen(expected));
@@ -102,8 +103,9 @@ static void a_file_of_any_size_is_cut_back(void **state)
     assert_int_equal(fseeko(file, (off_t)hole_bytes, SEEK_SET), 0);
     assert_true(fprintf(file, "\n%s%s%s", STEP_6, STEP_7, STEP_8) > 0);
     assert_int_equal(fclose(file), 0);
+    const struct metrics_options options = {.path = path, .tensorboard = "", .resume = {7, true}};
     assert_ok(io_open(path, NULL, &io, &err), &err);
-    assert_ok(metrics_open(io, path, (struct metrics_resume){7, true}, &metrics, &err), &err);
+    assert_ok(metrics_open(io, &options, &metrics, &err), &err);
     metrics_close(metrics);
     io_close(io);
     assert_int_equal(stat(path, &info), 0);

@@ -50,11 +50,13 @@ static void steps_ask_for_no_memory(void **state)
     struct convert_result converted;
     assert_ok(convert_dataset(io, &convert, &converted, &err), &err);
 
-    char train[3 * TEST_PATH_BYTES_MAX], dir[2 * TEST_PATH_BYTES_MAX];
+    char train[3 * TEST_PATH_BYTES_MAX], dir[2 * TEST_PATH_BYTES_MAX], events[2 * TEST_PATH_BYTES_MAX];
     snprintf(train, sizeof train, "data.train=%s/dataset.json", shards);
     snprintf(dir, sizeof dir, "run.dir=%s/run", folder);
+    snprintf(events, sizeof events, "log.tensorboard=%s/events", folder);
     const char *sets[] = {train,
                           dir,
+                          events,
                           "run.steps=60",
                           "model.type=gpt2",
                           "model.layers=4",
