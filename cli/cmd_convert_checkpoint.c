@@ -33,18 +33,23 @@ static const struct option rows[] = {
     {"only", 0, OPTION_TEXT, AT(only), "model|optimizer|all|GLOB", "model",
      "which tensors: the model's, the optimizer's, both, or those whose names match"},
     {"dtype", 0, OPTION_CHOICE, AT(dtype), NULL, "keep",
-     "full: what floating-point tensors are cast to, rounded to nearest even; integers and bools never",
+     "what floating-point tensors are cast to, rounded to nearest even; integers and bools never",
      dtype_choices},
     {"max-file", 0, OPTION_SIZE, AT(max_file_bytes), "SIZE", "5GB",
      "hf: at most so many bytes of tensors in a file; more makes several and an index"},
     {"verify", 0, OPTION_FLAG, AT(verify),
-     .help = "read what was written back and compare its hash with the checkpoint's, before it becomes DST"},
+     .help = "read what was written back and compare it with the checkpoint, before it becomes DST"},
     {"force", 0, OPTION_FLAG, AT(force), .help = "an existing DST gives way"},
 };
 
 static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
 {
     progress_update(context, bytes_done, bytes);
+}
+
+static struct flat_cast wanted_cast(const struct convert_checkpoint_args *args)
+{
+    return (struct flat_cast){.is_wanted = args->dtype != 0, .dtype = dtypes[args->dtype]};
 }
 
 static int convert_hf(const struct invocation *invocation, struct io *io,
@@ -55,7 +60,9 @@ static int convert_hf(const struct invocation *invocation, struct io *io,
         .source = invocation->positional[0],
         .target = invocation->positional[1],
         .max_file_bytes = args->max_file_bytes,
+        .cast = wanted_cast(args),
         .force = args->force,
+        .verify = args->verify,
         .log = invocation->log,
         .progress = show_progress,
         .progress_context = invocation->console,
@@ -66,15 +73,15 @@ static int convert_hf(const struct invocation *invocation, struct io *io,
 static int run(const struct invocation *invocation, struct err *err)
 {
     const struct convert_checkpoint_args *args = invocation->args;
-    if (args->to == TO_HF && (args->verify || args->dtype || strcmp(args->only, "model") != 0)) {
-        err_set(err, -EINVAL, "--only, --dtype and --verify are for --to full");
+    if (args->to == TO_HF && strcmp(args->only, "model") != 0) {
+        err_set(err, -EINVAL, "--only is for --to full");
         return EXIT_USAGE;
     }
     struct convert_checkpoint_options options = {
         .source = invocation->positional[0],
         .target = invocation->positional[1],
         .only = args->only,
-        .cast = {.is_wanted = args->dtype != 0, .dtype = dtypes[args->dtype]},
+        .cast = wanted_cast(args),
         .force = args->force,
         .verify = args->verify,
         .log = invocation->log,

@@ -43,9 +43,12 @@ struct convert_hf_options {
     const char *source;      /* a step of ours or a folder of steps, of a gpt2 or llama */
     const char *target;      /* the folder */
     uint64_t max_file_bytes; /* of tensors in one file; more makes several and an index. 0: one file */
+    struct flat_cast cast;   /* of floating-point tensors; others are never cast */
     bool force;              /* an existing target gives way */
+    bool verify;             /* read the files back and compare all bytes, before the folder has its name */
     const struct log *log;
-    void (*progress)(void *context, uint64_t bytes_done, uint64_t bytes);
+    void (*progress)(void *context, uint64_t bytes_done,
+                     uint64_t bytes); /* bytes: what verify makes again too */
     void *progress_context;
 };
 

@@ -2,7 +2,8 @@
  * checkpoint_hf — a checkpoint of ours as the folder that transformers loads. See checkpoint.h.
  *
  * A tensor of theirs is made of one of ours, or of q, k and v; some are transposed. It is written a few of its rows at a time: of a
- * transposed one these are columns of ours, which the reader loads as boxes.
+ * transposed one these are columns of ours, which the reader loads as boxes, cast if need be. The folder is gone through once to write
+ * it, and once more to compare where that is asked for: then what would be written is made again and compared with what is there.
  */
 #include "convert/checkpoint_hf.h"
 
@@ -10,8 +11,8 @@
 #include "base/json_writer.h"
 #include "ckpt/hash.h"
 #include "ckpt/safetensors.h"
+#include "convert/checked_folder.h"
 #include "convert/checkpoint.h"
-#include "io/whole.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -37,12 +38,11 @@ struct job {
     enum hf_family family;
     struct theirs *tensors;
     char (*names)[HF_NAME_BYTES_MAX]; /* which the entries borrow */
-    uint64_t count, files_count;
+    uint64_t count, cast_count, files_count;
     uint64_t bytes, done_bytes, buffer_bytes;
     struct safetensors_entry *entries; /* of the file under way */
     char *rows, *columns;              /* of theirs; of a part of ours */
-    struct io_set *set;
-    struct io_queue *queue;
+    struct checked_folder folder;
 };
 
 static int refuse(const struct job *job, const char *name, const char *what, struct err *err)
@@ -78,12 +78,12 @@ static int add(struct job *job, const struct manifest_tensor *ours, struct err *
         memcmp(other->shape, ours->shape, ours->rank * sizeof ours->shape[0]) != 0)
         return refuse(job, ours->name, "is not shaped as its neighbours", err);
     tensor->ours[place.part] = ours;
-    tensor->entry.dtype = ours->dtype;
+    tensor->entry.dtype = flat_dtype(&job->options->cast, ours->dtype);
     tensor->entry.rank = ours->rank;
     uint64_t out = ours->shape[0] * place.parts; /* within bounds: the parts lie in a file */
     tensor->entry.shape[0] = place.transposed ? ours->shape[1] : out;
     tensor->entry.shape[1] = place.transposed ? out : ours->shape[1];
-    tensor->bytes = out * (ours->rank == 2 ? ours->shape[1] : 1) * dtype_bytes(ours->dtype);
+    tensor->bytes = out * (ours->rank == 2 ? ours->shape[1] : 1) * dtype_bytes(tensor->entry.dtype);
     return 0;
 }
 
@@ -126,6 +126,11 @@ static int plan(struct job *job, struct err *err)
             job->files_count++;
             file_bytes = 0;
         }
+        if (tensor->entry.dtype != tensor->ours[0]->dtype) {
+            job->cast_count++;
+            log_line(job->options->log, LOG_DEBUG, "%s: %s becomes %s", tensor->entry.name,
+                     dtype_name(tensor->ours[0]->dtype), dtype_name(tensor->entry.dtype));
+        }
         tensor->file = job->files_count;
         file_bytes += tensor->bytes;
         job->bytes += tensor->bytes;
@@ -139,7 +144,11 @@ static int plan(struct job *job, struct err *err)
 static int load_box(struct job *job, const struct manifest_tensor *ours, const uint64_t start[2],
                     const uint64_t extent[2], void *data, struct err *err)
 {
-    struct ckpt_tensor wanted = {.name = ours->name, .dtype = ours->dtype, .rank = ours->rank, .data = data};
+    struct ckpt_tensor wanted = {.name = ours->name,
+                                 .dtype = flat_dtype(&job->options->cast, ours->dtype),
+                                 .rank = ours->rank,
+                                 .cast = job->options->cast.is_wanted,
+                                 .data = data};
     memcpy(wanted.shape, ours->shape, sizeof wanted.shape);
     memcpy(wanted.start, start, 2 * sizeof start[0]);
     memcpy(wanted.extent, extent, 2 * sizeof extent[0]);
@@ -180,8 +189,8 @@ static int load_rows(struct job *job, const struct theirs *tensor, uint64_t firs
     return status;
 }
 
-static int write_tensor(struct job *job, const struct theirs *tensor, struct io_file *file, uint64_t at,
-                        struct err *err)
+static int put_tensor(struct job *job, const struct theirs *tensor, const struct checked_file *file,
+                      uint64_t at, struct err *err)
 {
     uint64_t rows = tensor->entry.rank == 2 ? tensor->entry.shape[0] : 1, bytes = row_bytes(tensor);
     uint64_t step = bytes > 0 ? job->buffer_bytes / bytes : 1;
@@ -190,11 +199,12 @@ static int write_tensor(struct job *job, const struct theirs *tensor, struct io_
         uint64_t count = rows - first < step ? rows - first : step;
         status = load_rows(job, tensor, first, count, err);
         if (!status)
-            status = io_write_exact(job->queue, job->io, file, job->options->target, at + first * bytes,
-                                    job->rows, (size_t)(count * bytes), err);
+            status = checked_file_put(&job->folder, file, at + first * bytes, job->rows,
+                                      (size_t)(count * bytes), err);
         job->done_bytes += count * bytes;
         if (!status && job->options->progress)
-            job->options->progress(job->options->progress_context, job->done_bytes, job->bytes);
+            job->options->progress(job->options->progress_context, job->done_bytes,
+                                   job->bytes * (job->options->verify ? 2 : 1));
     }
     return status;
 }
@@ -209,48 +219,59 @@ static const char *file_name(const struct job *job, uint64_t file, char name[FIL
     return name;
 }
 
-/* The tensors of one file, which are neighbours from first on; *ret_end is behind the last. */
-static int write_file(struct job *job, uint64_t first, uint64_t *ret_end, struct err *err)
+/* What the file says of itself: that it is PyTorch's, which transformers asks for; and beside a tensor that another name shares, that
+ * name, as safetensors' save_model does. */
+static int encode_header(const struct job *job, uint64_t count, struct str *out, uint64_t *ret_file_bytes,
+                         struct err *err)
 {
-    static const char *const metadata[][2] = {{"format", "pt"}};
+    static const char *const metadata[][2] = {{"format", "pt"}, {"lm_head.weight", "transformer.wte.weight"}};
+    size_t metadata_count = 1;
+    for (uint64_t i = 0; i < count; i++)
+        if (job->family == HF_GPT2 && strcmp(job->entries[i].name, metadata[1][1]) == 0)
+            metadata_count = 2;
+    return safetensors_encode(job->entries, count, metadata, metadata_count, SAFETENSORS_ALIGN_BYTES, out,
+                              ret_file_bytes, err);
+}
+
+/* The tensors of one file, which are neighbours from first on; *ret_end is behind the last. */
+static int put_file(struct job *job, uint64_t first, uint64_t *ret_end, struct err *err)
+{
     char name[FILE_NAME_BYTES];
     struct str header = {0};
-    struct io_file *file = NULL;
+    struct checked_file file;
     uint64_t count = 0, file_bytes = 0, index = job->tensors[first].file;
     while (first + count < job->count && job->tensors[first + count].file == index) {
         job->entries[count] = job->tensors[first + count].entry;
         count++;
     }
-    int status = safetensors_encode(job->entries, count, metadata, 1, SAFETENSORS_ALIGN_BYTES, &header,
-                                    &file_bytes, err);
+    int status = encode_header(job, count, &header, &file_bytes, err);
     if (!status)
-        status = job->io->ops->set_create(job->set, file_name(job, index, name), file_bytes, &file, err);
-    if (!status)
-        status = io_write_exact(job->queue, job->io, file, job->options->target, 0, header.data, header.bytes,
-                                err);
-    for (uint64_t i = 0; i < count && !status; i++)
-        status = write_tensor(job, &job->tensors[first + i], file, job->entries[i].offset_bytes, err);
-    if (!status)
-        status = job->io->ops->set_seal(job->set, file, file_bytes, err);
+        status = checked_file_open(&job->folder, &file, file_name(job, index, name), file_bytes, err);
+    if (!status) {
+        status = checked_file_put(&job->folder, &file, 0, header.data, header.bytes, err);
+        for (uint64_t i = 0; i < count && !status; i++)
+            status = put_tensor(job, &job->tensors[first + i], &file, job->entries[i].offset_bytes, err);
+        status = checked_file_close(&job->folder, &file, file_bytes, status, err);
+    }
     str_deinit(&header);
     *ret_end = first + count;
     return status;
 }
 
-static int write_text(struct job *job, const char *name, const struct str *text, struct err *err)
+static int put_text(struct job *job, const char *name, const struct str *text, struct err *err)
 {
-    struct io_file *file = NULL;
+    struct checked_file file;
     int status = str_status(text);
     if (status)
         return err_set(err, status, "out of memory for %s", name);
-    status = job->io->ops->set_create(job->set, name, text->bytes, &file, err);
-    if (!status)
-        status =
-            io_write_exact(job->queue, job->io, file, job->options->target, 0, text->data, text->bytes, err);
-    return status ? status : job->io->ops->set_seal(job->set, file, text->bytes, err);
+    status = checked_file_open(&job->folder, &file, name, text->bytes, err);
+    if (status)
+        return status;
+    status = checked_file_put(&job->folder, &file, 0, text->data, text->bytes, err);
+    return checked_file_close(&job->folder, &file, text->bytes, status, err);
 }
 
-static int write_index(struct job *job, struct err *err)
+static int put_index(struct job *job, struct err *err)
 {
     struct str text = {0};
     struct json_writer w = {.out = &text};
@@ -264,44 +285,42 @@ static int write_index(struct job *job, struct err *err)
         json_write_string(&w, job->tensors[i].entry.name, file_name(job, job->tensors[i].file, name));
     json_end_object(&w);
     json_end_object(&w);
-    int status = write_text(job, "model.safetensors.index.json", &text, err);
+    int status = put_text(job, "model.safetensors.index.json", &text, err);
     str_deinit(&text);
     return status;
 }
 
-static int write_all(struct job *job, struct err *err)
+static int put_all(struct job *job, const struct str *config, struct err *err)
 {
-    struct io_set_options set = {.path = job->options->target, .replace = job->options->force};
-    struct str config = {0};
     uint64_t next = 0;
+    int status = 0;
+    while (!status && next < job->count)
+        status = put_file(job, next, &next, err);
+    if (!status && job->files_count > 1)
+        status = put_index(job, err);
+    return status ? status : put_text(job, "config.json", config, err);
+}
+
+/* The folder takes its name once its bytes are durable and, where that is asked for, compared. */
+static int make_folder(struct job *job, const struct str *config, struct err *err)
+{
     job->rows = malloc(job->buffer_bytes);
     job->columns = malloc(job->buffer_bytes);
     if (!job->rows || !job->columns)
         return err_set(err, -ENOMEM, "out of memory to convert a checkpoint");
-    int status = checkpoint_hf_config(job->reader, job->family, &config, err);
+    int status = checked_folder_begin(&job->folder, job->io, job->options->target, job->options->force, err);
     if (!status)
-        status = job->io->ops->queue_open(job->io, 1, &job->queue, err);
-    if (!status)
-        status = job->io->ops->set_begin(job->io, &set, &job->set, err);
-    while (!status && next < job->count)
-        status = write_file(job, next, &next, err);
-    if (!status && job->files_count > 1)
-        status = write_index(job, err);
-    if (!status)
-        status = write_text(job, "config.json", &config, err);
-    if (!status) {
-        status = job->io->ops->set_publish(job->set, err);
-        job->set = NULL;
+        status = put_all(job, config, err);
+    if (!status && job->options->verify) {
+        checked_folder_compare(&job->folder);
+        status = put_all(job, config, err);
     }
-    str_deinit(&config);
-    return status;
+    return status ? status : checked_folder_publish(&job->folder, err);
 }
 
 static void release(struct job *job)
 {
-    if (job->queue)
-        job->io->ops->queue_close(job->queue);
-    job->io->ops->set_abort(job->set);
+    checked_folder_deinit(&job->folder);
     ckpt_reader_close(job->reader);
     free(job->tensors);
     free(job->names);
@@ -315,17 +334,22 @@ int convert_checkpoint_hf(struct io *io, const struct convert_hf_options *option
 {
     uint64_t begun_ns = clock_now_ns();
     struct job job = {.io = io, .options = options};
+    struct str config = {0};
     int status = reader_open_any(io, options->source, &job.reader, options->log, err);
     if (!status)
         status = checkpoint_hf_family(job.reader, &job.family, err);
     if (!status)
         status = plan(&job, err);
     if (!status)
-        status = write_all(&job, err);
+        status = checkpoint_hf_config(job.reader, job.family, &options->cast, &config, err);
+    if (!status)
+        status = make_folder(&job, &config, err);
     if (!status)
         *ret_result = (struct convert_checkpoint_result){.tensors_count = job.count,
                                                          .written_bytes = job.bytes,
+                                                         .cast_count = job.cast_count,
                                                          .seconds = clock_seconds(clock_now_ns() - begun_ns)};
+    str_deinit(&config);
     release(&job);
     return status;
 }

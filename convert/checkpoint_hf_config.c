@@ -158,8 +158,37 @@ static int write_llama(struct json_writer *w, const struct ckpt_reader *reader, 
     return WRITE_ALL(llama);
 }
 
-int checkpoint_hf_config(const struct ckpt_reader *reader, enum hf_family family, struct str *out,
-                         struct err *err)
+/* PyTorch's name of a dtype of real numbers; NULL of others, which a model's table is never of. */
+static const char *torch_name(enum dtype dtype)
+{
+    switch (dtype) {
+    case DTYPE_F64:
+        return "float64";
+    case DTYPE_F32:
+        return "float32";
+    case DTYPE_BF16:
+        return "bfloat16";
+    case DTYPE_F16:
+        return "float16";
+    case DTYPE_F8_E4M3:
+        return "float8_e4m3fn";
+    case DTYPE_F8_E5M2:
+        return "float8_e5m2";
+    default:
+        return NULL;
+    }
+}
+
+static void write_dtype(struct json_writer *w, const struct ckpt_reader *reader, const struct flat_cast *cast)
+{
+    const struct manifest_tensor *tensor = manifest_find(&reader->manifest, "embed.tokens.weight");
+    const char *name = tensor ? torch_name(flat_dtype(cast, tensor->dtype)) : NULL;
+    if (name)
+        json_write_string(w, "torch_dtype", name);
+}
+
+int checkpoint_hf_config(const struct ckpt_reader *reader, enum hf_family family,
+                         const struct flat_cast *cast, struct str *out, struct err *err)
 {
     bool is_llama = family == HF_LLAMA;
     struct json_writer w = {.out = out};
@@ -168,7 +197,7 @@ int checkpoint_hf_config(const struct ckpt_reader *reader, enum hf_family family
     json_write_string(&w, NULL, is_llama ? "LlamaForCausalLM" : "GPT2LMHeadModel");
     json_end_array(&w);
     json_write_string(&w, "model_type", is_llama ? "llama" : "gpt2");
-    json_write_string(&w, "torch_dtype", "float32");
+    write_dtype(&w, reader, cast);
     int status = is_llama ? write_llama(&w, reader, err) : write_gpt2(&w, reader, err);
     json_end_object(&w);
     str_add_text(out, "\n");

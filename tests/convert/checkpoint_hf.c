@@ -86,21 +86,33 @@ static int convert(uint64_t max_file_bytes, bool force, struct err *err)
 {
     struct convert_checkpoint_result result;
     struct convert_hf_options options = {
-        .source = steps, .target = target, .max_file_bytes = max_file_bytes, .force = force};
+        .source = steps, .target = target, .max_file_bytes = max_file_bytes, .force = force, .verify = true};
     return convert_checkpoint_hf(io, &options, &result, err);
 }
 
-static void check_logits(const struct model_config *config, const char *python)
+/* All are saved as F32. */
+static void convert_cast(enum dtype dtype, uint64_t max_file_bytes)
+{
+    struct convert_checkpoint_result result;
+    struct err err;
+    struct convert_hf_options options = {.source = steps,
+                                         .target = target,
+                                         .max_file_bytes = max_file_bytes,
+                                         .cast = {.is_wanted = true, .dtype = dtype},
+                                         .force = true,
+                                         .verify = true};
+    assert_ok(convert_checkpoint_hf(io, &options, &result, &err), &err);
+    assert_int_equal(result.cast_count, result.tensors_count);
+}
+
+static void leave_tokens(const char *path)
 {
     int32_t tokens[HF_ITEMS * HF_BLOCK];
-    char path[sizeof target + 16];
+    char file[sizeof target + 16];
     for (int i = 0; i < HF_ITEMS * HF_BLOCK; i++)
         tokens[i] = i * 7 % HF_VOCABULARY;
-    snprintf(path, sizeof path, "%s/tokens.i32", target);
-    test_write_file(path, tokens, sizeof tokens);
-    assert_int_equal(test_run("'%s' %s/tests/oracle/hf.py logits '%s'", python, TEST_SOURCE_DIR, target), 0);
-    hf_check_logits(config, io, steps, target);  /* the step's own weights */
-    hf_check_logits(config, io, target, target); /* and back again */
+    snprintf(file, sizeof file, "%s/tokens.i32", path);
+    test_write_file(file, tokens, sizeof tokens);
 }
 
 static bool exists(const char *name)
@@ -110,20 +122,29 @@ static bool exists(const char *name)
     return access(path, F_OK) == 0;
 }
 
+/* In one file, and in several. */
 static void transformers_computes_what_we_do(const struct model_config *config)
 {
     struct err err;
+    char one[sizeof target];
     const char *python = hf_need_python();
     save_step(config);
     assert_ok(convert(0, false, &err), &err);
     assert_true(exists("model.safetensors"));
     assert_false(exists("model.safetensors.index.json"));
-    check_logits(config, python);
     assert_int_equal(convert(0, false, &err), -EEXIST);
+    snprintf(one, sizeof one, "%s/one", folder);
+    assert_int_equal(test_run("cp -r '%s' '%s'", target, one), 0);
     assert_ok(convert(8000, true, &err), &err);
     assert_false(exists("model.safetensors"));
     assert_true(exists("model.safetensors.index.json"));
-    check_logits(config, python);
+    leave_tokens(one);
+    leave_tokens(target);
+    assert_int_equal(
+        test_run("'%s' %s/tests/oracle/hf.py logits '%s' '%s'", python, TEST_SOURCE_DIR, one, target), 0);
+    hf_check_logits(config, io, steps, one); /* the step's own weights */
+    hf_check_logits(config, io, one, one);   /* and back again */
+    hf_check_logits(config, io, target, target);
 }
 
 static void a_gpt2_is_loaded_by_transformers_with_our_logits(void **state)
@@ -136,6 +157,57 @@ static void a_llama_is_loaded_by_transformers_with_our_logits(void **state)
 {
     (void)state;
     transformers_computes_what_we_do(&hf_llama);
+}
+
+/* folder/NAME-DTYPE beside folder/NAME, which is not cast. */
+static void convert_casts(const struct model_config *config, const char *name)
+{
+    struct err err;
+    assert_int_equal(test_run("rm -rf '%s'", steps), 0);
+    save_step(config);
+    assert_ok(convert(0, false, &err), &err);
+    assert_int_equal(test_run("mv '%s' '%s/%s'", target, folder, name), 0);
+    convert_cast(DTYPE_BF16, 0);
+    assert_int_equal(test_run("mv '%s' '%s/%s-bfloat16'", target, folder, name), 0);
+    convert_cast(DTYPE_F16, 8000);
+    assert_int_equal(test_run("mv '%s' '%s/%s-float16'", target, folder, name), 0);
+}
+
+static void cast_folders_are_what_torch_casts_and_load_with_their_tied_heads(void **state)
+{
+    (void)state;
+    const char *python = hf_need_python();
+    convert_casts(&hf_gpt2, "gpt2");
+    convert_casts(&hf_llama, "llama");
+    assert_int_equal(test_run("cd '%s' && '%s' %s/tests/convert/open_hf.py gpt2 bfloat16 gpt2 float16 llama "
+                              "bfloat16 llama float16",
+                              folder, python, TEST_SOURCE_DIR),
+                     0);
+}
+
+/* Each write in turn gets a wrong bit; an existing folder stays. */
+static void a_folder_that_differs_never_has_the_name(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io *sound = io;
+    char rule[32];
+    int status = -EBADMSG;
+    unsigned writes = 0;
+    save_step(&hf_gpt2);
+    assert_ok(convert(0, false, &err), &err);
+    assert_int_equal(test_run("cp -r '%s' '%s/mine'", target, folder), 0);
+    while (status == -EBADMSG) {
+        snprintf(rule, sizeof rule, "write:flip@%u", ++writes);
+        assert_ok(io_open(folder, &(struct io_options){.fault = rule}, &io, &err), &err);
+        status = convert(0, true, &err);
+        io_close(io);
+        io = sound;
+        assert_true(status == 0 || (status == -EBADMSG && strstr(err.path, "/.tmp-")));
+        assert_int_equal(test_run("diff -r '%s' '%s/mine'", target, folder), 0);
+    }
+    assert_true(writes > 10);
+    assert_int_equal(test_run("test -z \"$(ls -A %s | grep tmp)\"", folder), 0);
 }
 
 static void a_model_that_transformers_has_not_is_refused(void **state)
@@ -153,6 +225,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_gpt2_is_loaded_by_transformers_with_our_logits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_llama_is_loaded_by_transformers_with_our_logits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(cast_folders_are_what_torch_casts_and_load_with_their_tied_heads,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_folder_that_differs_never_has_the_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_model_that_transformers_has_not_is_refused, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

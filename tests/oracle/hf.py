@@ -2,7 +2,7 @@
 """Tiny random models of Hugging Face's transformers, and their logits.
 
     hf.py make FOLDER      FOLDER/NAME/ for each case, tokens.i32 and logits.f32 in it
-    hf.py logits FOLDER    loads FOLDER and leaves logits.f32 of FOLDER/tokens.i32 in it
+    hf.py logits FOLDER... loads FOLDER and leaves logits.f32 of FOLDER/tokens.i32 in it
 
 Tokens are [items, block].
 """
@@ -70,11 +70,12 @@ def make(folder):
 def main():
     torch.manual_seed(3)
     torch.set_num_threads(1)
-    what, folder = sys.argv[1:]
-    if what == "make":
-        make(folder)
-    else:
-        leave_logits(AutoModelForCausalLM.from_pretrained(folder), folder)
+    what, *folders = sys.argv[1:]
+    for folder in folders:
+        if what == "make":
+            make(folder)
+        else:
+            leave_logits(AutoModelForCausalLM.from_pretrained(folder), folder)
 
 
 main()

@@ -1,0 +1,50 @@
+/*
+ * checked_folder — a folder of new files, made in one go and then, if that is asked for, compared in a second one.
+ *
+ *     checked_folder_begin(&folder, io, "model", false, err);
+ *     make(&folder);                     // open, put..., close, for each file
+ *     checked_folder_compare(&folder);
+ *     make(&folder);                     // the same calls once more: what they put is compared with what is there
+ *     checked_folder_publish(&folder, err);
+ *
+ * Owner thread.
+ */
+#ifndef MILLRACE_CONVERT_CHECKED_FOLDER_H
+#define MILLRACE_CONVERT_CHECKED_FOLDER_H
+
+#include "io/io.h"
+
+/* Zeroed at first; then it owns all but io, target. */
+struct checked_folder {
+    struct io *io;
+    const char *target;
+    struct io_set *set;
+    struct io_queue *queue;
+    char *found; /* what was read back */
+    bool is_comparing;
+};
+
+struct checked_file {
+    char path[IO_PATH_BYTES_MAX]; /* as errors name it */
+    struct io_file *file;         /* the set's where it is written, else ours */
+};
+
+int checked_folder_begin(struct checked_folder *folder, struct io *io, const char *target, bool replace,
+                         struct err *err);
+/* From here on files are compared. All that were opened must be closed. */
+void checked_folder_compare(struct checked_folder *folder);
+/* The folder appears whole and durable under its name, or not at all. */
+int checked_folder_publish(struct checked_folder *folder, struct err *err);
+/* What was not published is removed. */
+void checked_folder_deinit(struct checked_folder *folder);
+
+int checked_file_open(struct checked_folder *folder, struct checked_file *ret_file, const char *name,
+                      uint64_t bytes, struct err *err);
+/* Blocks. -EBADMSG with file and offset where what is there differs. */
+int checked_file_put(struct checked_folder *folder, const struct checked_file *file, uint64_t offset,
+                     const void *data, size_t bytes, struct err *err);
+/* status: of what was put so far, given back where it is one; then a file that was written is left to the folder. */
+int checked_file_close(struct checked_folder *folder, struct checked_file *file, uint64_t bytes, int status,
+                       struct err *err);
+
+#endif
