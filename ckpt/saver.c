@@ -103,7 +103,7 @@ static void *write_saves(void *context)
         struct err detail = {0};
         char line[ERR_LINE_BYTES_MAX];
         int status = run_save(saver, &detail);
-        if (status)
+        if (status && (status != -EREMOTEIO || saver->comm->rank == 0)) /* others tell why */
             log_line(log_of(saver), LOG_ERROR, "the checkpoint of step %llu was not saved: %s",
                      (unsigned long long)saver->step, err_format(&detail, line, sizeof line));
         pthread_mutex_lock(&saver->mutex);

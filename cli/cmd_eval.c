@@ -1,6 +1,7 @@
 /*
  * cmd_eval — `millrace eval CONFIG.yaml --from CHECKPOINT`.
  */
+#include "cli/crew.h"
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "cli/verbs.h"
@@ -47,31 +48,39 @@ static int print_result(const struct eval_args *args, const struct train_config 
     return output_end(&output, args->common.json, stdout, err);
 }
 
+static int read_config(const struct invocation *invocation, struct train_config *config, struct io **ret_io,
+                       struct err *err)
+{
+    const struct eval_args *args = invocation->args;
+    int status = config_load(invocation->positional[0], (const char *const *)args->set.items, args->set.count,
+                             config, err);
+    return status ? status : io_open(config->data.val, NULL, ret_io, err);
+}
+
 static int run(const struct invocation *invocation, struct err *err)
 {
     const struct eval_args *args = invocation->args;
     struct train_config config;
     struct trainer_evaluation evaluation;
-    int status = config_load(invocation->positional[0], (const char *const *)args->set.items, args->set.count,
-                             &config, err);
-    if (status)
-        return status;
     struct trainer_options options = {
         .config = &config,
         .log = invocation->log,
         .report = show,
         .report_context = invocation->console,
     };
-    status = io_open(config.data.val, NULL, &options.io, err);
+    int status = crew_open(invocation, &options.comm, err);
     if (status)
         return status;
-    options.stop = signals_install();
-    status = trainer_evaluate(&options, args->from, &evaluation, err);
-    progress_end(invocation->console);
-    if (!status)
+    status = crew_agree(options.comm, read_config(invocation, &config, &options.io, err), err);
+    if (!status) {
+        options.stop = signals_install();
+        status = trainer_evaluate(&options, args->from, &evaluation, err);
+        progress_end(invocation->console);
+    }
+    if (!status && options.comm->rank == 0)
         status = print_result(args, &config, &evaluation, err);
     io_close(options.io);
-    return status;
+    return crew_close(invocation, options.comm, status, err);
 }
 
 static const char *const examples[] = {

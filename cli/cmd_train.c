@@ -3,6 +3,7 @@
  */
 #include "base/clock.h"
 #include "base/json.h"
+#include "cli/crew.h"
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "cli/stage_advice.h"
@@ -37,7 +38,8 @@ static const struct option rows[] = {
 struct reporter {
     struct console *console;
     bool as_json;
-    bool has_bar; /* of the steps */
+    bool has_bar;  /* of the steps */
+    bool has_told; /* why the run failed */
 };
 
 static void format_remaining(double seconds, char text[32])
@@ -101,6 +103,7 @@ static void print_text_event(struct console *console, const struct trainer_repor
         break;
     case TRAINER_STEPPED:
     case TRAINER_EVALUATING:
+    case TRAINER_FAILED:
         break;
     }
 }
@@ -158,6 +161,11 @@ static void show(void *context, const struct trainer_report *report)
     struct reporter *reporter = context;
     if (is_progress(report)) {
         show_progress(reporter, report);
+        return;
+    }
+    if (report->event == TRAINER_FAILED) {
+        console_failure(reporter->console, report->text);
+        reporter->has_told = true;
         return;
     }
     print_text_event(reporter->console, report);
@@ -253,61 +261,79 @@ static int parse_profile(const char *text, struct trainer_steps *ret_steps, stru
     return -EINVAL;
 }
 
-static int run_training(const struct invocation *invocation, const struct train_config *config,
-                        struct err *err)
+/* What the command line and the configuration say; config is filled. */
+static int read_options(const struct invocation *invocation, struct train_config *config,
+                        struct trainer_options *options, struct err *err)
+{
+    const struct train_args *args = invocation->args;
+    int status = config_load(invocation->positional[0], (const char *const *)args->set.items, args->set.count,
+                             config, err);
+    if (!status)
+        status = parse_profile(args->profile, &options->profile, err);
+    if (status)
+        return status;
+    options->config = config;
+    if (!args->resume)
+        options->resume = (enum config_resume)config->checkpoint.resume;
+    else if (strcmp(args->resume, "never") == 0)
+        options->resume = CONFIG_RESUME_NEVER;
+    else if (strcmp(args->resume, "auto") != 0) {
+        options->resume = CONFIG_RESUME_PATH;
+        options->resume_path = args->resume;
+    }
+    return args->print_config ? 0 : io_open(config->run.dir, NULL, &options->io, err);
+}
+
+/* The first rank's. */
+static int tell_end(const struct invocation *invocation, const struct trainer_result *result, struct err *err)
+{
+    const struct train_args *args = invocation->args;
+    if (args->profile && result->profiled.last == 0)
+        log_line(invocation->log, LOG_WARN, "no step of %s was made: there is no profile", args->profile);
+    int status = print_result(result, &args->common, err);
+    if (!status && result->end != TRAINER_DONE)
+        console_line(invocation->console,
+                     "stopped %s after step %" PRIu64 "; the same command goes on from there",
+                     result->end == TRAINER_OUT_OF_TIME ? "for run.max_time" : "on request", result->step);
+    return status;
+}
+
+static int run_training(const struct invocation *invocation, struct trainer_options *options, struct err *err)
 {
     const struct train_args *args = invocation->args;
     struct reporter reporter = {.console = invocation->console, .as_json = args->common.json};
-    struct trainer_options options = {
-        .config = config,
-        .log = invocation->log,
-        .report = show,
-        .report_context = &reporter,
-    };
-    if (!args->resume)
-        options.resume = (enum config_resume)config->checkpoint.resume;
-    else if (strcmp(args->resume, "never") == 0)
-        options.resume = CONFIG_RESUME_NEVER;
-    else if (strcmp(args->resume, "auto") != 0) {
-        options.resume = CONFIG_RESUME_PATH;
-        options.resume_path = args->resume;
-    }
     struct trainer_result result;
-    int status = parse_profile(args->profile, &options.profile, err);
-    if (status)
-        return status;
-    status = io_open(config->run.dir, NULL, &options.io, err);
-    if (status)
-        return status;
-    options.stop = signals_install();
+    options->log = invocation->log;
+    options->report = show;
+    options->report_context = &reporter;
+    options->stop = signals_install();
     signals_outlive_pipes();
-    status = trainer_run(&options, &result, err);
+    int status = trainer_run(options, &result, err);
     progress_end(invocation->console);
-    if (!status && args->profile && result.profiled.last == 0)
-        log_line(invocation->log, LOG_WARN, "no step of %s was made: there is no profile", args->profile);
-    if (!status)
-        status = print_result(&result, &args->common, err);
-    if (!status && result.end != TRAINER_DONE) {
-        console_line(invocation->console,
-                     "stopped %s after step %" PRIu64 "; the same command goes on from there",
-                     result.end == TRAINER_OUT_OF_TIME ? "for run.max_time" : "on request", result.step);
-        status = EXIT_STOPPED;
+    if (reporter.has_told) {
+        err_clear(err);
+        return EXIT_FAILED;
     }
-    io_close(options.io);
-    return status;
+    if (!status && options->comm->rank == 0)
+        status = tell_end(invocation, &result, err);
+    return status ? status : result.end == TRAINER_DONE ? EXIT_DONE : EXIT_STOPPED;
 }
 
 static int run(const struct invocation *invocation, struct err *err)
 {
     const struct train_args *args = invocation->args;
     struct train_config config;
-    int status = config_load(invocation->positional[0], (const char *const *)args->set.items, args->set.count,
-                             &config, err);
+    struct trainer_options options = {0};
+    int status = crew_open(invocation, &options.comm, err);
     if (status)
         return status;
-    if (args->print_config)
-        return print_config(&config, args->common.json, err);
-    return run_training(invocation, &config, err);
+    status = crew_agree(options.comm, read_options(invocation, &config, &options, err), err);
+    if (!status && !args->print_config)
+        status = run_training(invocation, &options, err);
+    else if (!status && options.comm->rank == 0)
+        status = print_config(&config, args->common.json, err);
+    io_close(options.io);
+    return crew_close(invocation, options.comm, status, err);
 }
 
 static const char *const examples[] = {

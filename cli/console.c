@@ -55,15 +55,16 @@ static void write_log(void *context, enum log_level level, const char *line)
                         : level == LOG_ERROR ? "\033[31m"
                         : level == LOG_WARN  ? "\033[33m"
                                              : "";
+    const char *rank = level >= LOG_WARN || !console->is_first ? console->rank : "";
     pthread_mutex_lock(&console->lock);
     wipe_bar(console);
-    fprintf(stderr, "%s%s%s%s\n", paint, word, *paint ? "\033[0m" : "", line);
+    fprintf(stderr, "%s%s%s%s%s\n", paint, word, *paint ? "\033[0m" : "", rank, line);
     pthread_mutex_unlock(&console->lock);
 }
 
 void console_init(struct console *console)
 {
-    *console = (struct console){0};
+    *console = (struct console){.is_first = true};
     pthread_mutex_init(&console->lock, NULL);
     const char *no_color = getenv("NO_COLOR"), *kind = getenv("TERM");
     bool dumb = !kind || !*kind || strcmp(kind, "dumb") == 0;
@@ -83,14 +84,31 @@ void console_set_quiet(struct console *console, bool quiet, bool verbose)
     console->log.least = quiet ? LOG_WARN : verbose ? LOG_DEBUG : LOG_INFO;
 }
 
+void console_set_rank(struct console *console, int rank, int ranks)
+{
+    if (ranks == 1)
+        return;
+    snprintf(console->rank, sizeof console->rank, "rank %d: ", rank);
+    console->is_first = rank == 0;
+    if (console->is_first)
+        return;
+    console->quiet = true;
+    if (console->log.least == LOG_INFO)
+        console->log.least = LOG_WARN;
+}
+
 void console_error(struct console *console, const struct err *err)
 {
     char line[ERR_LINE_BYTES_MAX];
-    err_format(err, line, sizeof line);
+    console_failure(console, err_format(err, line, sizeof line));
+}
+
+void console_failure(struct console *console, const char *line)
+{
     pthread_mutex_lock(&console->lock);
     wipe_bar(console);
-    fprintf(stderr, "%smillrace:%s %s\n", console->color ? "\033[31m" : "", console->color ? "\033[0m" : "",
-            line);
+    fprintf(stderr, "%smillrace:%s %s%s\n", console->color ? "\033[31m" : "", console->color ? "\033[0m" : "",
+            console->rank, line);
     pthread_mutex_unlock(&console->lock);
 }
 

@@ -17,7 +17,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CONSOLE_BAR_BYTES_MAX = 512, CONSOLE_LABEL_BYTES_MAX = 64, CONSOLE_COLUMNS_DEFAULT = 80 };
+enum {
+    CONSOLE_BAR_BYTES_MAX = 512,
+    CONSOLE_LABEL_BYTES_MAX = 64,
+    CONSOLE_COLUMNS_DEFAULT = 80,
+    CONSOLE_RANK_BYTES_MAX = 24
+};
 
 enum progress_unit { PROGRESS_ITEMS, PROGRESS_SAMPLES, PROGRESS_STEPS, PROGRESS_BYTES };
 
@@ -29,11 +34,13 @@ struct progress {
     uint64_t elapsed_ns;         /* since it began */
 };
 
-/* Guarded by lock, but for quiet, terminal and color, which are immutable after init. */
+/* Guarded by lock, but for quiet, terminal, color and the rank, which are immutable after what sets them. */
 struct console {
     pthread_mutex_t lock;
     bool quiet, terminal, color;
-    struct log log; /* writes here */
+    struct log log;                    /* writes here */
+    char rank[CONSOLE_RANK_BYTES_MAX]; /* "rank 3: "; empty where it is alone */
+    bool is_first;                     /* of the ranks */
     /* the bar */
     bool active, drawn, updated;
     char label[CONSOLE_LABEL_BYTES_MAX];
@@ -46,8 +53,12 @@ void console_deinit(struct console *console);
 /* Once the command line is known; before other threads use it. */
 void console_set_quiet(struct console *console, bool quiet, bool verbose);
 
+/* Of several ranks the first alone writes lines and the bar; what goes wrong each tells, and says which it is. Before other threads use it. */
+void console_set_rank(struct console *console, int rank, int ranks);
+
 /* `millrace: LINE`, whatever --quiet says. */
 void console_error(struct console *console, const struct err *err);
+void console_failure(struct console *console, const char *line);
 /* A line as it is, unless quiet. */
 void console_line(struct console *console, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

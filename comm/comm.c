@@ -4,10 +4,12 @@
 #include "comm/comm.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum { PAUSE_FIRST_NS = 1000, PAUSE_LAST_NS = 1000000 };
@@ -59,16 +61,30 @@ int comm_barrier(struct comm *comm, const struct comm_options *options, struct e
     return reduce_one(comm, &nothing, COMM_SUM, options, err);
 }
 
+static int64_t hash_of(const struct err *err)
+{
+    char line[ERR_LINE_BYTES_MAX];
+    err_format(err, line, sizeof line);
+    return (int64_t)hash_64(line, strlen(line));
+}
+
 int comm_agree(struct comm *comm, int status, const struct comm_options *options, struct err *err)
 {
-    int64_t failed_count = status ? 1 : 0;
-    struct err *detail = status ? NULL : err; /* this rank's own failure is told already */
-    int reduced = reduce_one(comm, &failed_count, COMM_SUM, options, detail);
-    if (status || reduced)
+    int64_t failed = status ? comm->ranks - comm->rank : 0; /* the largest is that of the first rank */
+    struct err *detail = status ? NULL : err;               /* this rank's own failure is told already */
+    int reduced = reduce_one(comm, &failed, COMM_MAX, options, detail);
+    if (reduced)
         return status ? status : reduced;
-    if (failed_count > 0)
-        return err_set(err, -EREMOTEIO, "%lld of %d ranks failed", (long long)failed_count, comm->ranks);
-    return 0;
+    if (failed == 0)
+        return 0;
+    int first = comm->ranks - (int)failed;
+    int64_t own = status && err ? hash_of(err) : 0, told = comm->rank == first ? own : 0;
+    reduced = reduce_one(comm, &told, COMM_SUM, options, detail);
+    if (!status)
+        return reduced ? reduced : err_set(err, -EREMOTEIO, "rank %d failed", first);
+    if (!reduced && err && comm->rank != first && own == told)
+        err_set(err, status, "the same as rank %d", first);
+    return status;
 }
 
 struct retained {

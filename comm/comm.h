@@ -102,7 +102,8 @@ int comm_wait(struct comm *comm, struct comm_work *work, struct err *err);
 
 /* Conveniences: the call and its wait. */
 int comm_barrier(struct comm *comm, const struct comm_options *options, struct err *err);
-/* True on all ranks if status is 0 on all. Else -EREMOTEIO here where only others failed, status where this one did. */
+/* 0 on all ranks if status is 0 on all. Else -EREMOTEIO here where only others failed, naming the first of them; status where this one
+ * did, with its detail, but for a few words where that is the first one's, word for word: what is wrong everywhere is told once. */
 int comm_agree(struct comm *comm, int status, const struct comm_options *options, struct err *err);
 
 /* Never freed, and found by tools that look for leaks: a buffer of work that failed. From malloc and its like; NULL is fine. */

@@ -107,6 +107,7 @@ struct train_config {
     } precision;
     struct {
         uint32_t strategy, reduction; /* 0: ddp, canonical */
+        uint64_t timeout_ns;          /* of a collective; 0: none */
         struct {
             bool optimizer;
         } offload;

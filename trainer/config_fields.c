@@ -205,6 +205,8 @@ static const struct config_field fields[] = {
      .help = "what ranks share; changes no bit"},
     {"parallel.reduction", CONFIG_CHOICE, AT(parallel.reduction), "canonical", .choices = reduction_names,
      .help = "how gradients of micro-batches are added"},
+    {"parallel.timeout", CONFIG_DURATION, AT(parallel.timeout_ns), "10min", 0, 1e18,
+     .help = "the run ends where ranks wait for one longer than this; 0: they wait for ever"},
     {"parallel.offload.optimizer", CONFIG_BOOL, AT(parallel.offload.optimizer), "false",
      .help = "keep the moments, and with bf16 and fp16 the fp32 weights, in pinned memory of the host, for "
              "less on "

@@ -35,7 +35,7 @@ static void report_done(const struct run *run, uint64_t done, uint64_t all)
                                     .steps = run->steps,
                                     .done = of_all_ranks < all ? of_all_ranks : all,
                                     .all = all};
-    run->options->report(run->options->report_context, &report);
+    run_report(run, &report);
 }
 
 /* Every batch of the loader, until a stop is asked for. */

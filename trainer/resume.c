@@ -45,7 +45,8 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
         .stop_at_damage = run->config->checkpoint.on_damage == CONFIG_DAMAGE_STOP,
     };
     const char *where = run->options->resume == CONFIG_RESUME_PATH ? run->options->resume_path : run->folder;
-    int status = ckpt_find_among(run->io, where, &choice, path, &step, run->options->log, err);
+    const struct log *log = run->comm->rank == 0 ? run->options->log : NULL; /* they all find the same */
+    int status = ckpt_find_among(run->io, where, &choice, path, &step, log, err);
     if (status == -ENOENT && *run->damaged.first) {
         err_set(err, -EBADMSG, "no checkpoint is left to go on from: all are damaged");
         err_at(err, where, ERR_NO_OFFSET);
@@ -237,6 +238,38 @@ static void note_damage(struct run *run, const char *path)
         snprintf(run->damaged.first, sizeof run->damaged.first, "%s", path);
 }
 
+static int reduce(const struct run *run, int64_t *values, size_t count, enum comm_i64_op op, struct err *err)
+{
+    struct comm_options options = run_comm_options(run, "comparing the checkpoints that ranks found");
+    struct comm_work work;
+    int status = run->comm->ops->all_reduce_i64(run->comm, values, count, op, &options, &work, err);
+    return status ? status : comm_wait(run->comm, &work, err);
+}
+
+int resume_check_ranks(const struct run *run, const char *path, struct err *err)
+{
+    int64_t bounds[] = {(int64_t)run->step, -(int64_t)run->step};
+    int status = reduce(run, bounds, 2, COMM_MAX, err);
+    if (status || bounds[0] == -bounds[1])
+        return status;
+    err_set(err, -ESTALE, "ranks would go on from different checkpoints, rank %d from step %" PRIu64,
+            run->comm->rank, run->step);
+    err_at(err, *path ? path : run->folder, ERR_NO_OFFSET);
+    err_expected(err, "one step on all ranks");
+    err_found(err, "steps from %" PRId64 " to %" PRId64, -bounds[1], bounds[0]);
+    err_advise(err, "let all ranks see the same folder of checkpoints");
+    return -ESTALE;
+}
+
+int resume_share_damage(struct run *run, const char *path, int status, struct err *err)
+{
+    int64_t damaged = status == -EBADMSG;
+    int reduced = reduce(run, &damaged, 1, COMM_OR, status ? NULL : err);
+    if (!reduced && damaged)
+        note_damage(run, path);
+    return status ? status : reduced;
+}
+
 int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
 {
     const struct json_t *state = ckpt_reader_state(reader);
@@ -246,15 +279,13 @@ int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path
             json_get_u64(json_get(state, "optimizer"), "updates_count", &run->optimizer.updates, path, err);
     if (!status)
         status = ckpt_reader_load(reader, run->tensors, run->tensors_count, run->device, err);
-    if (status == -EBADMSG)
-        note_damage(run, path);
     if (status)
         return status;
     restore_evaluation(run, state);
     restore_window(run, state);
     restore_scaler(run, state);
     const char *saved_id = ckpt_reader_numerics_id(reader);
-    if (strcmp(saved_id, str_text(&run->numerics_id)) != 0)
+    if (run->comm->rank == 0 && strcmp(saved_id, str_text(&run->numerics_id)) != 0)
         log_line(run->options->log, LOG_WARN,
                  "the bits may differ from the run that saved this: it was computed with %s, here %s",
                  saved_id, str_text(&run->numerics_id));

@@ -6,6 +6,7 @@
  */
 #include "trainer/run.h"
 
+#include "base/clock.h"
 #include "trainer/init.h"
 #include "trainer/memory_need.h"
 #include "trainer/resume.h"
@@ -19,9 +20,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+void run_report(const struct run *run, const struct trainer_report *report)
+{
+    bool is_own = report->event == TRAINER_SAVE_FAILED || report->event == TRAINER_FAILED;
+    if (run->options->report && (run->comm->rank == 0 || is_own))
+        run->options->report(run->options->report_context, report);
+}
+
 void run_say(const struct run *run, const char *format, ...)
 {
-    if (!run->options->report)
+    if (!run->options->report || run->comm->rank != 0)
         return;
     char text[LOG_LINE_BYTES_MAX];
     va_list arguments;
@@ -30,7 +38,22 @@ void run_say(const struct run *run, const char *format, ...)
     va_end(arguments);
     struct trainer_report report = {
         .event = TRAINER_STARTED, .text = text, .step = run->step, .steps = run->steps};
-    run->options->report(run->options->report_context, &report);
+    run_report(run, &report);
+}
+
+struct comm_options run_comm_options(const struct run *run, const char *what)
+{
+    uint64_t timeout_ns = run->config->parallel.timeout_ns;
+    return (struct comm_options){.deadline_ns = timeout_ns > 0 ? clock_now_ns() + timeout_ns : 0,
+                                 .what = what};
+}
+
+int run_agree(const struct run *run, int status, const char *what, struct err *err)
+{
+    if (run->comm->ranks == 1)
+        return status;
+    struct comm_options options = run_comm_options(run, what);
+    return comm_agree(run->comm, status, &options, err);
 }
 
 static void set_training_data(struct run *run, struct loader_options *options)
@@ -115,8 +138,8 @@ static int open_data(struct run *run, struct ckpt_reader *reader, const char *pa
             return status;
         options.epoch = cursor.epoch;
         options.position = cursor.position;
-        options.once = cursor.once;
-        options.order_digest = cursor.order;
+        options.once = run->comm->rank == 0 ? cursor.once : 0; /* they are sums over the ranks */
+        options.order_digest = run->comm->rank == 0 ? cursor.order : 0;
     }
     status = loader_open(&options, &run->loader, err);
     if (status)
@@ -314,10 +337,13 @@ static void fill_compute_weights(struct run *run)
         run->ops->table->to_compute(run->ops, run->compute_weights, run->weights, run->params->elements);
 }
 
+/* The first rank writes them. */
 static int open_metrics(struct run *run, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX];
     int status = 0;
+    if (run->comm->rank != 0)
+        return 0;
     if (run->config->log.jsonl[0])
         snprintf(path, sizeof path, "%s", run->config->log.jsonl);
     else
@@ -345,19 +371,27 @@ static int open_ops(struct run *run, struct err *err)
     return status;
 }
 
-static int open_all(struct run *run, struct ckpt_reader **reader, struct err *err)
+static int open_comm(struct run *run, struct err *err)
+{
+    run->comm = run->options->comm;
+    if (run->comm)
+        return 0;
+    int status = comm_self_open(&run->own_comm, err);
+    run->comm = run->own_comm;
+    return status;
+}
+
+/* What each rank does by itself: all that is read, and memory. */
+static int open_parts(struct run *run, struct ckpt_reader **reader, char path[IO_PATH_BYTES_MAX],
+                      struct err *err)
 {
     const struct train_config *c = run->config;
-    char path[IO_PATH_BYTES_MAX] = "";
-    int status = comm_self_open(&run->comm, err);
-    if (status)
-        return status;
     run->batching = (struct batching){.global = c->batch.global,
                                       .micro = c->batch.micro,
                                       .rank = (uint32_t)run->comm->rank,
                                       .ranks = (uint32_t)run->comm->ranks,
                                       .interleaved = c->batch.sync_each};
-    status = batching_check(&run->batching, err);
+    int status = batching_check(&run->batching, err);
     if (!status && c->checkpoint.dir[0])
         snprintf(run->folder, sizeof run->folder, "%s", c->checkpoint.dir);
     else if (!status)
@@ -374,12 +408,15 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
         status = open_optimizer(run, err);
     if (!status && !*reader)
         status = fill_weights(run, c->model.init[0] ? c->model.init : NULL, err);
-    if (!status)
-        status = run_open_saver(run, err);
-    if (!status)
-        status = resume_check_newest(run, err);
-    if (!status && *reader)
-        status = resume_restore(run, *reader, path, err);
+    return status;
+}
+
+/* From here on the folder is this run's. */
+static int open_state(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
+{
+    int status = resume_check_newest(run, err);
+    if (!status && reader)
+        status = resume_restore(run, reader, path, err);
     if (!status)
         status = run_begin_queue(run, err);
     if (!status)
@@ -387,6 +424,23 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
     if (!status)
         status = open_metrics(run, err);
     return status;
+}
+
+static int open_all(struct run *run, struct ckpt_reader **reader, struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX] = "";
+    int status = open_comm(run, err);
+    if (status)
+        return status;
+    status = run_agree(run, open_parts(run, reader, path, err), "opening the data and the model", err);
+    if (!status)
+        status = resume_check_ranks(run, path, err);
+    if (!status)
+        status = run_open_saver(run, err);
+    if (status)
+        return status;
+    status = resume_share_damage(run, path, open_state(run, *reader, path, err), err);
+    return run_agree(run, status, "restoring the state", err);
 }
 
 /* How many classes or tokens there are, and where documents end. */
@@ -415,11 +469,11 @@ static int look_at_validation(struct run *run, struct err *err)
 static int open_for_evaluation(struct run *run, const char *from, struct err *err)
 {
     const struct train_config *c = run->config;
-    int status = comm_self_open(&run->comm, err);
-    if (status)
-        return status;
-    run->batching = (struct batching){.global = c->batch.micro, .micro = c->batch.micro, .ranks = 1};
-    status = open_ops(run, err);
+    run->batching = (struct batching){.global = c->batch.micro * (uint64_t)run->comm->ranks,
+                                      .micro = c->batch.micro,
+                                      .rank = (uint32_t)run->comm->rank,
+                                      .ranks = (uint32_t)run->comm->ranks};
+    int status = open_ops(run, err);
     if (!status)
         status = look_at_validation(run, err);
     if (!status)
@@ -439,7 +493,9 @@ int run_open_for_evaluation(struct run *run, const struct trainer_options *optio
     if (!run->config)
         return err_set(err, -ENOMEM, "out of memory for an evaluation");
     *run->config = *options->config;
-    int status = open_for_evaluation(run, from, err);
+    int status = open_comm(run, err);
+    if (!status)
+        status = run_agree(run, open_for_evaluation(run, from, err), "opening the data and the model", err);
     if (status)
         run_close(run);
     return status;
@@ -476,8 +532,9 @@ int run_open(struct run *run, const struct trainer_options *options, struct err 
                 *err = detail;
             return status;
         }
-        log_line(options->log, LOG_WARN, "a damaged checkpoint is passed over: %s",
-                 err_format(&detail, line, sizeof line));
+        if (status != -EREMOTEIO)
+            log_line(options->log, LOG_WARN, "a damaged checkpoint is passed over: %s",
+                     err_format(&detail, line, sizeof line));
     }
 }
 
@@ -513,7 +570,7 @@ void run_close(struct run *run)
     model_close(run->model);
     ops_close(run->ops);
     device_close(run->device);
-    comm_close(run->comm);
+    comm_close(run->own_comm);
     free(run->tensor_names);
     free(run->tensors);
     str_deinit(&run->state_json);

@@ -81,7 +81,7 @@ struct run {
     struct train_config *config;           /* owned: the one given, with classes and vocabulary filled in */
     struct io *io;                         /* borrowed */
 
-    struct comm *comm;
+    struct comm *comm, *own_comm; /* the ranks'; where it is alone, its own */
     struct device *device;
     struct ops *ops;
     struct model *model;
@@ -156,6 +156,11 @@ int run_end_step(struct run *run, const struct run_words *counts, struct err *er
  * weights are those before that step. */
 int run_settle(struct run *run, uint64_t left, struct err *err);
 
+/* For a collective of the ranks that begins now; what: names it in messages, and lives as long as it. */
+struct comm_options run_comm_options(const struct run *run, const char *what);
+/* As comm_agree, of the ranks of the run. Alone: status. */
+int run_agree(const struct run *run, int status, const char *what, struct err *err);
+
 /* Words of zero in device memory; then, queued, the losses and hits that a pass left in it; then all of them, which blocks until
  * the device has done what was queued; then those of all ranks. what: names the reduction in messages. */
 int run_begin_words(struct run *run, struct err *err);
@@ -176,11 +181,16 @@ struct loader_options run_loader_options(struct run *run, bool training);
 /* Names the run and its numerics, and opens the saver of all parameters and moments: the model, the optimizer and the loader are open. */
 int run_open_saver(struct run *run, struct err *err);
 
-/* The small state of a checkpoint as JSON into run->state_json, and back. docs/checkpoint.md lists the keys. */
+/* Where the training data stands, and the digests of what all ranks were given of it. Collective. */
+int run_cursor(const struct run *run, struct cursor *ret_cursor, struct err *err);
+
+/* The small state of a checkpoint as JSON into run->state_json, collectively, and back. docs/checkpoint.md lists the keys. */
 int run_encode_state(struct run *run, struct err *err);
 int run_decode_cursor(const struct json_t *state, const char *path, struct cursor *ret_cursor,
                       struct err *err);
 
+/* To the owner of the program, where this rank is one that speaks of it. */
+void run_report(const struct run *run, const struct trainer_report *report);
 /* A line for the owner of the program. */
 void run_say(const struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

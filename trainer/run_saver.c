@@ -71,19 +71,37 @@ static struct ckpt_keep what_to_keep(const struct train_config *config)
     return keep;
 }
 
-int run_open_saver(struct run *run, struct err *err)
+/* The first rank's choice. */
+static int name_run(struct run *run, struct err *err)
 {
     uint64_t seed[3] = {clock_wall_ns(), clock_now_ns(), (uint64_t)getpid()};
-    snprintf(run->run_id, sizeof run->run_id, "%016" PRIx64, hash_64(seed, sizeof seed));
+    int64_t id = run->comm->rank == 0 ? (int64_t)hash_64(seed, sizeof seed) : 0;
+    struct comm_options options = run_comm_options(run, "the name of the run");
+    struct comm_work work;
+    int status = run->comm->ops->all_reduce_i64(run->comm, &id, 1, COMM_OR, &options, &work, err);
+    if (!status)
+        status = comm_wait(run->comm, &work, err);
+    snprintf(run->run_id, sizeof run->run_id, "%016" PRIx64, (uint64_t)id);
+    return status;
+}
+
+static int name_numerics(struct run *run, struct err *err)
+{
     run->ops->table->numerics_id(run->ops, &run->numerics_id);
     if (run->shape.pixels_version > 0)
         str_add_format(&run->numerics_id, "; pixels %u by %s", run->shape.pixels_version,
                        run->shape.pixels_libraries);
     str_add_format(&run->numerics_id, "; micro-batch %" PRIu64, run->batching.micro);
     int status = str_status(&run->numerics_id);
-    if (status)
-        return err_set(err, status, "out of memory for the numerics' name");
-    status = describe_tensors(run, err);
+    return status ? err_set(err, status, "out of memory for the numerics' name") : 0;
+}
+
+int run_open_saver(struct run *run, struct err *err)
+{
+    int named = name_numerics(run, err), status = named ? named : describe_tensors(run, err);
+    status = run_agree(run, status, "describing the state", err);
+    if (!status)
+        status = name_run(run, err);
     if (status)
         return status;
     struct ckpt_saver_options options = {

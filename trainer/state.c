@@ -57,12 +57,29 @@ static void encode_scaler(struct json_writer *w, const struct scaler *scaler)
     json_end_object(w);
 }
 
+int run_cursor(const struct run *run, struct cursor *ret_cursor, struct err *err)
+{
+    *ret_cursor = loader_cursor(run->loader);
+    int64_t digests[] = {(int64_t)ret_cursor->once, (int64_t)ret_cursor->order};
+    struct comm_options options = run_comm_options(run, "the digests of the data");
+    struct comm_work work;
+    int status = run->comm->ops->all_reduce_i64(run->comm, digests, 2, COMM_SUM, &options, &work, err);
+    if (!status)
+        status = comm_wait(run->comm, &work, err);
+    ret_cursor->once = (uint64_t)digests[0];
+    ret_cursor->order = (uint64_t)digests[1];
+    return status;
+}
+
 int run_encode_state(struct run *run, struct err *err)
 {
     struct str *out = &run->state_json;
     str_clear(out);
-    struct cursor cursor = loader_cursor(run->loader);
+    struct cursor cursor;
     struct json_writer w = {.out = out};
+    int status = run_cursor(run, &cursor, err);
+    if (status)
+        return status;
     json_begin_object(&w, NULL);
     encode_cursor(&w, &cursor, run->loader);
     json_begin_object(&w, "optimizer");
@@ -92,7 +109,7 @@ int run_encode_state(struct run *run, struct err *err)
     config_print_json(run->options->config, &config);
     json_write_raw(&w, "config", str_text(&config), config.bytes);
     json_end_object(&w);
-    int status = str_status(&config) ? str_status(&config) : str_status(out);
+    status = str_status(&config) ? str_status(&config) : str_status(out);
     str_deinit(&config);
     return status ? err_set(err, status, "out of memory for the run's state") : 0;
 }

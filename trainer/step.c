@@ -39,7 +39,7 @@ int run_read_words(struct run *run, struct run_words *ret_words, struct err *err
 
 int run_reduce_words(struct run *run, struct run_words *words, const char *what, struct err *err)
 {
-    struct comm_options options = {.what = what};
+    struct comm_options options = run_comm_options(run, what);
     struct comm_work work;
     int status = run->comm->ops->all_reduce_i64(run->comm, (int64_t *)words, sizeof *words / sizeof(int64_t),
                                                 COMM_SUM, &options, &work, err);

@@ -48,12 +48,6 @@ static void start_clock(struct loop *loop)
                                    .checkpoint_wait_ns = ckpt_saver_stats(run->saver).blocked_ns};
 }
 
-static void report(const struct run *run, const struct trainer_report *report)
-{
-    if (run->options->report)
-        run->options->report(run->options->report_context, report);
-}
-
 static uint32_t current_epoch(const struct run *run)
 {
     return (uint32_t)(run->step / run->shape.steps);
@@ -64,7 +58,7 @@ static void write_metrics(const struct run *run, const struct trainer_report *li
 {
     struct err err = {0};
     char text[ERR_LINE_BYTES_MAX];
-    if (metrics_write(run->metrics, line, &err))
+    if (run->metrics && metrics_write(run->metrics, line, &err))
         log_line(run->options->log, LOG_WARN, "no metrics of step %" PRIu64 ": %s", line->step,
                  err_format(&err, text, sizeof text));
 }
@@ -97,7 +91,7 @@ static void report_steps(struct loop *loop)
         .remaining_seconds = pace * (double)(run->steps - run->step),
         .gauges = gauges_read(&loop->gauges, model_flops(run->model) * micros_per_second),
     };
-    report(run, &line);
+    run_report(run, &line);
     write_metrics(run, &line);
     run->window = (struct step_totals){0};
     start_clock(loop);
@@ -119,7 +113,7 @@ static int evaluate(struct loop *loop, struct err *err)
                                   .epoch = current_epoch(run),
                                   .loss = run->evaluation.loss,
                                   .accuracy = run->evaluation.accuracy};
-    report(run, &line);
+    run_report(run, &line);
     write_metrics(run, &line);
     return 0;
 }
@@ -139,14 +133,15 @@ static int settle_save(struct loop *loop, bool is_last, struct err *err)
     if (!status) {
         triggers_note_save(&run->triggers, took_ns);
         line.event = TRAINER_SAVED;
-        report(run, &line);
+        run_report(run, &line);
         return 0;
     }
     triggers_note_failed_save(&run->triggers, took_ns);
     char text[ERR_LINE_BYTES_MAX];
     line.event = TRAINER_SAVE_FAILED;
     line.text = err_format(&detail, text, sizeof text);
-    report(run, &line);
+    if (status != -EREMOTEIO || run->comm->rank == 0)
+        run_report(run, &line);
     if (is_last || run->config->checkpoint.on_save_error == CONFIG_SAVE_ERROR_STOP) {
         if (err)
             *err = detail;
@@ -274,7 +269,7 @@ static int advance(struct loop *loop, struct err *err)
     log_line(run->options->log, LOG_DEBUG, "step %" PRIu64 " queued; micro-batches ahead: %" PRIu64,
              run->step, loader_stats(run->loader).ahead_count);
     struct trainer_report stepped = {.event = TRAINER_STEPPED, .step = run->step, .steps = run->steps};
-    report(run, &stepped);
+    run_report(run, &stepped);
     bool is_end = run->step == run->steps || run->stop_requested;
     bool evaluates = evaluation_is_due(run) && !run->stop_requested;
     bool saves = is_end || save_is_due(run, evaluates);
@@ -306,10 +301,12 @@ static int catch_up(struct loop *loop, struct err *err)
     return save(loop, is_end, err);
 }
 
-static void fill_result(const struct loop *loop, enum trainer_end end, struct trainer_result *result)
+static int fill_result(const struct loop *loop, enum trainer_end end, struct trainer_result *result,
+                       struct err *err)
 {
     const struct run *run = loop->run;
-    struct cursor cursor = loader_cursor(run->loader);
+    struct cursor cursor;
+    int status = run_cursor(run, &cursor, err);
     *result = (struct trainer_result){.end = end,
                                       .step = run->step,
                                       .evaluated = run->evaluation.present,
@@ -322,6 +319,7 @@ static void fill_result(const struct loop *loop, enum trainer_end end, struct tr
                                       .profiled_ns = loop->profiled_ns};
     memcpy(result->ranges, run->ranges.times, sizeof result->ranges);
     snprintf(result->checkpoint, sizeof result->checkpoint, "%s/step-%08" PRIu64, run->folder, run->step);
+    return status;
 }
 
 static void begin_triggers(struct run *run, uint64_t began_ns)
@@ -353,9 +351,36 @@ static enum trainer_end how_it_ended(const struct run *run)
     return run->time_is_up ? TRAINER_OUT_OF_TIME : TRAINER_STOPPED;
 }
 
+/* The other ranks wait for this one, or will: its reason is told while it can be, and they are ended once a save under way, in which all
+ * take part, is. */
+static void give_up(struct run *run, int status, const struct err *detail)
+{
+    char text[ERR_LINE_BYTES_MAX];
+    if (run->comm->ranks == 1 || status == -EREMOTEIO || status == -ECONNABORTED)
+        return;
+    struct trainer_report line = {.event = TRAINER_FAILED,
+                                  .step = run->step,
+                                  .steps = run->steps,
+                                  .text = err_format(detail, text, sizeof text)};
+    run_report(run, &line);
+    ckpt_saver_close(run->saver);
+    run->saver = NULL;
+    run->comm->ops->abort(run->comm);
+}
+
+static int run_loop(struct loop *loop, struct err *err)
+{
+    struct run *run = loop->run;
+    int status = catch_up(loop, err);
+    while (run->step < run->steps && !run->stop_requested && !status)
+        status = advance(loop, err);
+    return status;
+}
+
 int trainer_run(const struct trainer_options *options, struct trainer_result *ret_result, struct err *err)
 {
     struct run run;
+    struct err detail = {0};
     uint64_t began_ns = clock_now_ns();
     int status = run_open(&run, options, err);
     if (status)
@@ -365,13 +390,16 @@ int trainer_run(const struct trainer_options *options, struct trainer_result *re
     struct loop loop = {.run = &run, .began_ns = clock_now_ns(), .began_step = run.step};
     gauges_open(&loop.gauges, run.ops);
     start_clock(&loop);
-    status = catch_up(&loop, err);
-    while (run.step < run.steps && !run.stop_requested && !status)
-        status = advance(&loop, err);
+    status = run_loop(&loop, &detail);
     if (!status)
-        fill_result(&loop, how_it_ended(&run), ret_result);
+        status = fill_result(&loop, how_it_ended(&run), ret_result, &detail);
     stop_profile(&loop);
     gauges_close(&loop.gauges);
+    if (status) {
+        give_up(&run, status, &detail);
+        if (err)
+            *err = detail;
+    }
     run_close(&run);
     return status;
 }

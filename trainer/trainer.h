@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "comm/comm.h"
 #include "io/io.h"
 #include "loader/loader.h"
 #include "trainer/config.h"
@@ -30,6 +31,7 @@ enum trainer_event {
     TRAINER_SAVE_FAILED, /* text says why; the run goes on */
     TRAINER_STEPPED,     /* step of steps, after each; a device may be two steps behind */
     TRAINER_EVALUATING,  /* done of all, after each micro-batch of an evaluation */
+    TRAINER_FAILED,      /* of several ranks this one ends the run, as text says; the others are told next */
 };
 
 /* Of TRAINER_STEP: the machine of this rank when the line was made. What is not known there, or is not there, is 0. */
@@ -66,12 +68,14 @@ struct trainer_steps {
 
 struct trainer_options {
     const struct train_config *config;
+    struct comm *comm; /* the ranks of the run, each of which makes the same calls; borrowed. NULL: alone */
     enum config_resume resume;
     const char *resume_path; /* CONFIG_RESUME_PATH: a step folder */
     struct io *io;
     atomic_int *stop;             /* non-zero: save and return; NULL: never */
     struct trainer_steps profile; /* measured by range, and told to a profiler that is attached */
     const struct log *log;
+    /* On the first rank; on others only of failures that are their own. */
     void (*report)(void *context, const struct trainer_report *report);
     void *report_context;
 };
@@ -90,12 +94,14 @@ struct trainer_result {
     struct trainer_steps profiled;         /* those of options.profile that were made */
     uint64_t profiled_ns;                  /* with what came after them: evaluations, checkpoints */
     struct range_time ranges[RANGE_COUNT]; /* of them */
-    uint64_t once, order;                  /* the training loader's digests at that step */
+    uint64_t once, order;                  /* the training loaders' digests at that step, of all ranks */
     enum loader_stage data_limit; /* which stage of it the others waited for; the consumer is the training */
     char checkpoint[IO_PATH_BYTES_MAX + 32]; /* the newest one */
 };
 
-/* Blocks until the run is done or stopped. Also TRAINER_DONE, at once, where its last step was saved before. */
+/* Blocks until the run is done or stopped. Also TRAINER_DONE, at once, where its last step was saved before. It fails on all ranks where it
+ * fails on one: -EREMOTEIO or -ECONNABORTED on those that only heard of it. Then the communicator may be ended, and is only to be
+ * closed. */
 int trainer_run(const struct trainer_options *options, struct trainer_result *ret_result, struct err *err);
 
 struct trainer_evaluation {

@@ -199,8 +199,9 @@ static void ranks_agree_only_if_none_failed(void **state)
     err_set(&err, -ENOSPC, "my own trouble");
     assert_int_equal(comm_agree(&stage.comm, -ENOSPC, NULL, &err), -ENOSPC);
     assert_string_equal(err.what, "my own trouble");
-    stage.other_value = 1;
+    stage.other_value = 2; /* the first of two */
     assert_int_equal(comm_agree(&stage.comm, 0, NULL, &err), -EREMOTEIO);
+    assert_string_equal(err.what, "rank 0 failed");
     assert_int_equal(comm_agree(&stage.comm, -EIO, NULL, NULL), -EIO);
 }
 

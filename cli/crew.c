@@ -1,0 +1,53 @@
+/*
+ * crew — see crew.h.
+ */
+#include "cli/crew.h"
+
+#include "base/clock.h"
+#include "cli/output.h"
+#include "comm/ranks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define START_TIMEOUT_NS (600 * CLOCK_NS_PER_S) /* until all have read their configuration */
+
+static const char *variable(const char *name)
+{
+    return getenv(name);
+}
+
+int crew_open(const struct invocation *invocation, struct comm **ret_comm, struct err *err)
+{
+    struct ranks ranks;
+    int status = ranks_detect(variable, &ranks, err);
+    if (status)
+        return status;
+    console_set_rank(invocation->console, ranks.rank, ranks.ranks);
+    return ranks_open(&ranks, ret_comm, err);
+}
+
+int crew_agree(struct comm *comm, int status, struct err *err)
+{
+    struct comm_options options = {.deadline_ns = clock_now_ns() + START_TIMEOUT_NS,
+                                   .what = "reading the configuration"};
+    return comm->ranks == 1 ? status : comm_agree(comm, status, &options, err);
+}
+
+int crew_close(const struct invocation *invocation, struct comm *comm, int status, struct err *err)
+{
+    bool has_failed = status < 0 || (status != EXIT_DONE && err->code);
+    if (comm->ranks > 1 && !has_failed && output_flush(err)) {
+        has_failed = true;
+        status = EXIT_FAILED;
+    }
+    if (comm->ranks > 1 && has_failed) {
+        if (err->code == 0)
+            err_errno(err, status, "the verb failed");
+        console_error(invocation->console, err);
+        err_clear(err);
+        status = status == -EINVAL ? EXIT_USAGE : status < 0 ? EXIT_FAILED : status;
+    }
+    comm_close(comm);
+    return status;
+}

@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# `millrace train` and `millrace eval` on real ranks of mpirun: who speaks, what they agree on, how all of them end.
+. "$(dirname "$0")/lib.sh"
+mpirun_sh=$TEST_SOURCE_DIR/tests/support/mpirun.sh
+command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"
+
+"$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
+millrace convert dataset photos shards --quiet >/dev/null
+cat >train.yaml <<'YAML'
+run:        {dir: runs/a, seed: 3, steps: 12}
+data:       {train: shards, val: shards, memory: 32MiB, image: {size: 32}, bad_samples: {policy: stop}}
+model:      {layers: 1, heads: 2, width: 32, patch: 8}
+batch:      {global: 16, micro: 4}
+checkpoint: {every: 4, keep: {last: 2}}
+eval:       {every: 6}
+log:        {every: 3}
+YAML
+# on RANK VARIABLE=VALUE... -- COMMAND: with the variables, where it is that rank.
+cat >on <<'SH'
+#!/bin/sh
+rank=$1; shift
+while [ "$1" != -- ]; do [ "$OMPI_COMM_WORLD_RANK" != "$rank" ] || export "$1"; shift; done
+shift
+exec "$@"
+SH
+chmod +x on
+
+# ranks N COMMAND...: mpirun's own words, which end a run that fails, are left out of errors.
+ranks() {
+  local status
+  status=$(status_of "$mpirun_sh" "$@")
+  grep -E '^(millrace|error|warning|rank|step|stopped|resuming)' errors >said || true
+  echo "$status"
+}
+
+the_first_rank_speaks_alone_and_the_data_is_shared() {
+  millrace train train.yaml >alone.out 2>/dev/null
+  local n
+  for n in 2 3 4; do
+    same "$(ranks $n "$MILLRACE" train train.yaml --set run.dir=runs/$n)" 0 "$(cat errors)"
+    same "$(grep -c '^step  *12$' out)" 1 "results of $n ranks"
+    same "$(grep -c '^step 3/12' errors)" 1 "lines of $n ranks"
+    same "$(grep -c '"step":' runs/$n/metrics.jsonl)" 6 "metrics of $n ranks"
+    same "$(grep -E '^(once|order)' out)" "$(grep -E '^(once|order)' alone.out)" "digests of $n ranks"
+    same "$(millrace ckpt hash runs/$n/ckpt | grep ^loader)" "$(millrace ckpt hash runs/a/ckpt | grep ^loader)"
+    same "$(find runs/$n/ckpt/step-00000012 -name 'rank-*' | wc -l)" "$n" "files of $n ranks"
+  done
+}
+
+an_evaluation_is_the_same_on_any_ranks() {
+  need_python
+  millrace train train.yaml --quiet >/dev/null
+  millrace eval train.yaml --from runs/a/ckpt --json >alone 2>/dev/null
+  local n
+  for n in 2 3 4; do
+    same "$(ranks $n "$MILLRACE" eval train.yaml --from runs/a/ckpt --json)" 0 "$(cat errors)"
+    same "$(json 'd["valid_count"], d["loss"], d["accuracy"]' out)" "$(json 'd["valid_count"], d["loss"], d["accuracy"]' alone)"
+  done
+}
+
+what_is_wrong_everywhere_is_told_once() {
+  same "$(ranks 3 "$MILLRACE" train train.yaml --set run.dirr=x)" 2
+  same "$(grep -c 'unknown key run.dirr' said)" 1
+  contains "$(cat said)" "millrace: rank 0: unknown key run.dirr"
+  contains "$(cat said)" "millrace: rank 2: the same as rank 0"
+  same "$(ranks 5 "$MILLRACE" train train.yaml --set run.dir=runs/few)" 2
+  same "$(grep -c 'more ranks than micro-batches' said)" 1
+}
+
+a_rank_without_its_data_ends_all_before_the_first_step() {
+  same "$(ranks 3 ./on 1 MILLRACE_FAULT=read:eio@1+:dataset.json -- "$MILLRACE" train train.yaml --set run.dir=runs/nodata)" 1
+  grep -q '^millrace: rank 1: could not read: Input/output error: shards/dataset.json' said
+  grep -qx 'millrace: rank 0: rank 1 failed' said
+  grep -qx 'millrace: rank 2: rank 1 failed' said
+  [[ ! -e runs/nodata/metrics.jsonl ]] || fail "it began"
+}
+
+a_rank_that_fails_in_the_middle_tells_why_and_ends_all() {
+  same "$(ranks 3 ./on 1 MILLRACE_FAULT=read:eio@12+:shard-000000 -- "$MILLRACE" train train.yaml --set run.dir=runs/middle --set run.steps=100000)" 1
+  grep -q '^millrace: rank 1: could not read: Input/output error: shards/shard-000000.tar' said
+  same "$(grep -c 'Input/output error' said)" 1
+  ! grep -v '^step\|^millrace: rank 1: \|: the run was ended: rank 1 gave it up$' said || fail "other words: $(cat said)"
+}
+
+what_one_rank_finds_damaged_no_other_resumes_from() {
+  local n
+  same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/hurt --quiet)" 0 "$(cat errors)"
+  # The second file alone, which the first rank of two that share replicated tensors' rows must read as well.
+  local file=runs/hurt/ckpt/step-00000012/rank-00001.safetensors
+  printf '\377' | dd of="$file" bs=1 seek=$(($(stat -c %s "$file") - 9)) conv=notrunc status=none
+  same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/hurt --set run.steps=14)" 0 "$(cat errors)"
+  contains "$(cat errors)" "a damaged checkpoint is passed over"
+  contains "$(cat errors)" "resuming at step 8"
+  for n in $(grep -c 'resuming at' errors); do same "$n" 1 "resumptions"; done
+}
+
+run_cases the_first_rank_speaks_alone_and_the_data_is_shared an_evaluation_is_the_same_on_any_ranks what_is_wrong_everywhere_is_told_once \
+  a_rank_without_its_data_ends_all_before_the_first_step a_rank_that_fails_in_the_middle_tells_why_and_ends_all \
+  what_one_rank_finds_damaged_no_other_resumes_from
