@@ -212,10 +212,7 @@ static int open_source(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;
     char path[IO_PATH_BYTES_MAX];
-    uint64_t step;
-    int status = ckpt_find(o->from, o->source, copy->source, &step, o->log, copy->err);
-    if (!status)
-        status = reader_hold(o->from, copy->source, &copy->hold, copy->err);
+    int status = reader_find(o->from, o->source, NULL, copy->source, &copy->hold, o->log, copy->err);
     if (!status)
         status = io_join_path(copy->source, MANIFEST_NAME, path, copy->err);
     if (!status)

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Takes the manifest, also where it fails. */
 static int open_with(struct io *io, const char *path, bool is_file, struct manifest *manifest,
@@ -44,13 +45,33 @@ int reader_hold(struct io *io, const char *step_path, struct io_hold **ret_hold,
     return status == -EBUSY ? -ENOENT : status;
 }
 
-int ckpt_reader_open(struct io *io, const char *step_path, struct ckpt_reader **ret_reader, struct err *err)
+int reader_find(struct io *io, const char *path_or_folder, const struct ckpt_choice *choice,
+                char step_path[IO_PATH_BYTES_MAX], struct io_hold **ret_hold, const struct log *log,
+                struct err *err)
+{
+    enum { ATTEMPTS_MAX = 11, PAUSE_FIRST_NS = 1000000 }; /* a second: each pause is twice the one before */
+    for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+        if (attempt > 0) /* who removes it renames it now */
+            nanosleep(&(struct timespec){.tv_nsec = (long)PAUSE_FIRST_NS << (attempt - 1)}, NULL);
+        int status = choice ? ckpt_find_among(io, path_or_folder, choice, step_path, NULL, log, err)
+                            : ckpt_find(io, path_or_folder, step_path, NULL, log, err);
+        if (status)
+            return status;
+        status = reader_hold(io, step_path, ret_hold, err);
+        if (status != -ENOENT)
+            return status;
+    }
+    err_set(err, -EAGAIN, "the checkpoint is being removed");
+    err_at(err, step_path, ERR_NO_OFFSET);
+    err_advise(err, "run the same command again");
+    return -EAGAIN;
+}
+
+int reader_open_held(struct io *io, const char *step_path, struct io_hold *hold,
+                     struct ckpt_reader **ret_reader, struct err *err)
 {
     struct manifest manifest;
-    struct io_hold *hold = NULL;
-    int status = reader_hold(io, step_path, &hold, err);
-    if (!status)
-        status = folder_read_step(io, step_path, &manifest, NULL, err);
+    int status = folder_read_step(io, step_path, &manifest, NULL, err);
     if (!status)
         status = open_with(io, step_path, false, &manifest, ret_reader, err);
     if (status)
@@ -58,6 +79,13 @@ int ckpt_reader_open(struct io *io, const char *step_path, struct ckpt_reader **
     else
         (*ret_reader)->hold = hold;
     return status;
+}
+
+int ckpt_reader_open(struct io *io, const char *step_path, struct ckpt_reader **ret_reader, struct err *err)
+{
+    struct io_hold *hold;
+    int status = reader_hold(io, step_path, &hold, err);
+    return status ? status : reader_open_held(io, step_path, hold, ret_reader, err);
 }
 
 void ckpt_reader_close(struct ckpt_reader *reader)
@@ -126,20 +154,13 @@ static int open_file(struct io *io, const char *path, struct ckpt_reader **ret_r
     return status ? status : open_with(io, path, true, &manifest, ret_reader, err);
 }
 
-/* The newest of a folder may go between being found and being held, where a newer one appeared. */
-static int open_newest(struct io *io, const char *path, struct ckpt_reader **ret_reader,
-                       const struct log *log, struct err *err)
+static int open_step(struct io *io, const char *path, struct ckpt_reader **ret_reader, const struct log *log,
+                     struct err *err)
 {
-    enum { ATTEMPTS_MAX = 5 };
-    char step[IO_PATH_BYTES_MAX];
-    int status = -ENOENT;
-    for (int attempt = 0; attempt < ATTEMPTS_MAX && status == -ENOENT; attempt++) {
-        status = ckpt_find(io, path, step, NULL, log, err);
-        if (status)
-            return status;
-        status = ckpt_reader_open(io, step, ret_reader, err);
-    }
-    return status;
+    char step_path[IO_PATH_BYTES_MAX];
+    struct io_hold *hold;
+    int status = reader_find(io, path, NULL, step_path, &hold, log, err);
+    return status ? status : reader_open_held(io, step_path, hold, ret_reader, err);
 }
 
 int reader_open_any(struct io *io, const char *path, struct ckpt_reader **ret_reader, const struct log *log,
@@ -150,7 +171,7 @@ int reader_open_any(struct io *io, const char *path, struct ckpt_reader **ret_re
     if (status)
         return status;
     return info.kind == IO_ENTRY_FILE ? open_file(io, path, ret_reader, err)
-                                      : open_newest(io, path, ret_reader, log, err);
+                                      : open_step(io, path, ret_reader, log, err);
 }
 
 uint64_t ckpt_reader_step(const struct ckpt_reader *reader)

@@ -20,6 +20,16 @@ struct ckpt_reader {
  * let go by io_let_go. */
 int reader_hold(struct io *io, const char *step_path, struct io_hold **ret_hold, struct err *err);
 
+/* What ckpt_find_among finds, held: a step that is removed between the two is looked for again. -ENOENT only where ckpt_find_among says so,
+ * -EAGAIN where one after the other goes. choice NULL: any. log: as ckpt_find's. */
+int reader_find(struct io *io, const char *path_or_folder, const struct ckpt_choice *choice,
+                char step_path[IO_PATH_BYTES_MAX], struct io_hold **ret_hold, const struct log *log,
+                struct err *err);
+
+/* As ckpt_reader_open; takes the hold, also where it fails. */
+int reader_open_held(struct io *io, const char *step_path, struct io_hold *hold,
+                     struct ckpt_reader **ret_reader, struct err *err);
+
 /* A step, or a folder of steps, or one safetensors file: then nothing can be verified but its header, step is 0 and the state
  * empty. log: as ckpt_find's. */
 int reader_open_any(struct io *io, const char *path, struct ckpt_reader **ret_reader, const struct log *log,

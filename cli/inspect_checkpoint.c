@@ -5,6 +5,7 @@
 #include "base/json_format.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/manifest.h"
+#include "ckpt/reader.h"
 #include "ckpt/safetensors.h"
 #include "cli/inspect.h"
 
@@ -66,14 +67,10 @@ static void write_manifest(struct json_writer *json, const struct manifest *mani
 
 int inspect_checkpoint(struct inspection *in, const char *path)
 {
-    char step_path[IO_PATH_BYTES_MAX];
-    uint64_t step;
     struct ckpt_reader *reader = NULL;
-    int status = ckpt_find(in->io, path, step_path, &step, in->log, in->err);
-    if (!status)
-        status = ckpt_reader_open(in->io, step_path, &reader, in->err);
+    int status = reader_open_any(in->io, path, &reader, in->log, in->err);
     if (!status) {
-        json_write_string(in->json, "path", step_path);
+        json_write_string(in->json, "path", reader->path);
         write_manifest(in->json, ckpt_reader_manifest(reader));
     }
     ckpt_reader_close(reader);

@@ -4,6 +4,8 @@
 #include "trainer/resume.h"
 
 #include "base/json.h"
+#include "ckpt/reader.h"
+#include "io/whole.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -39,14 +41,14 @@ static void report_difference(void *context, const struct config_field *field, c
 int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_PATH_BYTES_MAX],
                 struct err *err)
 {
-    uint64_t step;
+    struct io_hold *hold;
     const struct ckpt_choice choice = {
         .below = run->damaged.below,
         .stop_at_damage = run->config->checkpoint.on_damage == CONFIG_DAMAGE_STOP,
     };
     const char *where = run->options->resume == CONFIG_RESUME_PATH ? run->options->resume_path : run->folder;
     const struct log *log = run->comm->rank == 0 ? run->options->log : NULL; /* they all find the same */
-    int status = ckpt_find_among(run->io, where, &choice, path, &step, log, err);
+    int status = reader_find(run->io, where, &choice, path, &hold, log, err);
     if (status == -ENOENT && *run->damaged.first) {
         err_set(err, -EBADMSG, "no checkpoint is left to go on from: all are damaged");
         err_at(err, where, ERR_NO_OFFSET);
@@ -62,12 +64,13 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
     if (status)
         return status;
     if (run->options->resume == CONFIG_RESUME_NEVER) {
+        io_let_go(run->io, hold);
         err_set(err, -EEXIST, "the run's folder already holds a checkpoint");
         err_at(err, path, ERR_NO_OFFSET);
         err_advise(err, "go on from it with --resume auto, or give another run.dir");
         return -EEXIST;
     }
-    status = ckpt_reader_open(run->io, path, ret_reader, err);
+    status = reader_open_held(run->io, path, hold, ret_reader, err);
     if (status)
         return status;
     struct comparison comparison = {.run = run, .path = path, .err = err};

@@ -2,6 +2,7 @@
  * copying — a copy of a step among readers and removers that come in the middle of it.
  */
 #include "io/io_fault.h"
+#include "io/whole.h"
 #include "tests/ckpt/steps.h"
 #include "tests/support/gate.h"
 
@@ -66,11 +67,52 @@ static void a_step_whose_reader_comes_while_the_copy_is_made_stays(void **state)
     io_close(faulty);
 }
 
+static void a_step_that_goes_between_being_found_and_held_is_not_the_newest(void **state)
+{
+    (void)state;
+    struct io *faulty = steps_open_faulty("lock:hold:manifest");
+    struct copying copying = {.options = {.from = faulty, .to = io}};
+    pthread_t thread;
+    make_steps(in_folder("from"), 2);
+    copying.options.source = in_folder("from");
+    copying.options.folder = in_folder("to");
+    assert_int_equal(pthread_create(&thread, NULL, copy, &copying), 0);
+    while (io_fault_counts(faulty).held == 0) /* it has found step 2 */
+        gate_pause();
+    assert_int_equal(test_run("rm -r '%s/from/step-00000002'", folder), 0);
+    io_fault_release(faulty);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_ok(copying.status, &copying.err);
+    assert_int_equal(copying.copied.step, 1);
+    arrays_fill(&arrays, 1);
+    assert_true(fixture_step_equals(io, copying.copied.path, &arrays));
+    io_close(faulty);
+}
+
+static void a_step_that_is_being_removed_without_end_is_not_read(void **state)
+{
+    (void)state;
+    struct copying copying = {.options = {.from = io, .to = io}};
+    struct io_hold *hold;
+    struct err err = {0};
+    make_steps(in_folder("from"), 1);
+    copying.options.source = in_folder("from");
+    copying.options.folder = in_folder("to");
+    assert_ok(io_hold(io, in_folder("from/step-00000001/manifest.json"), true, &hold, &err), &err);
+    copy(&copying);
+    assert_int_equal(copying.status, -EAGAIN);
+    io_let_go(io, hold);
+    copy(&copying);
+    assert_ok(copying.status, &copying.err);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, steps_set_up, steps_tear_down)
     const struct CMUnitTest tests[] = {
         CASE(a_step_whose_reader_comes_while_the_copy_is_made_stays),
+        CASE(a_step_that_goes_between_being_found_and_held_is_not_the_newest),
+        CASE(a_step_that_is_being_removed_without_end_is_not_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
