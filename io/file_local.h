@@ -7,7 +7,7 @@
  *
  *     file_names.c      open, stat, list, make_folder, remove        file_set.c    outputs that appear whole
  *     file_temporary.c  temporary names, removal of trees, sweep     file_lock.c   one owner a folder, with lease.c
- *     file_hold.c       readers and removers of a file
+ *     file_hold.c       readers and removers of a file             file_adopt.c  going on in what a dead writer left
  *
  * and file_transfer.h, which both engines ask for the calls that a request takes.
  */
@@ -71,6 +71,10 @@ int local_sweep(struct io *io, const char *folder, const char *owner_id,
  * letters, digits, "." and "_" as %xx, the nonce random. -ENAMETOOLONG. path holds IO_PATH_BYTES_MAX. */
 int temporary_path(const char *parent, const char *name, const char *owner_id, uint64_t attempt, char *path,
                    struct err *err);
+/* How the name of such a path begins: all but the nonce. prefix holds IO_PATH_BYTES_MAX. */
+int temporary_prefix(const char *name, const char *owner_id, uint64_t attempt, char *prefix, struct err *err);
+/* Whether the entry is called so, with any nonce behind it. */
+bool temporary_has_prefix(const char *entry_name, const char *prefix);
 /* A file, or a folder and all below it; symbolic links are removed, not followed. Nothing there is fine. */
 int temporary_remove(const char *path, struct err *err);
 /* Renames path to a temporary name beside it, which aside (IO_PATH_BYTES_MAX) takes. */
@@ -90,6 +94,15 @@ int local_set_seal(struct io_set *set, struct io_file *file, uint64_t final_byte
 int local_set_publish(struct io_set *set, struct err *err);
 void local_set_abort(struct io_set *set);
 void local_set_leave(struct io_set *set);
+
+/* file_adopt.c */
+/* Keeps others off a place as long as the descriptor, or a copy of it, is open. -EBUSY where somebody does; where there are no locks nobody
+ * is kept off. */
+int adopt_lock(int place_fd, const char *place, struct err *err);
+/* The place in parent that a dead writer of that name, kind, owner and attempt left, locked: gives its path (IO_PATH_BYTES_MAX) and
+ * descriptor. -ENOENT: there is none, without detail. -EBUSY: its writer lives. */
+int adopt_find(const char *parent, const char *name, const struct io_set_options *options, char *place,
+               int *ret_place_fd, struct err *err);
 
 /* file_lock.c */
 int local_lock_acquire(struct io *io, const char *folder, const struct io_lock_options *options,

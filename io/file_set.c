@@ -5,7 +5,8 @@
  *     begin ── mkdir place, fsync parent ──> [ create ── write ── seal: ftruncate, fsync, close, fsync folder ]* ──>
  *     publish ── fsync place, rename place to final, fsync parent
  *
- * A set of a single file has that file itself, under its temporary name, as its place.
+ * A set of a single file has that file itself, under its temporary name, as its place. One that is adopted begins with the place of a dead
+ * writer (file_adopt.c), and create takes what lies in it.
  */
 #include "io/file_local.h"
 #include "io/file_transfer.h"
@@ -24,7 +25,9 @@
 /* Owner thread. */
 struct io_set {
     bool single_file, replace, joined;
-    bool lost; /* something could not be made durable: must not be published */
+    bool lost;               /* something could not be made durable: must not be published */
+    bool adoptable, adopted; /* others may go on in place when this writer is dead; it was another's */
+    int place_fd;            /* of an adoptable set, locked; -1: none */
     struct io_file *open_files;
     char final[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX], place[IO_PATH_BYTES_MAX];
     char aside[IO_PATH_BYTES_MAX]; /* "": what is replaced is removed */
@@ -102,6 +105,52 @@ static int take_aside(struct io_set *set, const char *path, struct err *err)
     return status;
 }
 
+static void free_set(struct io_set *set)
+{
+    while (set->open_files) {
+        struct io_file *file = set->open_files;
+        set->open_files = file->next;
+        file_direct_close(file);
+        close(file->fd);
+        free(file);
+    }
+    if (set->place_fd >= 0)
+        close(set->place_fd);
+    free(set);
+}
+
+static int make_place(struct io_set *set, struct err *err)
+{
+    if (mkdir(set->place, 0777))
+        return local_fail(err, -errno, set->place, "could not make a folder for the output");
+    int status = 0;
+    if (set->adoptable) {
+        set->place_fd = open(set->place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        status = set->place_fd < 0 ? local_fail(err, -errno, set->place, "could not open the output's folder")
+                                   : adopt_lock(set->place_fd, set->place, err);
+    }
+    if (!status)
+        status = local_sync_folder(set->parent, err);
+    if (status)
+        rmdir(set->place);
+    return status;
+}
+
+/* Where the set is written: what a dead writer left, or a place of its own. */
+static int take_place(struct io_set *set, const struct io_set_options *options, const char *name,
+                      struct err *err)
+{
+    int status = -ENOENT;
+    if (options->resume == IO_RESUME_NOW)
+        status = adopt_find(set->parent, name, options, set->place, &set->place_fd, err);
+    set->adopted = status == 0;
+    if (set->adopted) /* who made it may have died before its name was durable */
+        return local_sync_folder(set->parent, err);
+    if (status == -ENOENT)
+        status = temporary_path(set->parent, name, options->owner_id, options->attempt, set->place, err);
+    return status || set->single_file ? status : make_place(set, err);
+}
+
 int local_set_begin(struct io *io, const struct io_set_options *options, struct io_set **ret_set,
                     struct err *err)
 {
@@ -111,30 +160,20 @@ int local_set_begin(struct io *io, const struct io_set_options *options, struct 
         return err_set(err, -ENOMEM, "out of memory to begin an output");
     set->single_file = options->single_file;
     set->replace = options->replace;
+    set->adoptable = options->resume != IO_RESUME_NO;
+    set->place_fd = -1;
     const char *name;
     int status = take_names(set, options->path, &name, err);
     if (!status)
         status = check_parent(set, err);
     if (!status)
         status = check_final(set, err);
-    if (!status)
-        status = temporary_path(set->parent, name, options->owner_id, options->attempt, set->place, err);
     if (!status && options->aside)
         status = take_aside(set, options->aside, err);
+    if (!status)
+        status = take_place(set, options, name, err);
     if (status)
-        goto out;
-    if (!set->single_file) {
-        if (mkdir(set->place, 0777)) {
-            status = local_fail(err, -errno, set->place, "could not make a folder for the output");
-            goto out;
-        }
-        status = local_sync_folder(set->parent, err);
-        if (status)
-            rmdir(set->place);
-    }
-out:
-    if (status)
-        free(set);
+        free_set(set);
     else
         *ret_set = set;
     return status;
@@ -160,6 +199,7 @@ int local_set_join(struct io *io, const struct io_set_options *options, const ch
     if (!set)
         return err_set(err, -ENOMEM, "out of memory to join an output");
     set->joined = true;
+    set->place_fd = -1;
     strcpy(set->place, place);
     const char *name;
     status = take_names(set, options->path, &name, err);
@@ -215,6 +255,24 @@ static int make_subfolders(const struct io_set *set, const char *file_path, stru
     return strlen(folder) > strlen(set->place) ? local_make_folder(NULL, folder, err) : 0;
 }
 
+/* Of an adopted set it may be one that is there: *ret_is_left. */
+static int open_new(struct io_set *set, struct io_file *file, bool *ret_is_left, struct err *err)
+{
+    if (set->adopted)
+        file->fd = open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    *ret_is_left = file->fd >= 0;
+    if (file->fd < 0 && (!set->adopted || errno == ENOENT))
+        file->fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (file->fd < 0)
+        return errno == EEXIST ? taken(file->path, err)
+                               : local_fail(err, -errno, file->path, "could not create the file");
+    if (!set->single_file || !set->adoptable || set->adopted)
+        return 0;
+    set->place_fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0); /* it outlives the seal */
+    return set->place_fd < 0 ? local_fail(err, -errno, file->path, "could not keep the file open")
+                             : adopt_lock(set->place_fd, file->path, err);
+}
+
 int local_set_create(struct io_set *set, const char *name, uint64_t bytes_expected, struct io_file **ret_file,
                      struct err *err)
 {
@@ -222,6 +280,7 @@ int local_set_create(struct io_set *set, const char *name, uint64_t bytes_expect
     if (!file)
         return err_set(err, -ENOMEM, "out of memory to create a file");
     int status = 0;
+    bool is_left = false;
     file->fd = -1;
     file->set = set;
     if (set->single_file) {
@@ -236,15 +295,12 @@ int local_set_create(struct io_set *set, const char *name, uint64_t bytes_expect
     }
     if (status)
         goto out;
-    file->fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (file->fd < 0) {
-        status = errno == EEXIST ? taken(file->path, err)
-                                 : local_fail(err, -errno, file->path, "could not create the file");
-        goto out;
-    }
-    status = reserve(file, bytes_expected, err);
+    status = open_new(set, file, &is_left, err);
+    if (!status)
+        status = reserve(file, bytes_expected, err);
     if (status) {
-        unlink(file->path);
+        if (file->fd >= 0 && !is_left)
+            unlink(file->path);
         goto out;
     }
     file->next = set->open_files;
@@ -300,18 +356,6 @@ int local_set_seal(struct io_set *set, struct io_file *file, uint64_t final_byte
         set->lost = true;
     free(file);
     return status;
-}
-
-static void free_set(struct io_set *set)
-{
-    while (set->open_files) {
-        struct io_file *file = set->open_files;
-        set->open_files = file->next;
-        file_direct_close(file);
-        close(file->fd);
-        free(file);
-    }
-    free(set);
 }
 
 static bool is_unsupported(int code)

@@ -47,19 +47,28 @@ static const char stand_by_owner[] = "+replaced";
 #define REMOVED_NAME  "old" /* nobody's from there on, and of no name to go back to */
 #define REMOVED_OWNER "removed"
 
-static int compose(const char *parent, const char *name, const char *owner, uint64_t attempt, char *path,
-                   struct err *err)
+/* The entry's name, into full (NAME_MAX + 1). */
+static int compose_name(const char *name, const char *owner, uint64_t attempt, uint64_t nonce, char *full,
+                        struct err *err)
 {
-    char tail[TAIL_BYTES_MAX], full[NAME_MAX + 1];
-    uint64_t nonce;
-    if (getentropy(&nonce, sizeof nonce))
-        return err_errno(err, -errno, "no random number for a temporary name");
+    char tail[TAIL_BYTES_MAX];
     int tail_bytes = snprintf(tail, sizeof tail, "-%s-%" PRIu64 "-%016" PRIx64, owner, attempt, nonce);
     int room = NAME_MAX - (int)strlen(IO_TEMPORARY_PREFIX) - tail_bytes;
     if (room < 1)
         return local_fail(err, -ENAMETOOLONG, name, "no temporary name fits");
-    snprintf(full, sizeof full, IO_TEMPORARY_PREFIX "%.*s%s", room, name, tail);
-    return io_join_path(parent, full, path, err);
+    snprintf(full, NAME_MAX + 1, IO_TEMPORARY_PREFIX "%.*s%s", room, name, tail);
+    return 0;
+}
+
+static int compose(const char *parent, const char *name, const char *owner, uint64_t attempt, char *path,
+                   struct err *err)
+{
+    char full[NAME_MAX + 1];
+    uint64_t nonce;
+    if (getentropy(&nonce, sizeof nonce))
+        return err_errno(err, -errno, "no random number for a temporary name");
+    int status = compose_name(name, owner, attempt, nonce, full, err);
+    return status ? status : io_join_path(parent, full, path, err);
 }
 
 int temporary_path(const char *parent, const char *name, const char *owner_id, uint64_t attempt, char *path,
@@ -68,6 +77,25 @@ int temporary_path(const char *parent, const char *name, const char *owner_id, u
     char owner[OWNER_ENCODED_BYTES_MAX];
     int status = encode_owner(owner_id, owner, err);
     return status ? status : compose(parent, name, owner, attempt, path, err);
+}
+
+int temporary_prefix(const char *name, const char *owner_id, uint64_t attempt, char *prefix, struct err *err)
+{
+    char owner[OWNER_ENCODED_BYTES_MAX];
+    int status = encode_owner(owner_id, owner, err);
+    if (!status)
+        status = compose_name(name, owner, attempt, 0, prefix, err);
+    if (!status)
+        prefix[strlen(prefix) - NONCE_DIGITS] = '\0';
+    return status;
+}
+
+bool temporary_has_prefix(const char *entry_name, const char *prefix)
+{
+    size_t bytes = strlen(prefix);
+    return strncmp(entry_name, prefix, bytes) == 0 &&
+           strspn(entry_name + bytes, "0123456789abcdef") == NONCE_DIGITS &&
+           entry_name[bytes + NONCE_DIGITS] == '\0';
 }
 
 /* Whether name, which has the prefix, is of that owner (encoded); then *ret_stem_end is where <name> ends in it. */

@@ -23,6 +23,8 @@
  *      replacing, unless told to replace), and it is durable when publish returns.
  *   4. What is listed under a final name is whole. What is called as a temporary (io_parse_temporary) is nobody's and may be
  *      swept by the owner of its folder.
+ *   5. A set that goes on where a dead writer stopped (IO_RESUME_NOW) keeps all of this: what it takes over counts as written now, and is made
+ *      durable by its own set_seal.
  *
  * Threads: a backend (struct io) and its files may be shared by all threads; a queue belongs to one thread; a set is used
  * by one thread at a time.
@@ -111,6 +113,15 @@ struct io_lock_options {
     uint64_t period_ns; /* of a lease; 0: 5 s */
 };
 
+/* What becomes of the place of a set whose writer dies. */
+enum io_resume {
+    IO_RESUME_NO, /* nobody goes on in it */
+    IO_RESUME_LATER, /* who begins with IO_RESUME_NOW may; as long as this writer lives the kernel keeps others off its place */
+    /* As IO_RESUME_LATER, in the place that a dead writer left, which had the same path, single_file, owner_id and attempt, where there is one
+     * (-EBUSY: its writer lives). Its files are there as they were, and set_create takes them as they are: no byte of them is known. */
+    IO_RESUME_NOW,
+};
+
 struct io_set_options {
     const char *path; /* the final name: of the folder, or of the one file */
     bool single_file; /* the set is one file of that name; create it as name "" */
@@ -121,6 +132,7 @@ struct io_set_options {
     const char *aside;
     const char *owner_id; /* part of the temporary name, so that a sweep can tell whose it is; NULL: "0" */
     uint64_t attempt;     /* part of the temporary name */
+    enum io_resume resume;
 };
 
 /* Hooks are required unless marked; a wrapper is a backend and passes on what it does not change.
@@ -172,7 +184,7 @@ struct io_ops {
                     struct io_set **ret_set, struct err *err);
     /* What to tell the other ranks; lives as long as the set. */
     const char *(*set_place)(const struct io_set *set);
-    /* A new file of the set, for IO_WRITE requests and, until it is sealed, for IO_READ ones. name: plain names joined
+    /* A new file of the set (or one that a dead writer left, see IO_RESUME_NOW), for IO_WRITE requests and, until it is sealed, for IO_READ ones. name: plain names joined
      * by "/"; folders are made. bytes_expected reserves space (0: unknown). The set owns the file. */
     int (*set_create)(struct io_set *set, const char *name, uint64_t bytes_expected,
                       struct io_file **ret_file, struct err *err);

@@ -39,11 +39,12 @@ static int put(struct io *io, struct io_queue *queue, struct io_set *set, const 
 }
 
 /* The works. Each is done in a child process, which may die at any call; its folder is `folder`. */
-static int write_folder(struct io *io, const char *text, bool replace)
+static int write_folder(struct io *io, const char *text, bool replace, enum io_resume resume)
 {
     struct io_queue *queue;
     struct io_set *set;
-    struct io_set_options options = {.path = in_folder("out"), .replace = replace, .owner_id = "me"};
+    struct io_set_options options = {
+        .path = in_folder("out"), .replace = replace, .owner_id = "me", .resume = resume};
     int status = io->ops->queue_open(io, 4, &queue, NULL);
     if (status)
         return status;
@@ -62,24 +63,30 @@ static int write_folder(struct io *io, const char *text, bool replace)
 
 static int make_new_folder(struct io *io)
 {
-    return write_folder(io, "new", false);
+    return write_folder(io, "new", false, IO_RESUME_NO);
 }
 
 static int make_new_folder_without_rename_flags(struct io *io)
 {
     syscalls_fail("renameat2", 0, -EINVAL);
-    return write_folder(io, "new", false);
+    return write_folder(io, "new", false, IO_RESUME_NO);
 }
 
 static int replace_folder(struct io *io)
 {
-    return write_folder(io, "new", true);
+    return write_folder(io, "new", true, IO_RESUME_NO);
 }
 
 static int replace_folder_without_rename_flags(struct io *io)
 {
     syscalls_fail("renameat2", 0, -EINVAL);
-    return write_folder(io, "new", true);
+    return write_folder(io, "new", true, IO_RESUME_NO);
+}
+
+/* In what a dead writer left. */
+static int go_on_with_folder(struct io *io)
+{
+    return write_folder(io, "new", false, IO_RESUME_NOW);
 }
 
 static int make_new_file(struct io *io)
@@ -208,6 +215,9 @@ static bool no_file_is(void)
 }
 
 #define OLD_FOLDER "mkdir -p out/sub && printf old | tee out/a out/sub/b > out/manifest"
+#define LEFT_FOLDER                                                                                          \
+    "mkdir -p .tmp-out-me-0-0123456789abcdef/sub && cd .tmp-out-me-0-0123456789abcdef && printf older | "    \
+    "tee a > sub/b"
 
 static const struct scenario scenarios[] = {
     {"new folder", make_new_folder, "true", no_folder_is, new_folder_is, 18},
@@ -218,6 +228,7 @@ static const struct scenario scenarios[] = {
     {"new file", make_new_file, "true", no_file_is, new_file_is, 6},
     {"new file, old kernel", make_new_file_without_rename_flags, "true", no_file_is, new_file_is, 7},
     {"replaced file", replace_file, "printf old > file", old_file_is, new_file_is, 6},
+    {"folder gone on with", go_on_with_folder, LEFT_FOLDER, no_folder_is, new_folder_is, 16},
     {"removed folder", remove_folder, OLD_FOLDER, old_folder_is, no_folder_is, 6},
 };
 

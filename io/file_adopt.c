@@ -1,0 +1,88 @@
+/*
+ * file_adopt — going on in the place that a dead writer of a set left. See file_local.h and enum io_resume in io.h.
+ *
+ * A place whose writer may be followed is locked (flock) as long as that writer lives: by the open file description of the folder, or of
+ * the single file, which the kernel closes at any death. Who follows finds it by its name and takes the lock; a place that was published or
+ * removed between the two is none any more.
+ *
+ * Where the file system has no such locks (or takes none of a folder, as NFS does) nobody is kept off: then who resumes must know that the first
+ * one is dead.
+ */
+#include "io/file_local.h"
+#include "io/whole.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+static bool has_no_locks(int code)
+{
+    return code == -EBADF || code == -EINVAL || code == -ENOLCK || code == -ENOSYS || code == -EOPNOTSUPP;
+}
+
+int adopt_lock(int place_fd, const char *place, struct err *err)
+{
+    int status = flock(place_fd, LOCK_EX | LOCK_NB) ? -errno : 0;
+    if (!status || has_no_locks(status))
+        return 0;
+    if (status != -EWOULDBLOCK)
+        return local_fail(err, status, place, "could not lock what an output is written to");
+    err_set(err, -EBUSY, "another process is writing this output");
+    err_at(err, place, ERR_NO_OFFSET);
+    err_advise(err, "wait for it, or stop it first");
+    return -EBUSY;
+}
+
+struct search {
+    const char *parent, *prefix;
+    bool is_file;
+    char *place;
+    int fd; /* -1: not found yet */
+    struct err *err;
+};
+
+static int try_entry(void *context, const struct io_entry *entry)
+{
+    struct search *search = context;
+    if (!temporary_has_prefix(entry->name, search->prefix) ||
+        entry->kind != (search->is_file ? IO_ENTRY_FILE : IO_ENTRY_FOLDER))
+        return 0;
+    int status = io_join_path(search->parent, entry->name, search->place, search->err);
+    if (status)
+        return status;
+    int fd = open(search->place, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | (search->is_file ? 0 : O_DIRECTORY));
+    if (fd < 0)
+        return errno == ENOENT
+                   ? 0
+                   : local_fail(search->err, -errno, search->place, "could not go on in what is left");
+    status = adopt_lock(fd, search->place, search->err);
+    if (status || !local_is_named(fd, search->place)) {
+        close(fd);
+        return status;
+    }
+    search->fd = fd;
+    return 1;
+}
+
+int adopt_find(const char *parent, const char *name, const struct io_set_options *options, char *place,
+               int *ret_place_fd, struct err *err)
+{
+    char prefix[IO_PATH_BYTES_MAX];
+    struct search search = {.parent = parent,
+                            .prefix = prefix,
+                            .is_file = options->single_file,
+                            .place = place,
+                            .fd = -1,
+                            .err = err};
+    int status = temporary_prefix(name, options->owner_id, options->attempt, prefix, err);
+    if (!status)
+        status = local_list(NULL, parent, try_entry, &search, err);
+    if (status < 0)
+        return status;
+    if (search.fd < 0)
+        return -ENOENT;
+    *ret_place_fd = search.fd;
+    return 0;
+}
