@@ -37,6 +37,26 @@ static void add_gauges(struct list *list, const struct trainer_gauges *gauges)
         add_count(list, "process_bytes", gauges->process_bytes);
 }
 
+/* Those that can be known; they and "other" add up to elapsed_seconds. */
+static void add_time(struct list *list, const struct trainer_report *report)
+{
+    static const struct {
+        enum time_part part;
+        const char *name;
+        bool computes, queues; /* on devices of which kind it is known */
+    } parts[] = {
+        {TIME_LOAD, "load_seconds", true, true},          {TIME_FORWARD, "forward_seconds", true, false},
+        {TIME_BACKWARD, "backward_seconds", true, false}, {TIME_REDUCE, "reduce_seconds", true, true},
+        {TIME_UPDATE, "update_seconds", true, false},     {TIME_QUEUE, "queue_seconds", false, true},
+        {TIME_DEVICE, "device_seconds", false, true},     {TIME_SAVE, "save_seconds", true, true},
+        {TIME_OTHER, "other_seconds", true, true},
+    };
+    add(list, "elapsed_seconds", report->elapsed_seconds);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (report->queues ? parts[i].queues : parts[i].computes)
+            add(list, parts[i].name, (double)report->time.ns[parts[i].part] / 1e9);
+}
+
 static void add_step(struct list *list, const struct trainer_report *report)
 {
     add(list, "loss", report->loss);
@@ -47,6 +67,7 @@ static void add_step(struct list *list, const struct trainer_report *report)
         add(list, "tokens_per_second", report->tokens_per_second);
     add(list, "data_wait_share", report->data_wait_share);
     add(list, "checkpoint_wait_share", report->checkpoint_wait_share);
+    add_time(list, report);
     add_gauges(list, &report->gauges);
 }
 

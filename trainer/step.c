@@ -152,7 +152,9 @@ static void update(struct run *run, const void *gradients)
 {
     void *compute = run->compute_weights == run->weights ? NULL : run->compute_weights;
     for (uint64_t group = 0; group < run->params->groups_count; group++) {
+        range_begin(&run->ranges, RANGE_STAGE);
         ckpt_saver_before_update(run->saver, (uint32_t)group);
+        range_end(&run->ranges);
         optimizer_update_group(&run->optimizer, group, run->weights, compute, gradients,
                                &run->device_record->decision.scalars);
     }
@@ -175,7 +177,9 @@ int run_step(struct run *run, struct err *err)
         return status;
     counts.stop = run_wishes_stop(run);
     counts.save = run->comm->rank == 0 && triggers_save_by_clock(&run->triggers, clock_now_ns());
+    range_begin(&run->ranges, RANGE_REDUCE);
     status = share_words(run, &counts, err);
+    range_end(&run->ranges);
     if (!status) /* of passes that could not be queued no update is made */
         status = offload_status(run->activations.offload, err);
     if (!status)

@@ -17,8 +17,7 @@
 /* What is measured between two lines of progress; what the lines say of the loss is in run->window, which a checkpoint
  * keeps. Owner thread. */
 struct window {
-    uint64_t samples_count, valid_count; /* of run->window, when the clock began */
-    uint64_t began_ns;
+    uint64_t samples_count, valid_count;       /* of run->window, when the clock began */
     uint64_t data_wait_ns, checkpoint_wait_ns; /* of the run, when the clock began */
 };
 
@@ -43,7 +42,6 @@ static void start_clock(struct loop *loop)
     struct run *run = loop->run;
     loop->window = (struct window){.samples_count = run->window.samples_count,
                                    .valid_count = run->window.valid_count,
-                                   .began_ns = clock_now_ns(),
                                    .data_wait_ns = loader_stats(run->loader).wait_ns,
                                    .checkpoint_wait_ns = ckpt_saver_stats(run->saver).blocked_ns};
 }
@@ -69,7 +67,8 @@ static void report_steps(struct loop *loop)
     const struct window *clock = &loop->window;
     const struct step_totals *totals = &run->window;
     uint64_t now_ns = clock_now_ns();
-    double seconds = clock_seconds(now_ns - clock->began_ns);
+    struct time_spent time = time_parts_take(&run->ranges.parts, now_ns);
+    double seconds = clock_seconds(time_spent_in_training(&time));
     double wait_ns = (double)(loader_stats(run->loader).wait_ns - clock->data_wait_ns);
     double save_ns = (double)(ckpt_saver_stats(run->saver).blocked_ns - clock->checkpoint_wait_ns);
     double pace = clock_seconds(now_ns - loop->began_ns) / (double)(run->step - loop->began_step);
@@ -88,6 +87,9 @@ static void report_steps(struct loop *loop)
         .tokens_per_second = run->config->model.type == MODEL_VIT ? 0 : tokens_count / seconds,
         .data_wait_share = wait_ns / 1e9 / seconds,
         .checkpoint_wait_share = save_ns / 1e9 / seconds,
+        .time = time,
+        .elapsed_seconds = seconds,
+        .queues = run->ranges.queues,
         .remaining_seconds = pace * (double)(run->steps - run->step),
         .gauges = gauges_read(&loop->gauges, model_flops(run->model) * micros_per_second),
     };
@@ -100,11 +102,9 @@ static void report_steps(struct loop *loop)
 static int evaluate(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;
-    uint64_t began_ns = clock_now_ns();
-    range_begin(&run->ranges, RANGE_EVALUATE);
+    range_begin(&run->ranges, RANGE_EVALUATE); /* no part of the training rate */
     int status = run_evaluate(run, err);
     range_end(&run->ranges);
-    loop->window.began_ns += clock_now_ns() - began_ns; /* no part of the training rate */
     if (status || run->evaluation.step != run->step)
         return status; /* it failed, or a stop was asked for in the middle */
     struct trainer_report line = {.event = TRAINER_EVALUATED,
@@ -389,6 +389,8 @@ int trainer_run(const struct trainer_options *options, struct trainer_result *re
     announce_run(&run);
     struct loop loop = {.run = &run, .began_ns = clock_now_ns(), .began_step = run.step};
     gauges_open(&loop.gauges, run.ops);
+    run.ranges.queues = !run.device->ops->is_host;
+    time_parts_start(&run.ranges.parts, loop.began_ns);
     start_clock(&loop);
     status = run_loop(&loop, &detail);
     if (!status)

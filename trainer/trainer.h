@@ -58,6 +58,10 @@ struct trainer_report {
     double samples_per_second, tokens_per_second;
     double data_wait_share, checkpoint_wait_share; /* of the time since the last report, 0..1 */
     double remaining_seconds;
+    struct time_spent
+        time; /* of this rank since the last report: what of it is training adds up to elapsed_seconds */
+    double elapsed_seconds;
+    bool queues; /* the device is not the host: time has TIME_QUEUE and TIME_DEVICE for what is computed */
     struct trainer_gauges gauges;
 };
 

@@ -17,7 +17,7 @@ millrace train train.yaml >whole.out 2>whole.log || { cat whole.log >&2; exit 1;
 
 a_run_tells_its_steps_on_stderr_and_its_result_on_stdout() {
   grep -q '^memory: .* for weights, .*; at most 32.0 MiB more while it evaluates$' whole.log
-  grep -q '^step 3/12  loss [0-9.]*  lr .*  grad .* samples/s  waits: data .* ckpt .*  left ' whole.log
+  grep -q '^step 3/12  loss [0-9.]*  lr .*  grad .* samples/s  time:\( [a-z]* [0-9]*%\)*  left ' whole.log
   grep -q '^step 12/12  validation loss ' whole.log
   grep -q '^step  *12$' whole.out
   grep -q '^checkpoint  *runs/a/ckpt/step-00000012$' whole.out
@@ -92,6 +92,26 @@ print(*[f"{name} {seen[name]}" for name in ("step", "step/data", "step/micro-bat
 PY
   printf '%s\n' 'step 12' 'step/data 24' 'step/micro-batch 24' \
     'step/micro-batch/forward 24' 'step/micro-batch/backward 24' 'step/update 12' 'step/wait 12' 'wait 6' 'evaluate 2' 'save 3' | cmp - seen
+}
+
+# The parts of the time are all of it, to the rounding of decimals; an evaluation is none of it.
+the_parts_of_a_lines_time_add_up_to_it() {
+  need_python
+  millrace train train.yaml --set run.dir=runs/parts --set checkpoint.every=2 --set log.every=2 --set eval.every=5 --quiet >/dev/null
+  "$python" - runs/parts/metrics.jsonl <<'PY'
+import json, sys
+parts = ["load", "forward", "backward", "reduce", "update", "save", "other"]
+lines = [line for line in map(json.loads, open(sys.argv[1])) if "loss" in line]
+assert len(lines) == 6
+for line in lines:
+    seconds = [line[f"{part}_seconds"] for part in parts]
+    assert min(seconds) >= 0, line
+    assert abs(sum(seconds) - line["elapsed_seconds"]) <= 1e-9 * len(parts) + 1e-6 * line["elapsed_seconds"], line
+    assert min(line[f"{part}_seconds"] for part in ("load", "forward", "backward", "reduce", "update")) > 0, line
+    assert abs(line["samples_per_second"] * line["elapsed_seconds"] - 2 * 16) < 1e-6, line
+    assert line["load_seconds"] >= line["data_wait_share"] * line["elapsed_seconds"] * 0.999, line
+assert lines[1]["save_seconds"] > 0
+PY
 }
 
 json_is_a_line_an_event() {
@@ -361,7 +381,7 @@ a_checkpoint_is_inspected_by_its_manifest() {
 }
 
 run_cases tiled_photos_give_the_weights_that_they_give_as_they_are data_that_never_comes_ends_a_run_where_there_is_a_time_limit a_run_tells_its_steps_on_stderr_and_its_result_on_stdout a_finished_run_is_done_again_at_once \
-  json_is_a_line_an_event a_profile_tells_where_the_time_of_its_steps_went \
+  json_is_a_line_an_event the_parts_of_a_lines_time_add_up_to_it a_profile_tells_where_the_time_of_its_steps_went \
   a_profiler_sees_the_ranges_of_a_run_nested_and_closed a_stop_on_request_saves_and_says_75_and_the_same_command_goes_on \
   data_that_changed_under_a_run_is_refused a_mix_goes_on_where_it_was_and_names_what_changed \
   mixup_and_cutmix_train_to_the_same_weights_whatever_computes_them a_second_interrupt_ends_at_once_with_130 checkpoints_are_listed_oldest_first_and_only_as_many_as_kept \

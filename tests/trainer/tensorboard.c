@@ -66,7 +66,7 @@ static long read_back(void)
     return strtol(text, NULL, 10);
 }
 
-enum { STEP_SCALARS = 9, EVALUATION_SCALARS = 3 };
+enum { STEP_SCALARS = 17, EVALUATION_SCALARS = 3 };
 
 static void a_run_is_read_as_it_was_written(void **state)
 {

@@ -1,0 +1,97 @@
+/*
+ * time_parts (test) — the parts are the time that passed, whatever is nested in what.
+ */
+#include "trainer/time_parts.h"
+#include "base/clock.h"
+#include "tests/support/test.h"
+#include "trainer/range.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t sum(const struct time_spent *spent)
+{
+    return time_spent_in_training(spent) + spent->ns[TIME_EVALUATE];
+}
+
+static void any_turns_add_up_to_the_time_that_passed(void **state)
+{
+    (void)state;
+    struct time_parts parts;
+    struct time_spent spent;
+    uint64_t now_ns = 1000, taken_ns = now_ns, expected[TIME_PARTS] = {0};
+    enum time_part part = TIME_OTHER;
+    unsigned seed = 7;
+    time_parts_start(&parts, now_ns);
+    for (int i = 0; i < 10000; i++) {
+        uint64_t passed_ns = (uint64_t)rand_r(&seed) % 1000;
+        now_ns += passed_ns;
+        expected[part] += passed_ns;
+        part = (enum time_part)(rand_r(&seed) % TIME_PARTS);
+        time_parts_turn(&parts, part, now_ns);
+        if (i % 97 != 0)
+            continue;
+        spent = time_parts_take(&parts, now_ns);
+        assert_int_equal(sum(&spent), now_ns - taken_ns);
+        assert_memory_equal(spent.ns, expected, sizeof expected);
+        taken_ns = now_ns;
+        memset(expected, 0, sizeof expected);
+    }
+}
+
+static void wait_a_while(void)
+{
+    for (uint64_t began_ns = clock_now_ns(); clock_now_ns() == began_ns;)
+        continue;
+}
+
+/* A range's time is that of its part, without that of ranges within it, which is theirs. */
+static void time_is_that_of_the_innermost_range(void **state)
+{
+    (void)state;
+    struct ranges ranges = {0};
+    uint64_t began_ns = clock_now_ns();
+    time_parts_start(&ranges.parts, began_ns);
+    range_begin(&ranges, RANGE_STEP);
+    range_begin(&ranges, RANGE_UPDATE);
+    wait_a_while();
+    range_begin(&ranges, RANGE_STAGE);
+    wait_a_while();
+    range_end(&ranges);
+    range_end(&ranges);
+    wait_a_while();
+    range_end(&ranges);
+    assert_int_equal(ranges.parts.part, TIME_OTHER);
+    assert_int_equal(ranges.times[RANGE_STEP].count, 0); /* not measured, and yet its time is known */
+    uint64_t ended_ns = clock_now_ns();
+    struct time_spent spent = time_parts_take(&ranges.parts, ended_ns);
+    assert_int_equal(sum(&spent), ended_ns - began_ns);
+    assert_true(spent.ns[TIME_UPDATE] > 0 && spent.ns[TIME_SAVE] > 0 && spent.ns[TIME_OTHER] > 0);
+    assert_int_equal(spent.ns[TIME_UPDATE] + spent.ns[TIME_SAVE] + spent.ns[TIME_OTHER], ended_ns - began_ns);
+}
+
+/* Where the device queues, its computing is what the host waits for, and nothing is said of passes. */
+static void a_device_that_queues_leaves_passes_unknown(void **state)
+{
+    (void)state;
+    struct ranges ranges = {.queues = true};
+    time_parts_start(&ranges.parts, clock_now_ns());
+    for (int range = 0; range < RANGE_COUNT; range++) {
+        range_begin(&ranges, (enum range)range);
+        wait_a_while();
+        range_end(&ranges);
+    }
+    struct time_spent spent = time_parts_take(&ranges.parts, clock_now_ns());
+    assert_int_equal(spent.ns[TIME_FORWARD] + spent.ns[TIME_BACKWARD] + spent.ns[TIME_UPDATE], 0);
+    assert_true(spent.ns[TIME_QUEUE] > 0 && spent.ns[TIME_DEVICE] > 0 && spent.ns[TIME_LOAD] > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_turns_add_up_to_the_time_that_passed),
+        cmocka_unit_test(time_is_that_of_the_innermost_range),
+        cmocka_unit_test(a_device_that_queues_leaves_passes_unknown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
