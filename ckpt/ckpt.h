@@ -133,7 +133,8 @@ struct ckpt_saver_stats {
     uint64_t saves_count, failures_count;
     uint64_t written_bytes;
     uint64_t blocked_ns;         /* the caller, in save, before_update and wait together */
-    uint64_t copied_bytes;       /* staged before an update */
+    uint64_t copied_bytes;       /* staged by the caller, before an update */
+    uint64_t ahead_bytes;        /* staged by the writer while the disk was busy, so that no update has to */
     uint64_t buffer_waits_count; /* blocks for which before_update waited, staging being full */
     uint64_t last_save_ns;       /* from ckpt_saver_save to durable, or until it failed */
     uint64_t last_step;          /* of the newest durable save of this saver, UINT64_MAX: none */

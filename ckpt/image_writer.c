@@ -14,7 +14,7 @@
 
 static int open_queue(struct image_writer *image, struct err *err)
 {
-    return image->io->ops->queue_open(image->io, image->snapshot->buffers_count, &image->queue, err);
+    return image->io->ops->queue_open(image->io, IMAGE_WRITES_MAX, &image->queue, err);
 }
 
 int image_writer_init(struct image_writer *image, struct snapshot *snapshot, uint32_t *block_crc32c,
@@ -49,7 +49,7 @@ static int submit(struct image_writer *image, struct io_file *file, unsigned buf
                                    .flags = IO_ONCE}; /* whoever resumes does so much later */
     image->block_crc32c[block] = crc32c(0, request->data, bytes);
     int taken = image->io->ops->submit(image->queue, &request, 1);
-    assert(taken != 0); /* the queue is as deep as there are buffers */
+    assert(taken != 0); /* the queue is as deep as writes may be under way */
     return taken < 0 ? err_errno(err, taken, "a write could not be submitted") : 0;
 }
 
@@ -62,12 +62,12 @@ static void drop_queue(struct image_writer *image, unsigned *in_flight)
     *in_flight = 0;
 }
 
-/* Waits for one write at least and gives the buffers back. The first failure of all is kept in *status. */
-static void reap(struct image_writer *image, const char *path, unsigned *in_flight, int *status,
-                 struct err *err)
+/* Waits for so many writes at least and gives the buffers back. The first failure of all is kept in *status. */
+static void reap(struct image_writer *image, const char *path, unsigned least, unsigned *in_flight,
+                 int *status, struct err *err)
 {
     struct io_request *done[IMAGE_WRITES_MAX];
-    int count = image->io->ops->reap(image->queue, done, IMAGE_WRITES_MAX, 1, IO_FOREVER);
+    int count = image->io->ops->reap(image->queue, done, IMAGE_WRITES_MAX, least, least > 0 ? IO_FOREVER : 0);
     for (int i = 0; i < count; i++) {
         ssize_t result = done[i]->result;
         if (result >= 0 && (size_t)result != done[i]->bytes)
@@ -91,7 +91,7 @@ static void reap(struct image_writer *image, const char *path, unsigned *in_flig
 int image_writer_run(struct image_writer *image, struct io_file *file, const char *path, struct err *err)
 {
     struct snapshot *snapshot = image->snapshot;
-    unsigned in_flight = 0, limit = snapshot->buffers_count / 2; /* the caller gets the other half */
+    unsigned in_flight = 0;
     const struct io_ops *ops = image->io->ops;
     unsigned align = ops->once_align ? ops->once_align(image->io, file) : 0;
     int status = image->queue ? 0 : open_queue(image, err);
@@ -99,20 +99,22 @@ int image_writer_run(struct image_writer *image, struct io_file *file, const cha
         snapshot_fail(snapshot, status, err);
     if (!status) /* through the page cache the kernel takes them from anywhere */
         snapshot_allow_in_place(snapshot, align > 0 ? align : 1);
-    if (limit > IMAGE_WRITES_MAX)
-        limit = IMAGE_WRITES_MAX;
     for (;;) {
         unsigned buffer;
         uint64_t block;
         if (!status)
             status = snapshot_status(snapshot, err); /* a copy from the device failed */
-        enum snapshot_next next =
-            status ? SNAPSHOT_ALL : snapshot_take(snapshot, in_flight < limit, &buffer, &block);
+        enum snapshot_next next = SNAPSHOT_LATER;
+        if (status)
+            next = SNAPSHOT_ALL;
+        else if (in_flight < IMAGE_WRITES_MAX)
+            next = snapshot_take(snapshot, &buffer, &block);
         if (next == SNAPSHOT_GOT) {
             status = submit(image, file, buffer, block, err);
             in_flight += status == 0;
         } else if (in_flight > 0) {
-            reap(image, path, &in_flight, &status, err);
+            bool staged = !status && snapshot_stage_ahead(snapshot);
+            reap(image, path, !staged, &in_flight, &status, err);
         } else if (next == SNAPSHOT_ALL) {
             return status;
         } else {

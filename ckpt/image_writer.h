@@ -10,7 +10,9 @@
 #include "ckpt/snapshot.h"
 #include "io/io.h"
 
-enum { IMAGE_WRITES_MAX = 32 }; /* of pending blocks under way at a time; staged ones come on top */
+enum {
+    IMAGE_WRITES_MAX = 32
+}; /* under way at a time: more would bring nothing, and while they are the next are staged */
 
 /* What a writer keeps from save to save. */
 struct image_writer {

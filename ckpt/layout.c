@@ -268,6 +268,31 @@ out:
     return status;
 }
 
+/* Blocks by the first group that has some of each, the lowest in front; last those of the header alone. */
+static int make_order(struct layout *layout, struct err *err)
+{
+    bool *placed = calloc(layout->blocks_count, sizeof *placed);
+    layout->order = calloc(layout->blocks_count, sizeof *layout->order);
+    uint64_t count = 0;
+    if (!placed || !layout->order) {
+        free(placed);
+        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " blocks", layout->blocks_count);
+    }
+    struct layout_range all = {0, layout->blocks_count};
+    uint64_t ranges_count = layout->range_index[layout->groups_count];
+    for (uint64_t r = 0; r <= ranges_count; r++) {
+        const struct layout_range *range = r < ranges_count ? &layout->ranges[r] : &all;
+        for (uint64_t b = range->first; b < range->end; b++) {
+            if (!placed[b])
+                layout->order[count++] = b;
+            placed[b] = true;
+        }
+    }
+    assert(count == layout->blocks_count);
+    free(placed);
+    return 0;
+}
+
 int layout_init(struct layout *layout, const struct layout_options *options, struct err *err)
 {
     *layout = (struct layout){0};
@@ -284,6 +309,8 @@ int layout_init(struct layout *layout, const struct layout_options *options, str
         status = make_segments(layout, err);
     if (!status)
         status = make_ranges(layout, options->groups_count, err);
+    if (!status)
+        status = make_order(layout, err);
     if (status)
         layout_deinit(layout);
     return status;
@@ -297,5 +324,6 @@ void layout_deinit(struct layout *layout)
     free(layout->block_segment);
     free(layout->ranges);
     free(layout->range_index);
+    free(layout->order);
     *layout = (struct layout){0};
 }

@@ -49,6 +49,7 @@ struct layout {
     /* Those of group g: range_index[g]..range_index[g + 1] - 1, rising, disjoint. */
     struct layout_range *ranges;
     uint64_t *range_index; /* [groups_count + 1] */
+    uint64_t *order;       /* [blocks_count] all blocks, those of the group that is updated first in front */
     uint32_t groups_count;
 };
 

@@ -318,6 +318,8 @@ static int collect(struct load *load, const struct ckpt_tensor *wanted, uint64_t
 int ckpt_reader_load(struct ckpt_reader *reader, const struct ckpt_tensor *wanted, uint64_t wanted_count,
                      struct device *device, struct err *err)
 {
+    if (device && device->ops->is_host)
+        device = NULL;
     struct load load = {.reader = reader, .device = device, .err = err};
     struct blocks_visitor visitor = {next_block, take_block, &load};
     int status = collect(&load, wanted, wanted_count);

@@ -23,10 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    STAGING_DEFAULT_BYTES = 64 << 20,
-    BUFFERS_MAX = IO_QUEUE_DEPTH_MAX,
-};
+enum { STAGING_DEFAULT_BYTES = 64 << 20 };
 
 struct ckpt_saver {
     struct io *io;        /* immutable after open, as all down to commit; borrowed where options lent them */
@@ -90,10 +87,22 @@ static void record(struct ckpt_saver *saver, int status, const struct err *detai
     }
 }
 
+/* Until the first save is due, staging is taken from the kernel, which else would be done while an update waits for its copies. The
+ * mutex is held, but not meanwhile. */
+static void touch_staging(struct ckpt_saver *saver)
+{
+    for (unsigned i = 0; i < saver->snapshot.buffers_count && !saver->due && !saver->quit; i++) {
+        pthread_mutex_unlock(&saver->mutex);
+        staging_touch(&saver->snapshot.staging, i);
+        pthread_mutex_lock(&saver->mutex);
+    }
+}
+
 static void *write_saves(void *context)
 {
     struct ckpt_saver *saver = context;
     pthread_mutex_lock(&saver->mutex);
+    touch_staging(saver);
     for (;;) {
         while (!saver->due && !saver->quit)
             pthread_cond_wait(&saver->changed, &saver->mutex);
@@ -178,8 +187,6 @@ static int prepare(struct ckpt_saver *saver, const struct ckpt_saver_options *op
         return err_set(err, -EINVAL, "checkpoint: staging needs %d MiB at least", SNAPSHOT_BUFFERS_MIN);
     if (buffers > saver->layout.blocks_count + SNAPSHOT_BUFFERS_MIN) /* more would never be used */
         buffers = saver->layout.blocks_count + SNAPSHOT_BUFFERS_MIN;
-    if (buffers > BUFFERS_MAX)
-        buffers = BUFFERS_MAX;
     int status = snapshot_init(&saver->snapshot, &saver->layout, options->device, options->updates,
                                (unsigned)buffers, err);
     if (!status)
@@ -354,6 +361,7 @@ struct ckpt_saver_stats ckpt_saver_stats(struct ckpt_saver *saver)
     stats.blocked_ns = saver->blocked_ns;
     struct snapshot_stats copies = snapshot_stats(&saver->snapshot);
     stats.copied_bytes = copies.copied_bytes;
+    stats.ahead_bytes = copies.ahead_bytes;
     stats.buffer_waits_count = copies.buffer_waits_count;
     return stats;
 }

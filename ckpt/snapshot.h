@@ -4,12 +4,13 @@
  * Copy before update: arrays change only after snapshot_before_update(group), so the writer takes blocks from where they lie, and
  * what it has not reached when a group's update comes is copied to staging by the caller. The states of a block:
  *
- *     PENDING --writer--> TAKING ----------------------> TAKEN      (in a buffer of the writer)
- *     PENDING --caller--> COPYING --> STAGED --writer--> TAKEN      (in a buffer that waits for the writer)
+ *     PENDING --writer--> TAKING ------------------------------> TAKEN      (in a buffer of the writer)
+ *     PENDING --caller, or writer--> COPYING --> STAGED --writer--> TAKEN   (in a buffer that waits for the writer)
  *
- * On a device both copy by queueing: from STAGED and TAKEN on the copy is queued, and an event of the buffer tells when the bytes
- * are there. Only the writer waits for it. The caller's stream waits for the copies, not the caller. Of arrays in pinned memory the
- * copy is made before the call that queues it returns (CUDA copies from host to host at once): there the caller copies itself.
+ * While the disk has all the writes that it can use, the writer stages ahead (snapshot_stage_ahead), so that the caller, when its update
+ * comes, finds done what staging has room for. Both take pending blocks in the order of updates, and first what the caller waits for.
+ *
+ * On a device both copy by queueing (staging.h): from STAGED and TAKEN on the copy is queued, and only the writer waits for it.
  *
  * While the caller waits for the end of the save nothing changes: a block that lies in one array is then TAKEN where it lies, and
  * written from there; the buffer that it has is but its token.
@@ -18,9 +19,9 @@
  *   1. Bytes of a group change only while every block that holds some of them is STAGED or TAKEN, and copied: before_update returns no
  *      sooner, or makes the caller's stream wait where the update is queued. A block that several groups share is copied whole by
  *      the first of them; the others' bytes are still those of the save, since their own before_update would have copied the block.
- *   2. A buffer has one holder at a time: the free list, the caller who copies, the queue of staged ones, or the writer.
+ *   2. A buffer has one holder at a time: the free list, who copies into it, the queue of staged ones, or the writer.
  *   3. Nobody waits for ever. The caller leaves the last free buffer to the writer. When the caller waits for a buffer, at
- *      most one is free, it copies none itself, so all others are staged or written; the writer takes staged ones before pending
+ *      most one is free, it copies none itself, so all others are staged or with the writer, who takes staged ones before pending
  *      ones, needs nothing more for writing them, and gives each back when it is written. When the writer waits, it writes
  *      nothing and nothing is staged, so the caller is copying, which waits for nobody. Copies of the device wait for nothing that
  *      is queued. A failed save ends the waiting.
@@ -33,7 +34,7 @@
 
 #include "base/err.h"
 #include "ckpt/layout.h"
-#include "device/device.h"
+#include "ckpt/staging.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -41,28 +42,18 @@
 
 enum { SNAPSHOT_BUFFERS_MIN = 4, SNAPSHOT_RESERVE = 1 /* buffers that the caller leaves to the writer */ };
 
-/* One thread's way to copy from the device. */
-struct snapshot_copier {
-    struct device_stream *stream;
-    struct device_event *copied; /* all that was queued on it so far */
-};
-
 /* Of all saves. */
 struct snapshot_stats {
     uint64_t copied_bytes;       /* by the caller */
+    uint64_t ahead_bytes;        /* by the writer, in snapshot_stage_ahead */
     uint64_t buffer_waits_count; /* blocks for which it waited for a buffer */
 };
 
 struct snapshot {
-    const struct layout *layout; /* immutable after init, as all down to copiers */
-    struct device *device;       /* NULL: host memory */
-    struct device_stream
-        *updates;  /* borrowed: where the caller queues updates; NULL: they begin when it likes */
-    char *staging; /* buffers_count of CKPT_BLOCK_BYTES */
+    const struct layout *layout; /* immutable after init, as both below */
+    struct staging staging;
     unsigned buffers_count;
-    struct device_event **arrived;     /* [buffers_count] of a device: what was last copied there is there */
-    struct snapshot_copier copiers[2]; /* the caller's, the writer's */
-    unsigned in_place_align;           /* the writer's, 0: no block is taken where it lies */
+    unsigned in_place_align; /* the writer's, 0: no block is taken where it lies */
 
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -72,7 +63,8 @@ struct snapshot {
         bytes; /* [buffers_count] the buffer's own, or where the block lies; the writer's while it holds the buffer */
     unsigned *free_list, free_count;
     unsigned *staged, staged_first, staged_count; /* a ring */
-    uint64_t next_pending;                        /* no block before it is PENDING */
+    uint64_t next_pending;                        /* of layout->order: none before it is PENDING */
+    uint64_t wanted;                              /* what the caller waits for, UINT64_MAX: nothing */
     uint64_t left_count;                          /* blocks that the writer has not taken */
     uint64_t uncaptured_count;                    /* blocks that are neither STAGED nor TAKEN */
     unsigned copying_count;
@@ -99,13 +91,14 @@ struct snapshot_stats snapshot_stats(struct snapshot *snapshot);
 
 enum snapshot_next {
     SNAPSHOT_GOT,   /* a block lies in the buffer, which the writer now holds */
-    SNAPSHOT_LATER, /* nothing now: no buffer, or the caller is copying, or pending ones were not wanted */
+    SNAPSHOT_LATER, /* nothing now: no buffer, or the caller is copying */
     SNAPSHOT_ALL,   /* the writer has had every block */
 };
-/* The writer: the next block to write, staged ones first; pending ones only where take_pending. Blocks only until it is copied. A copy
- * that fails ends as snapshot_fail. */
-enum snapshot_next snapshot_take(struct snapshot *snapshot, bool take_pending, unsigned *ret_buffer,
-                                 uint64_t *ret_block);
+/* The writer: the next block to write, staged ones first. Blocks only until it is copied. A copy that fails ends as snapshot_fail. */
+enum snapshot_next snapshot_take(struct snapshot *snapshot, unsigned *ret_buffer, uint64_t *ret_block);
+/* The writer, who has no use for a block now: copies the next pending one to staging, as the caller would have to before its update.
+ * False: none is left, there is no room, or it will be taken where it lies. */
+bool snapshot_stage_ahead(struct snapshot *snapshot);
 /* The bytes of the block that the buffer was taken with, with zeros behind the file's end up to a multiple of IO_ALIGN_BYTES. Not to be
  * written to. */
 const char *snapshot_bytes(const struct snapshot *snapshot, unsigned buffer);

@@ -111,16 +111,12 @@ static void sleep_ns(uint64_t ns)
         ;
 }
 
-int ckpt_speed_block(const struct ckpt_speed_state *state, uint64_t step, uint64_t updates_after_ns,
-                     struct ckpt_speed_blocked *ret_blocked, struct err *err)
+static int save_and_update(const struct ckpt_speed_state *state, struct ckpt_saver *saver, uint64_t step,
+                           uint64_t updates_after_ns, struct ckpt_speed_blocked *ret_blocked, struct err *err)
 {
-    struct ckpt_saver *saver = NULL;
     struct ckpt_speed_blocked blocked = {0};
-    int status = open_saver(state, &saver, err);
-    if (status)
-        return status;
-    uint64_t begun_ns = clock_now_ns();
-    status = ckpt_saver_save(saver, step, "{}", err);
+    uint64_t copied_before = ckpt_saver_stats(saver).copied_bytes, begun_ns = clock_now_ns();
+    int status = ckpt_saver_save(saver, step, "{}", err);
     blocked.call_ns = clock_now_ns() - begun_ns;
     sleep_ns(updates_after_ns);
     begun_ns = clock_now_ns();
@@ -130,11 +126,21 @@ int ckpt_speed_block(const struct ckpt_speed_state *state, uint64_t step, uint64
     if (!status)
         status = ckpt_saver_wait(saver, err);
     struct ckpt_saver_stats stats = ckpt_saver_stats(saver);
-    blocked.copied_bytes = stats.copied_bytes;
+    blocked.copied_bytes = stats.copied_bytes - copied_before;
     blocked.save_ns = stats.last_save_ns;
-    ckpt_saver_close(saver);
     if (!status)
         *ret_blocked = blocked;
+    return status;
+}
+
+int ckpt_speed_block(const struct ckpt_speed_state *state, uint64_t step, uint64_t updates_after_ns,
+                     struct ckpt_speed_blocked ret_blocked[CKPT_SPEED_SAVES_COUNT], struct err *err)
+{
+    struct ckpt_saver *saver = NULL;
+    int status = open_saver(state, &saver, err);
+    for (unsigned i = 0; i < CKPT_SPEED_SAVES_COUNT && !status; i++)
+        status = save_and_update(state, saver, step + i, updates_after_ns, &ret_blocked[i], err);
+    ckpt_saver_close(saver);
     return status;
 }
 

@@ -34,6 +34,9 @@ struct ckpt_speed_state {
     void *memory; /* of the arrays: in huge pages where the kernel offers them */
 };
 
+/* The first save of a saver, and a later one, which finds staging touched. */
+enum { CKPT_SPEED_FIRST, CKPT_SPEED_LATER, CKPT_SPEED_SAVES_COUNT };
+
 /* What a save costs the one who computes meanwhile. */
 struct ckpt_speed_blocked {
     uint64_t call_ns;    /* ckpt_saver_save */
@@ -49,9 +52,9 @@ void ckpt_speed_free(struct ckpt_speed_state *state);
 /* Opening the saver does not count: a run does it once. */
 int ckpt_speed_save(const struct ckpt_speed_state *state, uint64_t step, struct io_speed *speed,
                     struct err *err);
-/* A save, after which each array is updated once, the first of them so much later. */
+/* Two saves, from that step on; after each the arrays are updated once, the first of them so much later. */
 int ckpt_speed_block(const struct ckpt_speed_state *state, uint64_t step, uint64_t updates_after_ns,
-                     struct ckpt_speed_blocked *ret_blocked, struct err *err);
+                     struct ckpt_speed_blocked ret_blocked[CKPT_SPEED_SAVES_COUNT], struct err *err);
 /* Opening the checkpoint counts. is_cold: its files leave the page cache first. */
 int ckpt_speed_load(const struct ckpt_speed_state *state, uint64_t step, bool is_cold, struct io_speed *speed,
                     struct err *err);

@@ -49,6 +49,8 @@ static const struct option rows[] = {
     {"only", 0, OPTION_CHOICE, AT(only), NULL, "all", "what to measure", only_choices},
 };
 
+enum { STEP_LARGE = 1, STEP_SMALL = 2, STEP_ASYNC = 3 /* and those behind it */ };
+
 enum limit { LIMIT_NONE, LIMIT_WRITTEN, LIMIT_READ, LIMIT_COPIED };
 
 struct measurement {
@@ -68,7 +70,7 @@ struct bench {
     struct measurement list[MEASUREMENTS_MAX];
     size_t count;
     bool has_blocked;
-    struct ckpt_speed_blocked blocked;
+    struct ckpt_speed_blocked blocked[CKPT_SPEED_SAVES_COUNT];
     struct io_speed copying;
 };
 
@@ -159,18 +161,19 @@ static int measure_large(struct bench *bench, const struct ckpt_speed_state *sta
     if (wants(bench, ONLY_SAVE) || loads) {
         status = measure_disk(bench, loads, err);
         if (!status)
-            status = ckpt_speed_save(state, 1, add(bench, "a state, saved", LIMIT_WRITTEN), err);
+            status = ckpt_speed_save(state, STEP_LARGE, add(bench, "a state, saved", LIMIT_WRITTEN), err);
     }
     if (!status && loads)
-        status = ckpt_speed_load(state, 1, true, add(bench, "a state, loaded cold", LIMIT_READ), err);
+        status =
+            ckpt_speed_load(state, STEP_LARGE, true, add(bench, "a state, loaded cold", LIMIT_READ), err);
     if (!status && (wants(bench, ONLY_SAVE) || loads)) {
         ckpt_speed_checksum(state, add(bench, "its checksums alone", LIMIT_COPIED));
-        status = remove_step(bench, 1, err);
+        status = remove_step(bench, STEP_LARGE, err);
     }
     if (!status)
         status = check_stop(bench, err);
     if (!status && wants(bench, ONLY_ASYNC)) {
-        status = ckpt_speed_block(state, 2, bench->args->step_ns, &bench->blocked, err);
+        status = ckpt_speed_block(state, STEP_ASYNC, bench->args->step_ns, bench->blocked, err);
         bench->has_blocked = status == 0;
     }
     return status ? status : check_stop(bench, err);
@@ -203,10 +206,10 @@ static int with_small(struct bench *bench, struct err *err)
     int status = ckpt_speed_make(&options, &state, err);
     if (status)
         return status;
-    status = ckpt_speed_save(&state, 3, add(bench, "many small arrays, saved", LIMIT_NONE), err);
+    status = ckpt_speed_save(&state, STEP_SMALL, add(bench, "many small arrays, saved", LIMIT_NONE), err);
     if (!status)
-        status =
-            ckpt_speed_load(&state, 3, true, add(bench, "many small arrays, loaded cold", LIMIT_NONE), err);
+        status = ckpt_speed_load(&state, STEP_SMALL, true,
+                                 add(bench, "many small arrays, loaded cold", LIMIT_NONE), err);
     ckpt_speed_free(&state);
     return status;
 }
@@ -263,11 +266,13 @@ static int print(const struct bench *bench, struct err *err)
         print_measurement(json, bench, &bench->list[i]);
     json_end_array(json);
     if (bench->has_blocked) {
-        const struct ckpt_speed_blocked *blocked = &bench->blocked;
+        const struct ckpt_speed_blocked *blocked = &bench->blocked[CKPT_SPEED_LATER];
         json_begin_object(json, "asynchronous");
         json_write_f64(json, "step_seconds", clock_seconds(bench->args->step_ns));
         json_write_f64(json, "save_call_seconds", clock_seconds(blocked->call_ns));
         json_write_f64(json, "updates_wait_seconds", clock_seconds(blocked->updates_ns));
+        json_write_f64(json, "first_updates_wait_seconds",
+                       clock_seconds(bench->blocked[CKPT_SPEED_FIRST].updates_ns));
         json_write_f64(json, "save_seconds", clock_seconds(blocked->save_ns));
         json_write_u64(json, "copied_bytes", blocked->copied_bytes);
         json_write_u64(json, "staging_bytes", bench->args->staging_bytes);
@@ -334,8 +339,9 @@ const struct verb verb_bench_ckpt = {
         "and removed. A state of 64 arrays, in huge pages where the kernel offers them, is saved until it is "
         "durable and loaded into its arrays with the page cache cold (the files' pages dropped first); then "
         "it "
-        "is saved while every array is updated --step later, which "
-        "waits for what was neither written nor fits the staging. CPU time is that of program and kernel. "
+        "is saved twice by one saver while every array is updated --step later, which "
+        "waits for what was neither written nor fits the staging; the first time staging may be memory that "
+        "the kernel has yet to give. CPU time is that of program and kernel. "
         "The limit is, for a save, a file of as many bytes written around the page cache and made durable; "
         "for a load, that file read; for checksums, copying memory, by the CPU time that both take. Nothing "
         "else should run meanwhile.",

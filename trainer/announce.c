@@ -52,6 +52,8 @@ static void say_memory(const struct run *run)
     run->device->ops->mem_info(run->device, &memory);
     uint64_t used = memory.used_bytes[MEM_DEVICE], pinned = memory.used_bytes[MEM_PINNED];
     bool is_host = run->device->ops->is_host;
+    uint64_t all =
+        used + pinned + memory.used_bytes[MEM_HUGE]; /* of the host, where staging is of huge pages */
     char here[STR_SIZE_BYTES], there[STR_SIZE_BYTES], more[STR_SIZE_BYTES], evaluating[80] = "",
                                                                             host[80] = "";
     if (!is_host)
@@ -63,7 +65,7 @@ static void say_memory(const struct run *run)
     run_say(run,
             "memory: %s%s for weights, gradients (%u buffers of the tree), moments, activations, batches and "
             "staging of checkpoints%s",
-            str_format_size(is_host ? used + pinned : used, here), host, run->tree.buffers_count, evaluating);
+            str_format_size(is_host ? all : used, here), host, run->tree.buffers_count, evaluating);
     if (is_host && (config->model.offload > 0 || config->parallel.offload.optimizer))
         run_say(
             run,

@@ -1,0 +1,170 @@
+/*
+ * staging — see staging.h.
+ */
+#include "ckpt/staging.h"
+
+#include "base/bytes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static bool queues(const struct staging *staging)
+{
+    return !staging->device->ops->is_host;
+}
+
+static size_t memory_bytes(const struct staging *staging)
+{
+    return (size_t)staging->buffers_count * CKPT_BLOCK_BYTES;
+}
+
+static enum mem_kind memory_kind(const struct staging *staging)
+{
+    return queues(staging) ? MEM_PINNED : MEM_HUGE;
+}
+
+static int open_copier(struct device *device, struct staging_copier *copier, struct err *err)
+{
+    int status = device->ops->stream_open(device, &copier->stream, err);
+    return status ? status : device->ops->event_open(device, &copier->copied, err);
+}
+
+/* What a device that queues needs to copy: two streams, and an event a buffer. */
+static int open_copies(struct staging *staging, struct err *err)
+{
+    struct device *device = staging->device;
+    int status = 0;
+    staging->arrived = calloc(staging->buffers_count, sizeof(struct device_event *));
+    if (!staging->arrived)
+        return err_set(err, -ENOMEM, "out of memory for the events of %u buffers", staging->buffers_count);
+    for (unsigned i = 0; i < staging->buffers_count && !status; i++)
+        status = device->ops->event_open(device, &staging->arrived[i], err);
+    for (int i = 0; i < STAGING_WHO_COUNT && !status; i++)
+        status = open_copier(device, &staging->copiers[i], err);
+    return status;
+}
+
+static void close_copies(struct staging *staging)
+{
+    struct device *device = staging->device;
+    for (int i = 0; i < STAGING_WHO_COUNT; i++) {
+        device->ops->event_close(device, staging->copiers[i].copied);
+        device->ops->stream_close(device, staging->copiers[i].stream);
+    }
+    for (unsigned i = 0; i < staging->buffers_count && staging->arrived; i++)
+        device->ops->event_close(device, staging->arrived[i]);
+    free(staging->arrived);
+}
+
+int staging_init(struct staging *staging, const struct layout *layout, struct device *device,
+                 struct device_stream *updates, unsigned buffers_count, struct err *err)
+{
+    *staging = (struct staging){
+        .layout = layout, .device = device, .updates = updates, .buffers_count = buffers_count};
+    int status = device ? 0 : device_cpu_open(&staging->own, err);
+    if (status)
+        return status;
+    if (!device)
+        staging->device = device = staging->own;
+    status = device->ops->mem_alloc(device, memory_kind(staging), memory_bytes(staging),
+                                    (void **)&staging->memory, err);
+    if (!status && queues(staging))
+        status = open_copies(staging, err);
+    if (status)
+        staging_deinit(staging);
+    return status;
+}
+
+void staging_deinit(struct staging *staging)
+{
+    struct device *device = staging->device;
+    if (!device)
+        return;
+    if (queues(staging))
+        close_copies(staging);
+    device->ops->mem_free(device, memory_kind(staging), staging->memory, memory_bytes(staging));
+    device_close(staging->own);
+    *staging = (struct staging){0};
+}
+
+void staging_touch(const struct staging *staging, unsigned buffer)
+{
+    if (!queues(staging)) /* a wish: before Linux 5.14 the first copies take longer */
+        (void)madvise(staging_buffer(staging, buffer), CKPT_BLOCK_BYTES, MADV_POPULATE_WRITE);
+}
+
+/* The events behind what was queued for a buffer. */
+static int mark_copies(struct staging *staging, struct staging_copier *copier, unsigned buffer,
+                       struct err *err)
+{
+    struct device *device = staging->device;
+    int status = device->ops->event_record(device, staging->arrived[buffer], copier->stream, err);
+    return status ? status : device->ops->event_record(device, copier->copied, copier->stream, err);
+}
+
+int staging_copy(struct staging *staging, enum staging_who who, uint64_t block, unsigned number,
+                 struct err *err)
+{
+    const struct layout *layout = staging->layout;
+    struct device *device = staging->device;
+    struct staging_copier *copier = &staging->copiers[who];
+    char *buffer = staging_buffer(staging, number);
+    uint64_t begin = block * CKPT_BLOCK_BYTES, bytes = manifest_block_bytes(layout->file_bytes, block);
+    uint64_t at = 0;
+    for (uint64_t s = layout->block_segment[block]; at < bytes; s++) {
+        const struct layout_segment *segment = &layout->segments[s];
+        uint64_t skip = begin + at - segment->offset_bytes;
+        uint64_t part = bytes_min(segment->size_bytes - skip, bytes - at);
+        if (queues(staging) && s > 0) { /* all but the header */
+            int status =
+                device->ops->copy(device, copier->stream, buffer + at, segment->data + skip, part, err);
+            if (status)
+                return status;
+        } else {
+            memcpy(buffer + at, segment->data + skip, part);
+        }
+        at += part;
+    }
+    memset(buffer + bytes, 0, bytes_round_up(bytes, IO_ALIGN_BYTES) - bytes);
+    return queues(staging) ? mark_copies(staging, copier, number, err) : 0;
+}
+
+int staging_await(struct staging *staging, unsigned buffer, struct err *err)
+{
+    struct device *device = staging->device;
+    return queues(staging) ? device->ops->event_wait(device, staging->arrived[buffer], err) : 0;
+}
+
+int staging_order(struct staging *staging, struct err *err)
+{
+    struct device *device = staging->device;
+    int status = 0;
+    for (int i = 0; i < STAGING_WHO_COUNT && queues(staging) && !status; i++) {
+        struct device_event *copied = staging->copiers[i].copied;
+        status = staging->updates ? device->ops->stream_wait_event(device, staging->updates, copied, err)
+                                  : device->ops->event_wait(device, copied, err);
+    }
+    return status;
+}
+
+void staging_settle(struct staging *staging)
+{
+    struct device *device = staging->device;
+    for (int i = 0; i < STAGING_WHO_COUNT && queues(staging); i++)
+        device->ops->stream_sync(device, staging->copiers[i].stream, NULL);
+}
+
+const char *staging_place(const struct staging *staging, uint64_t block, unsigned align_bytes)
+{
+    const struct layout *layout = staging->layout;
+    const struct layout_segment *segment = &layout->segments[layout->block_segment[block]];
+    uint64_t begin = block * CKPT_BLOCK_BYTES, bytes = manifest_block_bytes(layout->file_bytes, block);
+    uint64_t skip = begin - segment->offset_bytes; /* the segment reaches into it, so it may begin behind */
+    if (queues(staging) || align_bytes == 0 || segment->offset_bytes > begin ||
+        segment->size_bytes - skip < bytes || bytes % IO_ALIGN_BYTES != 0 ||
+        (uintptr_t)(segment->data + skip) % align_bytes != 0)
+        return NULL;
+    return segment->data + skip;
+}

@@ -1,0 +1,184 @@
+/*
+ * What the writer does before an update comes: it takes blocks in the order of the updates, stages ahead while the disk is busy, and takes
+ * first what the caller waits for.
+ */
+#include "ckpt/image_writer.h"
+#include "tests/ckpt/fixture.h"
+#include "tests/support/gate.h"
+#include "tests/support/scratch.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum { GROUPS = 6, WRITES_MAX = 64 };
+
+/* The backend's writes, in the order of their submission, and a gate before what it completes. */
+static uint64_t written_block[WRITES_MAX];
+static unsigned written_count;
+static struct gate completions = GATE_OPEN;
+static const struct io_ops *sound;
+static struct io_ops watched;
+
+static int submit_watched(struct io_queue *queue, struct io_request *const *requests, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (requests[i]->kind == IO_WRITE && written_count < WRITES_MAX)
+            written_block[written_count++] = requests[i]->offset / CKPT_BLOCK_BYTES;
+    return sound->submit(queue, requests, count);
+}
+
+/* Who does not wait finds nothing done while the gate is shut. */
+static int reap_behind_gate(struct io_queue *queue, struct io_request **done, unsigned count_max,
+                            unsigned least, int timeout_ms)
+{
+    pthread_mutex_lock(&completions.mutex);
+    bool is_shut = completions.is_shut;
+    pthread_mutex_unlock(&completions.mutex);
+    if (is_shut && least == 0)
+        return 0;
+    gate_pass(&completions);
+    return sound->reap(queue, done, count_max, least, timeout_ms);
+}
+
+static void watch(void)
+{
+    sound = io->ops;
+    watched = *sound;
+    watched.submit = submit_watched;
+    watched.reap = reap_behind_gate;
+    io->ops = &watched;
+    written_count = 0;
+}
+
+/* An array a group, of so many blocks. Of the last group is what stands first in the file. */
+static struct arrays make_arrays(const char *shape)
+{
+    struct array_spec specs[GROUPS];
+    char names[GROUPS][16];
+    for (unsigned g = 0; g < GROUPS; g++) {
+        snprintf(names[g], sizeof names[g], "array.%u", GROUPS - g);
+        specs[g] = (struct array_spec){names[g], DTYPE_F32, shape, g};
+    }
+    struct arrays arrays = arrays_make(specs, GROUPS);
+    arrays_fill(&arrays, 1);
+    return arrays;
+}
+
+static struct ckpt_saver *open_saver(const struct arrays *arrays, uint64_t staging_bytes)
+{
+    struct ckpt_saver_options options = {.folder = folder,
+                                         .io = io,
+                                         .groups_count = GROUPS,
+                                         .staging_bytes = staging_bytes,
+                                         .run_id = "ahead",
+                                         .numerics_id = "any"};
+    struct ckpt_saver *saver = NULL;
+    struct err err = {0};
+    assert_ok(ckpt_saver_open(&options, arrays->tensors, arrays->count, &saver, &err), &err);
+    return saver;
+}
+
+static bool step_is(struct arrays *arrays, uint64_t seed)
+{
+    char path[FIXTURE_PATH_BYTES];
+    snprintf(path, sizeof path, "%s/step-00000001", folder);
+    arrays_fill(arrays, seed);
+    return fixture_step_equals(io, path, arrays);
+}
+
+static void a_busy_disk_leaves_no_copies_to_the_updates_where_staging_has_room(void **state)
+{
+    (void)state;
+    struct arrays arrays = make_arrays("8x262144");
+    struct err err = {0};
+    watch();
+    struct ckpt_saver *saver = open_saver(&arrays, 64 << 20);
+    gate_shut(&completions);
+    assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
+    gate_await(&completions, 1); /* the writer has nothing left to do but to wait for the disk */
+    for (uint32_t g = 0; g < GROUPS; g++) {
+        ckpt_saver_before_update(saver, g);
+        arrays_fill_group(&arrays, g, 2);
+    }
+    struct ckpt_saver_stats stats = ckpt_saver_stats(saver);
+    gate_open(&completions);
+    assert_ok(ckpt_saver_wait(saver, &err), &err);
+    assert_int_equal(stats.copied_bytes, 0);
+    assert_int_equal(stats.buffer_waits_count, 0);
+    /* all that the writer did not take at once, among which is the short block at the file's end */
+    uint64_t blocks = manifest_blocks_count(ckpt_saver_stats(saver).written_bytes);
+    assert_int_equal(stats.ahead_bytes, (blocks - IMAGE_WRITES_MAX) * CKPT_BLOCK_BYTES);
+    ckpt_saver_close(saver);
+    assert_true(step_is(&arrays, 1));
+    arrays_free(&arrays);
+}
+
+static void blocks_are_taken_in_the_order_of_the_updates(void **state)
+{
+    (void)state;
+    struct arrays arrays = make_arrays("262144");
+    struct err err = {0};
+    watch();
+    struct ckpt_saver *saver = open_saver(&arrays, 64 << 20);
+    assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
+    assert_ok(ckpt_saver_wait(saver, &err), &err);
+    ckpt_saver_close(saver);
+    /* the header shifts each array by a part of a block: the two blocks of group 0, then one more each group */
+    static const uint64_t expected[GROUPS + 1] = {5, 6, 4, 3, 2, 1, 0};
+    assert_true(written_count >= GROUPS + 1);
+    assert_memory_equal(written_block, expected, sizeof expected);
+    assert_true(step_is(&arrays, 1));
+    arrays_free(&arrays);
+}
+
+static void *update_last_group(void *context)
+{
+    snapshot_before_update(context, GROUPS - 1);
+    return NULL;
+}
+
+static void what_the_caller_waits_for_is_taken_first(void **state)
+{
+    (void)state;
+    struct arrays arrays = make_arrays("262144");
+    struct layout_options options = {
+        .tensors = arrays.tensors, .tensors_count = arrays.count, .groups_count = GROUPS, .ranks = 1};
+    struct layout layout;
+    struct snapshot snapshot;
+    struct err err = {0};
+    pthread_t caller;
+    unsigned buffer;
+    uint64_t block;
+    assert_ok(layout_init(&layout, &options, &err), &err);
+    assert_ok(snapshot_init(&snapshot, &layout, NULL, NULL, SNAPSHOT_BUFFERS_MIN, &err), &err);
+    snapshot_begin(&snapshot);
+    for (int i = 0; i < SNAPSHOT_BUFFERS_MIN; i++)
+        assert_int_equal(snapshot_take(&snapshot, &buffer, &block), SNAPSHOT_GOT);
+    assert_int_equal(snapshot_take(&snapshot, &buffer, &block), SNAPSHOT_LATER);
+    assert_int_equal(pthread_create(&caller, NULL, update_last_group, &snapshot), 0);
+    while (snapshot_stats(&snapshot).buffer_waits_count == 0)
+        gate_pause();
+    snapshot_release(&snapshot, 0); /* the one that the caller leaves to the writer */
+    assert_int_equal(snapshot_take(&snapshot, &buffer, &block), SNAPSHOT_GOT);
+    assert_int_equal(block, 0); /* that only the last group is in */
+    for (enum snapshot_next next = SNAPSHOT_GOT; next != SNAPSHOT_ALL;) {
+        snapshot_release(&snapshot, buffer);
+        next = snapshot_take(&snapshot, &buffer, &block);
+    }
+    pthread_join(caller, NULL);
+    snapshot_end(&snapshot);
+    snapshot_deinit(&snapshot);
+    layout_deinit(&layout);
+    arrays_free(&arrays);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, scratch_set_up, scratch_tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(a_busy_disk_leaves_no_copies_to_the_updates_where_staging_has_room),
+        CASE(blocks_are_taken_in_the_order_of_the_updates),
+        CASE(what_the_caller_waits_for_is_taken_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
