@@ -74,9 +74,11 @@ static void say_memory(const struct run *run)
 
 void announce_run(const struct run *run)
 {
-    uint64_t parameters = 0;
-    for (uint64_t i = 0; i < run->params->count; i++)
+    uint64_t parameters = 0, frozen_count = 0;
+    for (uint64_t i = 0; i < run->params->count; i++) {
         parameters += run->params->list[i].count;
+        frozen_count += run->params->list[i].frozen ? run->params->list[i].count : 0;
+    }
     say_what_is_read(run);
     say_quality(run);
     run_say(run,
@@ -84,6 +86,9 @@ void announce_run(const struct run *run)
             " a step",
             model_type_name((enum model_type)run->config->model.type), (double)parameters / 1e6,
             run->params->groups_count, batching_micros(&run->batching), run->batching.micro);
+    if (frozen_count > 0)
+        run_say(run, "model: %.2f M of the parameters are frozen: no gradients, moments or updates of them",
+                (double)frozen_count / 1e6);
     const char *id = str_text(&run->numerics_id); /* the device's name is its first part */
     run_say(run, "device %.*s; computes in %s", (int)strcspn(id, ";"), id, dtype_name(run->ops->compute));
     say_memory(run);

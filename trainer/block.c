@@ -184,7 +184,10 @@ static void lay_out_scratch(struct block *block)
     uint64_t elements = ops->table->attn_bwd_scratch(ops, &block->attention);
     s->attention = arena_take(&attention, elements, ops_master_bytes(ops));
     s->d_normed1 = arena_take(&attention, stream, compute);
-    block->scratch_bytes = mlp.bytes > attention.bytes ? mlp.bytes : attention.bytes;
+    uint64_t bytes = mlp.bytes > attention.bytes ? mlp.bytes : attention.bytes;
+    struct arena_layout both = {bytes};
+    s->d_frozen = arena_take(&both, 2 * (uint64_t)block->config.width, ops_master_bytes(ops));
+    block->scratch_bytes = both.bytes;
 }
 
 int block_plan(struct block *block, const struct block_config *config, const struct block_offsets *offsets,
@@ -231,15 +234,21 @@ static void norm_forward(const struct block *block, const void *weights, uint64_
                          layer ? linear_weights(ops, weights, bias) : NULL);
 }
 
-/* Adds to d_x, which holds the gradient that came past the norm. */
-static void norm_backward(const struct block *block, const void *weights, void *gradients, uint64_t weight,
-                          uint64_t bias, const void *d_out, const void *x, const void *mean, const void *rstd,
-                          void *d_x)
+/* Adds to d_x, which holds the gradient that came past the norm. d_frozen: where those of frozen parameters go. */
+static void norm_backward(const struct block *block, const void *weights,
+                          const struct group_gradients *gradients, uint64_t weight, uint64_t bias,
+                          const void *d_out, const void *x, const void *mean, const void *rstd,
+                          void *d_frozen, void *d_x)
 {
     struct ops *ops = block->ops;
     bool layer = block->config.norm == NORM_LAYER;
-    ops->table->norm_bwd(ops, &block->norm, d_x, linear_gradients(ops, gradients, weight),
-                         layer ? linear_gradients(ops, gradients, bias) : NULL, d_out, x, mean, rstd,
+    void *d_weight = linear_gradients(ops, gradients, weight);
+    void *d_bias = layer ? linear_gradients(ops, gradients, bias) : NULL;
+    if (!d_weight)
+        d_weight = d_frozen;
+    if (layer && !d_bias)
+        d_bias = (char *)d_frozen + block->config.width * ops_master_bytes(ops);
+    ops->table->norm_bwd(ops, &block->norm, d_x, d_weight, d_bias, d_out, x, mean, rstd,
                          linear_weights(ops, weights, weight), false);
 }
 
@@ -278,7 +287,7 @@ void block_forward(const struct block *block, const void *weights, void *saved, 
 }
 
 static void mlp_backward(const struct block *block, const void *weights, void *saved, void *scratch,
-                         void *gradients, void *d)
+                         const struct group_gradients *gradients, void *d)
 {
     struct ops *ops = block->ops;
     const struct block_config *config = &block->config;
@@ -295,11 +304,13 @@ static void mlp_backward(const struct block *block, const void *weights, void *s
         ops->table->gelu_bwd(ops, d_hidden, d_activated, hidden, block->rows * config->mlp_width);
     linear_backward(&block->up, ops, weights, arena_at(saved, s->normed2), d_hidden, gradients, d_normed);
     norm_backward(block, weights, gradients, block->offsets.norm2_weight, block->offsets.norm2_bias, d_normed,
-                  arena_at(saved, s->middle), arena_at(saved, s->mean2), arena_at(saved, s->rstd2), d);
+                  arena_at(saved, s->middle), arena_at(saved, s->mean2), arena_at(saved, s->rstd2),
+                  arena_at(scratch, block->scratch.d_frozen), d);
 }
 
 static void attention_backward(const struct block *block, const void *weights, void *saved, const void *x,
-                               const int32_t *row_starts, void *scratch, void *gradients, void *d)
+                               const int32_t *row_starts, void *scratch,
+                               const struct group_gradients *gradients, void *d)
 {
     struct ops *ops = block->ops;
     const struct block_saved *s = &block->saved;
@@ -314,23 +325,30 @@ static void attention_backward(const struct block *block, const void *weights, v
         ops->table->rope(ops, &block->attention, d_qkv, block->config.rope_base, true);
     linear_backward(&block->qkv, ops, weights, arena_at(saved, s->normed1), d_qkv, gradients, d_normed);
     norm_backward(block, weights, gradients, block->offsets.norm1_weight, block->offsets.norm1_bias, d_normed,
-                  x, arena_at(saved, s->mean1), arena_at(saved, s->rstd1), d);
+                  x, arena_at(saved, s->mean1), arena_at(saved, s->rstd1),
+                  arena_at(scratch, block->scratch.d_frozen), d);
 }
 
 void block_backward(const struct block *block, const void *weights, void *saved, const void *x,
-                    const int32_t *row_starts, void *scratch, void *gradients, void *d)
+                    const int32_t *row_starts, void *scratch, const struct group_gradients *gradients,
+                    void *d)
 {
     mlp_backward(block, weights, saved, scratch, gradients, d);
     attention_backward(block, weights, saved, x, row_starts, scratch, gradients, d);
 }
 
-double block_flops(const struct block *block)
+double block_flops(const struct block *block, const struct params *params, uint64_t group, bool backward)
 {
+    const struct linear *const products[] = {&block->qkv, &block->attn_proj, &block->up, &block->mlp_proj};
     const struct attn_shape *a = &block->attention;
     /* scores, and their product with v: 2 products of 2 flops an element, twice that backwards; causal: the lower triangle */
     double pairs =
         a->causal ? (double)a->tokens * (double)(a->tokens + 1) / 2 : (double)a->tokens * (double)a->tokens;
-    double attention = 12.0 * (double)a->batch * (double)(a->heads * a->head_dim) * pairs;
-    return attention + linear_flops(&block->qkv, true) + linear_flops(&block->attn_proj, true) +
-           linear_flops(&block->up, true) + linear_flops(&block->mlp_proj, true);
+    double flops = (backward ? 12.0 : 4.0) * (double)a->batch * (double)(a->heads * a->head_dim) * pairs;
+    for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
+        uint64_t place;
+        bool is_trained = params_gradient(params, group, products[i]->weight, &place);
+        flops += linear_flops(products[i], 1 + backward + (backward && is_trained));
+    }
+    return flops;
 }

@@ -60,6 +60,7 @@ struct block_saved {
 struct block_scratch {
     uint64_t d_activated, d_hidden, d_normed2;
     uint64_t d_mixed, d_qkv, attention, d_normed1;
+    uint64_t d_frozen; /* weight and bias of a norm, where they are frozen: nobody wants them */
 };
 
 /* Immutable once planned; owns nothing. */
@@ -91,11 +92,13 @@ int block_plan(struct block *block, const struct block_config *config, const str
 void block_forward(const struct block *block, const void *weights, void *saved, const void *x,
                    const int32_t *row_starts, void *out);
 
-/* d: the gradient of out, becomes that of x. gradients: of this block's group; each is written, not added to. scratch: of
+/* d: the gradient of out, becomes that of x. gradients: of this block's group; each that is trained is written, not added to. scratch: of
  * scratch_bytes. */
 void block_backward(const struct block *block, const void *weights, void *saved, const void *x,
-                    const int32_t *row_starts, void *scratch, void *gradients, void *d);
+                    const int32_t *row_starts, void *scratch, const struct group_gradients *gradients,
+                    void *d);
 
-double block_flops(const struct block *block); /* of a forward and a backward pass, see model_flops */
+/* Of a forward pass and, where there is one, a backward pass of the block that is that group, see model_flops. */
+double block_flops(const struct block *block, const struct params *params, uint64_t group, bool backward);
 
 #endif

@@ -84,8 +84,9 @@ struct train_config {
         uint64_t layers, heads, width, mlp_ratio, patch, classes, vocabulary;
         uint64_t mlp_width, kv_heads; /* 0: auto */
         double rope_base, norm_epsilon;
-        uint64_t recompute, offload;      /* every so many blocks; 0: none */
-        char init[CONFIG_TEXT_BYTES_MAX]; /* "": random */
+        uint64_t recompute, offload;        /* every so many blocks; 0: none */
+        char init[CONFIG_TEXT_BYTES_MAX];   /* "": random */
+        char freeze[CONFIG_TEXT_BYTES_MAX]; /* patterns, see freeze.h */
     } model;
     struct {
         uint64_t global, micro;

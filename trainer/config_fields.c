@@ -157,6 +157,10 @@ static const struct config_field fields[] = {
      .help = "weights to begin with: a checkpoint, a safetensors file or a folder of Hugging Face; empty: "
              "random"},
 
+    {"model.freeze", CONFIG_TEXT, AT(model.freeze), "\"\"",
+     .help = "names of parameters that are not trained, as patterns with commas between them, of which the "
+             "last that matches counts: "
+             "\"embed.*, blocks.0.*\", or all but the head: \"*, !head.*\""},
     {"model.recompute", CONFIG_COUNT, AT(model.recompute), "0", 0, 1024,
      .help = "every so many blocks one runs its forward pass again in the backward pass, for less memory; 0: "
              "none; "

@@ -2,12 +2,13 @@
  * linear — y = x W^T + b and its backward pass: three planned products. Header only.
  *
  * W is [out, in], as checkpoints have it. Offsets count elements from the base that weights and gradients are given by, the
- * start of a group: the same number serves the arena of weights (compute type) and that of gradients (master type).
+ * start of a group of weights (compute type), and name the gradients too (master type), which lie elsewhere where a group is frozen in part.
  */
 #ifndef MILLRACE_TRAINER_LINEAR_H
 #define MILLRACE_TRAINER_LINEAR_H
 
 #include "trainer/ops.h"
+#include "trainer/params.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,15 +21,27 @@ struct linear {
     struct gemm_plan forward, backward_input, backward_weight;
 };
 
-/* Weights of the compute type, and gradients of the master type, at an offset in elements. */
+/* Where the gradients of one group go: an arena of what is trained. */
+struct group_gradients {
+    const struct params *params;
+    uint64_t group;
+    void *arena;
+};
+
+/* Weights of the compute type at an offset in elements. */
 static inline const void *linear_weights(const struct ops *ops, const void *weights, uint64_t offset)
 {
     return (const char *)weights + offset * ops_compute_bytes(ops);
 }
 
-static inline void *linear_gradients(const struct ops *ops, void *gradients, uint64_t offset)
+/* The gradient of the parameter whose weights are at that offset in the group; NULL where it is frozen. */
+static inline void *linear_gradients(const struct ops *ops, const struct group_gradients *gradients,
+                                     uint64_t offset)
 {
-    return (char *)gradients + offset * ops_master_bytes(ops);
+    uint64_t place;
+    return params_gradient(gradients->params, gradients->group, offset, &place)
+               ? (char *)gradients->arena + place * ops_master_bytes(ops)
+               : NULL;
 }
 
 /* All but the plans is filled in. */
@@ -56,24 +69,26 @@ static inline void linear_forward(const struct linear *linear, struct ops *ops, 
     ops->table->gemm(ops, &linear->forward, x, linear_weights(ops, weights, linear->weight), bias, y);
 }
 
-/* The gradients of weight and bias are written, not added to. d_x may be NULL where nobody wants it. */
+/* The gradients of weight and bias are written, not added to, unless they are frozen. d_x may be NULL where nobody wants it. */
 static inline void linear_backward(const struct linear *linear, struct ops *ops, const void *weights,
-                                   const void *x, const void *d_y, void *gradients, void *d_x)
+                                   const void *x, const void *d_y, const struct group_gradients *gradients,
+                                   void *d_x)
 {
-    ops->table->gemm(ops, &linear->backward_weight, d_y, x, NULL,
-                     linear_gradients(ops, gradients, linear->weight));
-    if (linear->has_bias)
-        ops->table->bias_bwd(ops, linear_gradients(ops, gradients, linear->bias), d_y, linear->rows,
-                             linear->out, false);
+    void *d_weight = linear_gradients(ops, gradients, linear->weight);
+    void *d_bias = linear->has_bias ? linear_gradients(ops, gradients, linear->bias) : NULL;
+    if (d_weight)
+        ops->table->gemm(ops, &linear->backward_weight, d_y, x, NULL, d_weight);
+    if (d_bias)
+        ops->table->bias_bwd(ops, d_bias, d_y, linear->rows, linear->out, false);
     if (d_x)
         ops->table->gemm(ops, &linear->backward_input, d_y, linear_weights(ops, weights, linear->weight),
                          NULL, d_x);
 }
 
-/* Of the three products: 2 m n k each. */
-static inline double linear_flops(const struct linear *linear, bool input_gradient)
+/* Of so many of the three products: 2 m n k each. */
+static inline double linear_flops(const struct linear *linear, unsigned products)
 {
-    return (input_gradient ? 6.0 : 4.0) * (double)linear->rows * (double)linear->in * (double)linear->out;
+    return 2.0 * products * (double)linear->rows * (double)linear->in * (double)linear->out;
 }
 
 #endif

@@ -16,6 +16,7 @@ struct memory_need memory_need_of(const struct model *model, const struct model_
 {
     bool optimizer_offloaded = optimizer && optimizer->offloaded;
     uint64_t elements = model_params(model)->elements, master = elements * ops_master_bytes(ops);
+    uint64_t trained = model_params(model)->trained_elements * ops_master_bytes(ops);
     struct memory_need need = {.weights = master, .activations = model_activation_bytes(model, stage)};
     need.batches = feed_device_bytes(feed, ops) + model_rows(model) * (sizeof(double) + 1);
     if (ops->compute != ops->master) {
@@ -24,8 +25,8 @@ struct memory_need memory_need_of(const struct model *model, const struct model_
     }
     if (leaves > 0) {
         need.gradients_count = tree_buffers(leaves);
-        need.gradients = need.gradients_count * master;
-        *(optimizer_offloaded ? &need.pinned : &need.moments) += optimizer_moments_count(optimizer) * master;
+        need.gradients = need.gradients_count * trained;
+        *(optimizer_offloaded ? &need.pinned : &need.moments) += optimizer_moments_count(optimizer) * trained;
         need.pinned += model_offload_bytes(model, stage);
         need.batches += optimizer_scratch_bytes(model_params(model));
     }

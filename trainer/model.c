@@ -3,6 +3,7 @@
  */
 #include "trainer/model.h"
 
+#include "trainer/freeze.h"
 #include "trainer/model_kind.h"
 
 #include <assert.h>
@@ -114,6 +115,15 @@ static int describe_and_plan(struct model *model, struct err *err)
     return status < 0 ? status : model->kind->plan(model, err);
 }
 
+static int freeze(struct model *model, struct err *err)
+{
+    struct params *params = &model->params;
+    int status = model->config.freeze ? freeze_params(params, model->config.freeze, err) : 0;
+    while (!status && params->groups[model->first_trained].trained_elements == 0)
+        model->first_trained++;
+    return status;
+}
+
 static size_t zeros_bytes(const struct model *model)
 {
     return model->config.width * ops_compute_bytes(model->ops);
@@ -147,6 +157,8 @@ int model_open(const struct model_config *config, struct ops *ops, uint64_t item
     model->rows = items * model->tokens;
     model->tied = -1;
     status = describe_and_plan(model, err);
+    if (status == 0)
+        status = freeze(model, err);
     if (status == 0)
         status = check_size(model, err);
     if (status == 0)
@@ -195,7 +207,10 @@ uint64_t model_hidden_elements(const struct model *model)
 
 double model_flops(const struct model *model)
 {
-    return model->config.layers * block_flops(&model->block) + model->kind->flops(model);
+    double flops = model->kind->flops(model);
+    for (uint64_t group = MODEL_GROUP_BLOCKS; group < model_group_head(model); group++)
+        flops += block_flops(&model->block, &model->params, group, group >= model->first_trained);
+    return flops;
 }
 
 void model_stage_groups(const struct model *model, const struct model_stage *stage, uint64_t *ret_first,
@@ -227,16 +242,21 @@ static void lay_out_scratch(const struct model *model, struct arena_layout *l, s
     struct arena_layout head = {0};
     uint64_t d_normed = arena_take(&head, model_hidden_elements(model), compute);
     uint64_t d_pooled = arena_take(&head, model->head_rows * model->config.width, compute);
+    uint64_t d_frozen = arena_take(&head, 2 * (uint64_t)model->config.width, ops_master_bytes(model->ops));
     uint64_t bytes = head.bytes > model->block.scratch_bytes ? head.bytes : model->block.scratch_bytes;
     ret->scratch = arena_take(l, bytes, 1);
     ret->d_normed = ret->scratch + d_normed;
     ret->d_pooled = ret->scratch + d_pooled;
+    ret->d_frozen = ret->scratch + d_frozen;
 }
 
 static struct saved_plan saved_plan_of(const struct model *model, const struct model_stage *stage)
 {
+    uint64_t passive =
+        model->first_trained > MODEL_GROUP_BLOCKS ? model->first_trained - MODEL_GROUP_BLOCKS : 0;
+    uint64_t layers = model->config.layers;
     return (struct saved_plan){model->config.recompute_every, model->config.offload_every, stage->first_block,
-                               stage->blocks_count};
+                               stage->blocks_count, (uint32_t)(passive < layers ? passive : layers)};
 }
 
 static struct model_layout lay_out(const struct model *model, const struct model_stage *stage)
@@ -354,8 +374,9 @@ static void backward_block(struct model *model, const struct model_pass *pass, u
         forward_block(model, pass, block, scratch);
     if (moves)
         offload_before_backward(pass->offload, place.item);
+    const struct group_gradients gradients = model_group_gradients(model, pass, group);
     block_backward(&model->block, model_group_weights(model, pass, group), saved, hidden_at(pass, block),
-                   pass->input->row_starts, scratch, model_group_gradients(model, pass, group), d);
+                   pass->input->row_starts, scratch, &gradients, d);
     if (moves)
         offload_after_backward(pass->offload, place.item, saved);
 }
@@ -389,13 +410,18 @@ static void head_backward(struct model *model, const struct model_pass *pass,
     const struct model_layout *l = &pass->layout;
     const struct norm_shape shape = final_norm(model);
     uint64_t head = model_group_head(model);
-    void *gradients = model_group_gradients(model, pass, head);
-    void *d_bias = shape.kind == NORM_LAYER ? linear_gradients(ops, gradients, model->norm_bias) : NULL;
+    const struct group_gradients gradients = model_group_gradients(model, pass, head);
+    bool layer = shape.kind == NORM_LAYER;
+    void *d_weight = linear_gradients(ops, &gradients, model->norm_weight);
+    void *d_bias = layer ? linear_gradients(ops, &gradients, model->norm_bias) : NULL;
+    if (!d_weight)
+        d_weight = arena_at(pass->activations, l->d_frozen);
+    if (layer && !d_bias)
+        d_bias = arena_at(pass->activations, l->d_frozen + shape.cols * ops_master_bytes(ops));
     model->kind->head_backward(model, pass, result);
     zero_stream(model, d); /* norm_bwd adds, and nothing goes past the last norm */
-    ops->table->norm_bwd(ops, &shape, d, linear_gradients(ops, gradients, model->norm_weight), d_bias,
-                         arena_at(pass->activations, l->d_normed), x, arena_at(pass->activations, l->mean),
-                         arena_at(pass->activations, l->rstd),
+    ops->table->norm_bwd(ops, &shape, d, d_weight, d_bias, arena_at(pass->activations, l->d_normed), x,
+                         arena_at(pass->activations, l->mean), arena_at(pass->activations, l->rstd),
                          linear_weights(ops, model_group_weights(model, pass, head), model->norm_weight),
                          false);
 }
@@ -452,12 +478,14 @@ void model_backward(struct model *model, const struct model_stage *stage, const 
     if (stage->heads && done)
         done(context, model_group_head(model));
     for (uint32_t i = stage->blocks_count; i-- > 0;) {
-        backward_block(model, &pass, i, d);
+        if (block_group(&pass, i) >= model->first_trained)
+            backward_block(model, &pass, i, d);
         if (done)
             done(context, block_group(&pass, i));
     }
     if (stage->embeds) {
-        model->kind->embed_backward(model, &pass, d);
+        if (model->first_trained == MODEL_GROUP_EMBED)
+            model->kind->embed_backward(model, &pass, d);
         if (done)
             done(context, MODEL_GROUP_EMBED);
     }

@@ -13,8 +13,8 @@
  * The losses of a training pass come with its backward pass: the head makes them and the gradients of the logits together, some
  * rows at a time, so that rows x vocabulary never lie in memory. An evaluation gives `result` to model_forward.
  *
- * Memory is the caller's: an arena of weights (compute type), one of gradients (master type, laid out by model_params), and for each
- * micro-batch in flight a struct model_activations, in which its forward pass keeps what its backward pass needs.
+ * Memory is the caller's: an arena of weights (compute type), one of gradients (master type, laid out by what model_params says is trained),
+ * and for each micro-batch in flight a struct model_activations, in which its forward pass keeps what its backward pass needs.
  */
 #ifndef MILLRACE_TRAINER_MODEL_H
 #define MILLRACE_TRAINER_MODEL_H
@@ -49,6 +49,8 @@ struct model_config {
     /* Of the others every n-th keeps it in pinned memory, copied there and back beside the passes: less device memory, the same bits. 0:
      * none; 1: all. */
     uint32_t offload_every;
+    /* Patterns of parameters that are not trained (freeze.h): no gradients of them; NULL: none. Borrowed while the model is open. */
+    const char *freeze;
     /* Of logits in memory at a time, of a language model, rounded down to whole items where it holds more than one; 0: the largest
      * power of two of rows that fit 512 MiB. */
     uint32_t head_rows;
@@ -130,9 +132,9 @@ void model_forward(struct model *model, const struct model_stage *stage, const v
  * forward pass; NULL where they were more rows than are held at a time. */
 const void *model_logits(const struct model *model, const struct model_stage *stage,
                          const struct model_activations *activations);
-/* After model_forward without a result, of the same input. gradients: every element that the stage owns is written (a fresh leaf: not
- * added to), the padding excepted. result, filled: NULL for a stage without the head. d_hidden_out: NULL with the head;
- * d_hidden_in: NULL for a stage that embeds. done (may be NULL) is called after each group whose gradients are final, last group
+/* After model_forward without a result, of the same input. gradients: every element that the stage owns and trains is written (a fresh leaf:
+ * not added to), the padding excepted. result, filled: NULL for a stage without the head. d_hidden_out: NULL with the head;
+ * d_hidden_in: NULL for a stage that embeds; of no meaning where nothing before the stage is trained. done (may be NULL) is called after each group whose gradients are final, last group
  * first. */
 void model_backward(struct model *model, const struct model_stage *stage, const void *weights,
                     const struct model_activations *activations, const struct model_input *input,

@@ -19,7 +19,7 @@ struct model_layout {
     uint64_t patches;                            /* of a stage that embeds pictures */
     uint64_t normed, mean, rstd, pooled, logits; /* of the head; pooled where rows are */
     uint64_t d; /* the gradient of the stream, where the caller gives no place for it */
-    uint64_t scratch, d_normed, d_pooled; /* d_normed and d_pooled are within scratch */
+    uint64_t scratch, d_normed, d_pooled, d_frozen; /* all within scratch; d_frozen as a block's */
     uint64_t bytes;
 };
 
@@ -97,6 +97,7 @@ struct model {
     uint64_t logits_rows;             /* in memory at a time */
     int64_t tied;                     /* index of the parameter that embedding and head share, -1: none */
     void *zeros;                      /* a row of the stream */
+    uint64_t first_trained; /* the first group of which something is trained: no backward pass goes further */
 };
 
 enum { MODEL_GROUP_EMBED = 0, MODEL_GROUP_BLOCKS = 1 };
@@ -111,10 +112,16 @@ static inline const void *model_group_weights(const struct model *model, const s
     return linear_weights(model->ops, pass->weights, model->params.groups[group].offset);
 }
 
-static inline void *model_group_gradients(const struct model *model, const struct model_pass *pass,
-                                          uint64_t group)
+static inline struct group_gradients model_group_gradients(const struct model *model,
+                                                           const struct model_pass *pass, uint64_t group)
 {
-    return linear_gradients(model->ops, pass->gradients, model->params.groups[group].offset);
+    return (struct group_gradients){&model->params, group, pass->gradients};
+}
+
+static inline bool model_is_trained(const struct model *model, uint64_t group, uint64_t offset)
+{
+    uint64_t place;
+    return params_gradient(&model->params, group, offset, &place);
 }
 
 /* Columns of logits in memory: the head's weight has as many rows with its room (param_spec). */

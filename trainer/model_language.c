@@ -120,14 +120,18 @@ void language_embed_forward(struct model *model, const struct model_pass *pass, 
 void language_embed_backward(struct model *model, const struct model_pass *pass, const void *d_hidden)
 {
     struct ops *ops = model->ops;
-    void *gradients = model_group_gradients(model, pass, MODEL_GROUP_EMBED);
+    const struct group_gradients gradients = model_group_gradients(model, pass, MODEL_GROUP_EMBED);
+    void *d_tokens = linear_gradients(ops, &gradients, model->embed_tokens);
+    void *d_positions =
+        has_positions(model) ? linear_gradients(ops, &gradients, model->embed_positions) : NULL;
     /* a tied table holds the head's part and is added to; positions have one contribution and are written */
-    ops->table->embed_bwd(ops, linear_gradients(ops, gradients, model->embed_tokens), d_hidden,
-                          pass->input->tokens, model->tokens + 1, pass->input->by_token, model->items,
-                          model->tokens, model->config.width, model->config.vocabulary, model->tied >= 0);
-    if (has_positions(model))
-        ops->table->positions_bwd(ops, linear_gradients(ops, gradients, model->embed_positions), d_hidden,
-                                  model->items, model->tokens, model->config.width, false);
+    if (d_tokens)
+        ops->table->embed_bwd(ops, d_tokens, d_hidden, pass->input->tokens, model->tokens + 1,
+                              pass->input->by_token, model->items, model->tokens, model->config.width,
+                              model->config.vocabulary, model->tied >= 0);
+    if (d_positions)
+        ops->table->positions_bwd(ops, d_positions, d_hidden, model->items, model->tokens,
+                                  model->config.width, false);
 }
 
 /* The rows of the head from first on, as many as the piece has. */
@@ -190,13 +194,14 @@ void language_head_backward(struct model *model, const struct model_pass *pass,
 {
     struct ops *ops = model->ops;
     const void *logits = arena_at(pass->activations, pass->layout.logits);
-    void *d_weight =
-        linear_gradients(ops, model_group_gradients(model, pass, head_group(model)), model->head.weight);
+    const struct group_gradients gradients = model_group_gradients(model, pass, head_group(model));
+    void *d_weight = linear_gradients(ops, &gradients, model->head.weight);
     for (uint64_t row = 0; row < model->rows;) {
         const struct head_job job = head_job_at(model, row);
         piece_losses(model, pass, &job, result, pass->input->loss_scale);
-        ops->table->gemm(ops, &job.piece->backward_weight[row > 0], logits,
-                         rows_at(model, pass, pass->layout.normed, row), NULL, d_weight);
+        if (d_weight)
+            ops->table->gemm(ops, &job.piece->backward_weight[row > 0], logits,
+                             rows_at(model, pass, pass->layout.normed, row), NULL, d_weight);
         ops->table->gemm(ops, &job.piece->backward_input, logits, head_weight(model, pass), NULL,
                          rows_at(model, pass, pass->layout.d_normed, row));
         row += job.piece->rows;
@@ -205,5 +210,6 @@ void language_head_backward(struct model *model, const struct model_pass *pass,
 
 double language_flops(const struct model *model)
 {
-    return 6.0 * (double)model->rows * (double)model->config.width * (double)model->classes;
+    double products = 2 + model_is_trained(model, head_group(model), model->head.weight);
+    return 2 * products * (double)model->rows * (double)model->config.width * (double)model->classes;
 }

@@ -138,11 +138,13 @@ static void embed_forward(struct model *model, const struct model_pass *pass, vo
 static void embed_backward(struct model *model, const struct model_pass *pass, const void *d_hidden)
 {
     struct ops *ops = model->ops;
-    void *gradients = model_group_gradients(model, pass, MODEL_GROUP_EMBED);
-    ops->table->positions_bwd(ops, linear_gradients(ops, gradients, model->embed_positions), d_hidden,
-                              model->items, model->tokens, model->config.width, false);
+    const struct group_gradients gradients = model_group_gradients(model, pass, MODEL_GROUP_EMBED);
+    void *d_positions = linear_gradients(ops, &gradients, model->embed_positions);
+    if (d_positions)
+        ops->table->positions_bwd(ops, d_positions, d_hidden, model->items, model->tokens,
+                                  model->config.width, false);
     linear_backward(&model->patch, ops, model_group_weights(model, pass, MODEL_GROUP_EMBED),
-                    arena_at(pass->activations, pass->layout.patches), d_hidden, gradients, NULL);
+                    arena_at(pass->activations, pass->layout.patches), d_hidden, &gradients, NULL);
 }
 
 /* From normed to losses; the logits become their gradient where gradient_scale is not NULL. */
@@ -177,12 +179,12 @@ static void head_backward(struct model *model, const struct model_pass *pass,
 {
     struct ops *ops = model->ops;
     uint64_t head = model_group_head(model);
+    const struct group_gradients gradients = model_group_gradients(model, pass, head);
     void *d_pooled = arena_at(pass->activations, pass->layout.d_pooled);
     head_losses(model, pass, result, pass->input->loss_scale);
     linear_backward(&model->head, ops, model_group_weights(model, pass, head),
                     arena_at(pass->activations, pass->layout.pooled),
-                    arena_at(pass->activations, pass->layout.logits),
-                    model_group_gradients(model, pass, head), d_pooled);
+                    arena_at(pass->activations, pass->layout.logits), &gradients, d_pooled);
     ops->table->pool_bwd(ops, arena_at(pass->activations, pass->layout.d_normed), d_pooled, model->items,
                          model->tokens, model->config.width);
 }
@@ -191,7 +193,8 @@ static double flops(const struct model *model)
 {
     struct linear head = model->head;
     head.out = model->classes; /* padding is no work of the model's */
-    return linear_flops(&model->patch, false) + linear_flops(&head, true);
+    return linear_flops(&model->patch, 1 + model_is_trained(model, MODEL_GROUP_EMBED, model->patch.weight)) +
+           linear_flops(&head, 2 + model_is_trained(model, model_group_head(model), head.weight));
 }
 
 const struct model_kind model_kind_vit = {check,          block,        tokens,         describe_embed,

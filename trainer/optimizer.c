@@ -30,7 +30,7 @@ const char *optimizer_moment_name(enum optimizer_type type, unsigned moment)
 
 static uint64_t moment_bytes(const struct optimizer *optimizer)
 {
-    return optimizer->params->elements * ops_master_bytes(optimizer->ops);
+    return optimizer->params->trained_elements * ops_master_bytes(optimizer->ops);
 }
 
 /* A kernel that touches each byte once reads and writes pinned memory at the link's speed, both ways at a time: wide accesses of
@@ -53,7 +53,7 @@ static void *moment_at(const struct optimizer *optimizer, unsigned moment, uint6
 
 static uint64_t decays_count(const struct params *params)
 {
-    return (params->elements + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS;
+    return (params->trained_elements + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS;
 }
 
 /* Parameters that share one decision are neighbours of a kind: they agree. */
@@ -66,8 +66,10 @@ static int fill_decays(struct optimizer *optimizer, struct err *err)
         return err_set(err, -ENOMEM, "out of memory for the optimizer");
     for (uint64_t i = 0; i < params->count; i++) {
         const struct param *param = &params->list[i];
-        uint64_t first = param->offset / OPS_DECAY_ELEMENTS,
-                 end = (param->offset + param->count + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS;
+        uint64_t offset = param->trained_offset, first = offset / OPS_DECAY_ELEMENTS,
+                 end = (offset + param->count + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS;
+        if (param->frozen)
+            continue;
         memset(decays + first, param->decay, end - first);
     }
     int status = device_upload(optimizer->ops->device, optimizer->decays, decays, decays_count(params), err);
@@ -79,7 +81,7 @@ static uint64_t rows_count(const struct params *params)
 {
     uint64_t count = 0;
     for (uint64_t i = 0; i < params->count; i++)
-        count += params->list[i].shape[0];
+        count += params->list[i].frozen ? 0 : params->list[i].shape[0];
     return count;
 }
 
@@ -133,7 +135,9 @@ void optimizer_sum_squares(struct optimizer *optimizer, const void *gradients, i
     for (uint64_t i = 0; i < optimizer->params->count; i++) {
         const struct param *param = &optimizer->params->list[i];
         uint64_t rows = param->shape[0], cols = param->count / rows;
-        ops->table->row_sumsq(ops, sums, at(optimizer, gradients, param->offset), rows, cols);
+        if (param->frozen)
+            continue;
+        ops->table->row_sumsq(ops, sums, at(optimizer, gradients, param->trained_offset), rows, cols);
         sums += rows;
     }
     ops->table->exact_add(ops, words, optimizer->row_sums, optimizer->row_sums_count);
@@ -149,26 +153,34 @@ struct decision_factors optimizer_factors(const struct optimizer *optimizer, uin
         .lr = lr, .correction1 = 1 / (1 - pow(o->beta1, t)), .correction2 = 1 / (1 - pow(o->beta2, t))};
 }
 
-void optimizer_update_group(struct optimizer *optimizer, uint64_t group, void *weights, void *compute,
-                            const void *gradients, const struct update_scalars *scalars)
+/* The padding between parameters is zero, and an update leaves it so. */
+static void update_span(struct optimizer *optimizer, const struct params_span *span, void *weights,
+                        void *compute, const void *gradients, const struct update_scalars *scalars)
 {
     const struct optimizer_options *o = &optimizer->options;
     const struct adamw_options adamw = {o->beta1, o->beta2, o->epsilon, o->weight_decay};
     const struct sgd_options sgd = {o->momentum, o->weight_decay, o->nesterov};
     struct ops *ops = optimizer->ops;
-    /* the padding between parameters is zero, and an update leaves it so */
-    const struct param_group *g = &optimizer->params->groups[group];
     const struct update_arrays arrays = {
-        .params = at(optimizer, weights, g->offset),
-        .compute = compute ? (char *)compute + g->offset * ops_compute_bytes(ops) : NULL,
-        .moment1 = moment_at(optimizer, 0, g->offset),
-        .moment2 = moment_at(optimizer, 1, g->offset),
-        .gradients = at(optimizer, gradients, g->offset),
-        .decays = optimizer->decays + g->offset / OPS_DECAY_ELEMENTS,
-        .count = g->elements,
+        .params = at(optimizer, weights, span->offset),
+        .compute = compute ? (char *)compute + span->offset * ops_compute_bytes(ops) : NULL,
+        .moment1 = moment_at(optimizer, 0, span->trained_offset),
+        .moment2 = moment_at(optimizer, 1, span->trained_offset),
+        .gradients = at(optimizer, gradients, span->trained_offset),
+        .decays = optimizer->decays + span->trained_offset / OPS_DECAY_ELEMENTS,
+        .count = span->elements,
     };
     if (o->type == OPTIMIZER_SGD)
         ops->table->sgd(ops, &arrays, &sgd, scalars);
     else
         ops->table->adamw(ops, &arrays, &adamw, scalars);
+}
+
+void optimizer_update_group(struct optimizer *optimizer, uint64_t group, void *weights, void *compute,
+                            const void *gradients, const struct update_scalars *scalars)
+{
+    struct params_span span;
+    uint64_t next = 0;
+    while (params_next_span(optimizer->params, group, &next, &span))
+        update_span(optimizer, &span, weights, compute, gradients, scalars);
 }

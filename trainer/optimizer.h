@@ -33,14 +33,14 @@ const char *optimizer_type_name(enum optimizer_type type);
 unsigned optimizer_moments_count(const struct optimizer_options *options);
 const char *optimizer_moment_name(enum optimizer_type type, unsigned moment);
 
-/* Owner thread. Owns the moments: memory of the device, or pinned, master type, laid out as params; zero at first. */
+/* Owner thread. Owns the moments: memory of the device, or pinned, master type, laid out as what is trained of params; zero at first. */
 struct optimizer {
     struct optimizer_options options;
     struct ops *ops;
     const struct params *params;          /* borrowed */
     void *moments[OPTIMIZER_MOMENTS_MAX]; /* NULL beyond optimizer_moments_count */
     uint8_t *decays;  /* as ops.h's update_arrays has them, for the whole arena; device memory */
-    double *row_sums; /* of all rows of all parameters; device memory */
+    double *row_sums; /* of all rows of all parameters that are trained; device memory */
     uint64_t row_sums_count;
     uint64_t updates; /* made so far, as the host knows */
 };

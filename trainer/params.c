@@ -52,7 +52,8 @@ int params_begin_group(struct params *params, const char *name, struct err *err)
                       sizeof *params->groups, err);
     if (status < 0)
         return status;
-    struct param_group group = {.first = params->count, .offset = params->elements};
+    struct param_group group = {
+        .first = params->count, .offset = params->elements, .trained_offset = params->elements};
     status = set_name(group.name, name, err);
     if (status < 0)
         return status;
@@ -70,6 +71,7 @@ int params_add(struct params *params, const struct param_spec *spec, uint64_t *r
     struct param param = {.rank = spec->cols ? 2 : 1,
                           .shape = {spec->rows, spec->cols},
                           .group = (uint32_t)(params->groups_count - 1),
+                          .neighbour = spec->neighbour,
                           .decay = spec->decay,
                           .init = spec->init,
                           .deviation = spec->deviation};
@@ -91,8 +93,9 @@ int params_add(struct params *params, const struct param_spec *spec, uint64_t *r
         const struct param *last = &params->list[params->count - 1];
         param.offset = last->offset + last->count;
     }
-    params->elements = bytes_round_up(param.offset + room, PARAMS_ALIGN);
-    group->elements = params->elements - group->offset;
+    param.trained_offset = param.offset;
+    params->elements = params->trained_elements = bytes_round_up(param.offset + room, PARAMS_ALIGN);
+    group->elements = group->trained_elements = params->elements - group->offset;
     group->count++;
     *ret_index = params->count;
     params->list[params->count++] = param;
@@ -113,6 +116,60 @@ const struct param *params_find(const struct params *params, const char *name)
             return &params->list[i];
     }
     return NULL;
+}
+
+/* Where in the arena the parameters behind this one begin, padding left behind; index is within the group. */
+static uint64_t end_of(const struct params *params, const struct param_group *group, uint64_t index)
+{
+    return index + 1 < group->count ? params->list[group->first + index + 1].offset
+                                    : group->offset + group->elements;
+}
+
+void params_lay_out_trained(struct params *params)
+{
+    uint64_t elements = 0;
+    for (uint64_t g = 0; g < params->groups_count; g++) {
+        struct param_group *group = &params->groups[g];
+        group->trained_offset = elements;
+        for (uint64_t i = 0; i < group->count; i++) {
+            struct param *param = &params->list[group->first + i];
+            assert(!param->neighbour || param->frozen == param[-1].frozen);
+            param->trained_offset = elements;
+            if (!param->frozen)
+                elements += end_of(params, group, i) - param->offset;
+        }
+        group->trained_elements = elements - group->trained_offset;
+    }
+    params->trained_elements = elements;
+}
+
+bool params_next_span(const struct params *params, uint64_t group, uint64_t *next,
+                      struct params_span *ret_span)
+{
+    const struct param_group *g = &params->groups[group];
+    const struct param *list = params->list + g->first;
+    uint64_t i = *next;
+    while (i < g->count && list[i].frozen)
+        i++;
+    if (i == g->count)
+        return false;
+    struct params_span span = {.offset = list[i].offset, .trained_offset = list[i].trained_offset};
+    for (; i < g->count && !list[i].frozen; i++)
+        span.elements = end_of(params, g, i) - span.offset;
+    *next = i;
+    *ret_span = span;
+    return true;
+}
+
+bool params_gradient(const struct params *params, uint64_t group, uint64_t offset, uint64_t *ret_offset)
+{
+    const struct param_group *g = &params->groups[group];
+    const struct param *param = &params->list[g->first];
+    while (param->offset != g->offset + offset)
+        param++;
+    assert(param < &params->list[g->first + g->count]);
+    *ret_offset = param->trained_offset;
+    return !param->frozen;
 }
 
 static void put(void *arena, enum dtype dtype, uint64_t element, double value)

@@ -5,7 +5,8 @@
  * the order they were added, groups one after another; a tensor starts at a multiple of PARAMS_ALIGN elements unless it was
  * added as a neighbour (q, k, v; gate, up), so that one product serves both. Padding is zero and stays zero.
  *
- * The same offsets serve every arena: parameters, gradients, moments.
+ * The same offsets serve every arena (parameters, gradients, moments) until parameters are frozen: arenas of gradients and
+ * moments have none of those, and are closed up. They are laid out by trained_offset and trained_elements, weights by offset and elements.
  */
 #ifndef MILLRACE_TRAINER_PARAMS_H
 #define MILLRACE_TRAINER_PARAMS_H
@@ -26,9 +27,12 @@ struct param {
     uint32_t rank;                    /* dimensions, 1 or 2 */
     uint64_t shape[2];
     uint32_t group;
-    uint64_t offset; /* in the arena, elements */
-    uint64_t count;  /* elements */
-    bool decay;      /* weight decay applies: matrices */
+    uint64_t offset;         /* in the arena, elements */
+    uint64_t count;          /* elements */
+    uint64_t trained_offset; /* in arenas of what is trained; of no meaning where it is frozen */
+    bool frozen;             /* not trained */
+    bool neighbour;          /* of the one before it */
+    bool decay;              /* weight decay applies: matrices */
     enum param_init init;
     double deviation; /* of PARAM_NORMAL */
 };
@@ -37,6 +41,7 @@ struct param_group {
     char name[PARAMS_NAME_BYTES_MAX]; /* "embed", "blocks.3", "head" */
     uint64_t first, count;            /* parameters */
     uint64_t offset, elements;        /* in the arena, padding included */
+    uint64_t trained_offset, trained_elements;
 };
 
 /* Built by a model's description, then immutable. */
@@ -46,6 +51,7 @@ struct params {
     struct param_group *groups;
     uint64_t groups_count, groups_capacity;
     uint64_t elements; /* of the arena */
+    uint64_t trained_elements;
 };
 
 int params_begin_group(struct params *params, const char *name, struct err *err);
@@ -61,6 +67,19 @@ struct param_spec {
 int params_add(struct params *params, const struct param_spec *spec, uint64_t *ret_index, struct err *err);
 void params_deinit(struct params *params);
 const struct param *params_find(const struct params *params, const char *name);
+
+/* Lays out the arenas of what is trained, once `frozen` is set where it shall be: neighbours agree in it. */
+void params_lay_out_trained(struct params *params);
+
+/* A stretch of one group that lies in one piece in both kinds of arenas, padding included. */
+struct params_span {
+    uint64_t offset, trained_offset, elements;
+};
+/* What is trained of a group, stretch after stretch: *next is 0 at first. False at the end. */
+bool params_next_span(const struct params *params, uint64_t group, uint64_t *next,
+                      struct params_span *ret_span);
+/* Of the parameter that lies at an offset in its group's weights: where its gradient lies in the arena of what is trained. False where it is frozen. */
+bool params_gradient(const struct params *params, uint64_t group, uint64_t offset, uint64_t *ret_offset);
 
 /* Initial values into an arena of host memory of dtype F32 or F64: Philox keyed by (seed, XXH3 of the name), counter the
  * element: independent of layout. Normal by Box-Muller. */

@@ -4,12 +4,14 @@
 #include "trainer/resume.h"
 
 #include "base/json.h"
+#include "ckpt/manifest.h"
 #include "ckpt/reader.h"
 #include "io/whole.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct comparison {
@@ -273,6 +275,30 @@ int resume_share_damage(struct run *run, const char *path, int status, struct er
     return status ? status : reduced;
 }
 
+/* Fills the tensors that the checkpoint has. Moments of parameters that were frozen when it was saved begin at zero, which is said. */
+static int load_tensors(const struct run *run, struct ckpt_reader *reader, struct err *err)
+{
+    const struct manifest *manifest = ckpt_reader_manifest(reader);
+    struct ckpt_tensor *wanted = calloc(run->tensors_count, sizeof *wanted);
+    uint64_t wanted_count = 0;
+    if (!wanted)
+        return err_set(err, -ENOMEM, "out of memory for the tensors to resume");
+    for (uint64_t i = 0; i < run->tensors_count; i++) {
+        const char *name = run->tensors[i].name;
+        bool is_moment = strncmp(name, CKPT_OPTIMIZER_PREFIX, strlen(CKPT_OPTIMIZER_PREFIX)) == 0;
+        if (!is_moment || manifest_find(manifest, name))
+            wanted[wanted_count++] = run->tensors[i];
+    }
+    if (wanted_count < run->tensors_count)
+        run_say(run,
+                "%" PRIu64
+                " moments are not in the checkpoint, which kept none of what was frozen: they begin at zero",
+                run->tensors_count - wanted_count);
+    int status = ckpt_reader_load(reader, wanted, wanted_count, run->device, err);
+    free(wanted);
+    return status;
+}
+
 int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
 {
     const struct json_t *state = ckpt_reader_state(reader);
@@ -281,7 +307,7 @@ int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path
         status =
             json_get_u64(json_get(state, "optimizer"), "updates_count", &run->optimizer.updates, path, err);
     if (!status)
-        status = ckpt_reader_load(reader, run->tensors, run->tensors_count, run->device, err);
+        status = load_tensors(run, reader, err);
     if (status)
         return status;
     restore_evaluation(run, state);

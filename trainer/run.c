@@ -258,6 +258,7 @@ static int open_model(struct run *run, uint64_t leaves, struct err *err)
         .kv_heads = (uint32_t)c->model.kv_heads,
         .rope_base = c->model.rope_base,
         .norm_epsilon = c->model.norm_epsilon,
+        .freeze = c->model.freeze,
         .recompute_every = (uint32_t)c->model.recompute,
         .offload_every = (uint32_t)c->model.offload,
     };
@@ -286,8 +287,8 @@ static int open_optimizer(struct run *run, struct err *err)
                                       .warmup = c->schedule.warmup,
                                       .steps = run->steps};
     const struct optimizer_options optimizer = optimizer_options_of(c);
-    int status =
-        tree_init(&run->tree, run->ops, run->params->elements, batching_owned_count(&run->batching), err);
+    int status = tree_init(&run->tree, run->ops, run->params->trained_elements,
+                           batching_owned_count(&run->batching), err);
     if (!status)
         status = replay_init(&run->passes, run->ops, run->tree.buffers_count * FEED_VARIANTS, err);
     if (!status)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The checkpoint's view of a parameter and its moments: whole, replicated, changed by its group's update. */
+/* The checkpoint's view of a parameter and, where it is trained, its moments: whole, replicated, changed by its group's update. */
 static int describe_tensors(struct run *run, struct err *err)
 {
     enum { PREFIX_BYTES = 32, NAME_BYTES = PARAMS_NAME_BYTES_MAX + PREFIX_BYTES };
@@ -24,23 +24,25 @@ static int describe_tensors(struct run *run, struct err *err)
                  optimizer_moment_name(optimizer->options.type, kind - 1));
         arena[kind] = optimizer->moments[kind - 1];
     }
-    run->tensors_count = kinds * run->params->count;
-    run->tensors = calloc(run->tensors_count, sizeof run->tensors[0]);
-    run->tensor_names = calloc(run->tensors_count, NAME_BYTES);
+    uint64_t count_max = kinds * run->params->count;
+    run->tensors = calloc(count_max, sizeof run->tensors[0]);
+    run->tensor_names = calloc(count_max, NAME_BYTES);
     if (!run->tensors || !run->tensor_names)
-        return err_set(err, -ENOMEM, "out of memory for %" PRIu64 " tensor names", run->tensors_count);
-    for (uint64_t i = 0; i < run->tensors_count; i++) {
+        return err_set(err, -ENOMEM, "out of memory for %" PRIu64 " tensor names", count_max);
+    for (uint64_t i = 0; i < count_max; i++) {
         const struct param *param = &run->params->list[i / kinds];
-        uint64_t kind = i % kinds;
-        char *name = run->tensor_names + i * NAME_BYTES;
+        uint64_t kind = i % kinds, offset = kind == 0 ? param->offset : param->trained_offset;
+        if (kind > 0 && param->frozen)
+            continue;
+        char *name = run->tensor_names + run->tensors_count * NAME_BYTES;
         snprintf(name, NAME_BYTES, "%s%s", prefix[kind], param->name);
-        struct ckpt_tensor *tensor = &run->tensors[i];
+        struct ckpt_tensor *tensor = &run->tensors[run->tensors_count++];
         *tensor = (struct ckpt_tensor){.name = name,
                                        .dtype = run->ops->master,
                                        .rank = param->rank,
                                        .replicated = true,
                                        .group = param->group,
-                                       .data = arena[kind] + param->offset * ops_master_bytes(run->ops)};
+                                       .data = arena[kind] + offset * ops_master_bytes(run->ops)};
         for (uint32_t d = 0; d < param->rank; d++)
             tensor->shape[d] = tensor->extent[d] = param->shape[d];
     }

@@ -7,7 +7,10 @@
  *
  *     places     | of its own | ... | of its own | the ring | the one of those recomputed |
  *
- * Every recompute_every-th block is recomputed, and of the others every offload_every-th is offloaded. Blocks count from the first of
+ * The first blocks of a model have no backward pass where all up to them is frozen. They keep nothing, and as the others come behind them,
+ * the first place serves.
+ *
+ * Of the rest every recompute_every-th block is recomputed, and of the others every offload_every-th is offloaded. Blocks count from the first of
  * the model, so that these are the same whatever the stages. Pure arithmetic.
  */
 #ifndef MILLRACE_TRAINER_SAVED_H
@@ -19,9 +22,10 @@
 struct saved_plan {
     uint32_t recompute_every, offload_every; /* 0: none */
     uint32_t first_block, blocks_count;      /* the stage's */
+    uint32_t passive_count;                  /* of the model's first blocks: they have no backward pass */
 };
 
-enum saved_kind { SAVED_OWN, SAVED_OFFLOADED, SAVED_RECOMPUTED };
+enum saved_kind { SAVED_OWN, SAVED_OFFLOADED, SAVED_RECOMPUTED, SAVED_PASSIVE };
 
 struct saved_place {
     enum saved_kind kind;

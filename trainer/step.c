@@ -152,6 +152,8 @@ static void update(struct run *run, const void *gradients)
 {
     void *compute = run->compute_weights == run->weights ? NULL : run->compute_weights;
     for (uint64_t group = 0; group < run->params->groups_count; group++) {
+        if (run->params->groups[group].trained_elements == 0)
+            continue;
         range_begin(&run->ranges, RANGE_STAGE);
         ckpt_saver_before_update(run->saver, (uint32_t)group);
         range_end(&run->ranges);

@@ -88,7 +88,7 @@ void case_open(struct model_case *c, const struct model_config *config, uint64_t
     uint64_t elements = model_params(c->model)->elements;
     c->rows = model_rows(c->model);
     c->weights = allocate(elements * ops_compute_bytes(c->ops));
-    c->gradients = allocate(elements * ops_master_bytes(c->ops));
+    c->gradients = allocate(model_params(c->model)->trained_elements * ops_master_bytes(c->ops));
     c->activation_bytes = model_activation_bytes(c->model, &c->whole);
     c->activations.memory = allocate(c->activation_bytes);
     assert_ok(model_open_offload(c->model, &c->whole, &c->activations.offload, &err), &err);
@@ -158,9 +158,11 @@ void case_backward(struct model_case *c, void *gradients)
     const struct params *params = model_params(c->model);
     size_t bytes = ops_master_bytes(c->ops);
     const struct model_input input = case_input(c);
-    memset(gradients, 0, params->elements * bytes);
+    memset(gradients, 0, params->trained_elements * bytes);
     for (uint64_t p = 0; p < params->count; p++)
-        memset((char *)gradients + params->list[p].offset * bytes, 0xff, params->list[p].count * bytes);
+        if (!params->list[p].frozen)
+            memset((char *)gradients + params->list[p].trained_offset * bytes, 0xff,
+                   params->list[p].count * bytes);
     const struct model_result result = {c->losses, c->correct};
     model_backward(c->model, &c->whole, c->weights, &c->activations, &input, gradients, &result, NULL, NULL,
                    NULL, NULL);
