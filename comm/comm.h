@@ -86,6 +86,9 @@ struct comm_ops {
     int (*test)(struct comm_work *work, bool *ret_done, struct err *err); /* never blocks; makes progress */
     /* Optional; default: comm_wait asks test again and again. Blocks until the work, which is not done, is done or late; its status. */
     int (*wait)(struct comm_work *work, struct err *err);
+    /* Optional: what this process is doing from now on, and in which step, for others to be told where they wait for it. Any thread; what lives for
+     * ever. */
+    void (*note)(struct comm *comm, const char *what, uint64_t step);
     void (*abort)(
         struct comm *comm); /* all work on it ends with -ECONNABORTED, here and on the other ranks */
     void (*close)(struct comm *comm);

@@ -54,6 +54,11 @@ static void mpi_abort(struct comm *comm)
     mpi_engine_abort(engine_of(mpi_of(comm)), why);
 }
 
+static void mpi_note(struct comm *comm, const char *what, uint64_t step)
+{
+    mpi_engine_note(engine_of(mpi_of(comm)), what, step);
+}
+
 static void mpi_close(struct comm *base)
 {
     struct comm_mpi *comm = mpi_of(base);
@@ -82,6 +87,7 @@ static const struct comm_ops mpi_ops = {
     .receive = mpi_receive,
     .test = mpi_test,
     .wait = mpi_wait,
+    .note = mpi_note,
     .abort = mpi_abort,
     .close = mpi_close,
 };

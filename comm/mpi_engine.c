@@ -202,6 +202,11 @@ void mpi_engine_wait(struct mpi_engine *engine, struct mpi_op *op)
     pthread_mutex_unlock(&engine->mutex);
 }
 
+void mpi_engine_note(struct mpi_engine *engine, const char *what, uint64_t number)
+{
+    mpi_inquiry_note(engine->inquiry, what, number);
+}
+
 void mpi_engine_abort(struct mpi_engine *engine, const char *why)
 {
     pthread_mutex_lock(&engine->mutex);

@@ -102,6 +102,8 @@ void mpi_engine_start(struct mpi_engine *engine, struct mpi_op *op);
 bool mpi_engine_is_done(struct mpi_engine *engine, struct mpi_op *op);
 /* Blocks until it is done; its status and detail stand in it. */
 void mpi_engine_wait(struct mpi_engine *engine, struct mpi_op *op);
+/* What this process is doing from now on, which other ranks are told where it is late; what lives for ever. */
+void mpi_engine_note(struct mpi_engine *engine, const char *what, uint64_t number);
 /* Ends the run for that reason; returns when the other ranks were told, or can't be. */
 void mpi_engine_abort(struct mpi_engine *engine, const char *why);
 

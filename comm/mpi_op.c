@@ -187,6 +187,21 @@ static bool is_awaited(const struct mpi_op *op, int peer, bool is_send)
     return false;
 }
 
+static int list_peers(const struct mpi_op *op, bool is_send, int *ranks, int most)
+{
+    int count = 0;
+    for (int r = 0; r < op->ranks && count < most; r++)
+        if (is_awaited(op, op->world_ranks[r], is_send))
+            ranks[count++] = r;
+    return count;
+}
+
+int mpi_op_list_late(const struct mpi_op *op, int *ranks, int most)
+{
+    int count = list_peers(op, false, ranks, most);
+    return count > 0 ? count : list_peers(op, true, ranks, most);
+}
+
 static int list_awaited(const struct mpi_op *op, bool is_send, char *text, size_t bytes)
 {
     int named = 0;

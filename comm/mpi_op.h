@@ -20,6 +20,8 @@ bool mpi_op_round_is_done(const struct mpi_op *op);
 void mpi_op_next_round(struct mpi_op *op);
 /* A request that `advance` has made itself takes the place of a message. */
 int mpi_op_adopt(struct mpi_op *op, MPI_Request request);
+/* Ranks of the communicator that are late: those whose messages are awaited, else those that take none; how many of `most` are listed. */
+int mpi_op_list_late(const struct mpi_op *op, int *ranks, int most);
 /* "nothing from ranks 1, 3": the ranks whose messages are awaited; "ranks 2 take nothing" where only sends are. */
 void mpi_op_tell_late(const struct mpi_op *op, char *text, size_t bytes);
 

@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-    TAG_CONTROL = 0, /* on a copy of the world of its own */
+    TAG_CONTROL = 0, /* on a copy of the world that mpi_inquiry uses too */
     NO_PAUSE_NS = 30000,
     PAUSE_SHARE = 16, /* of the time for which nothing happened */
     PAUSE_FIRST_NS = 20000,
@@ -59,13 +59,16 @@ static int make_worlds(struct mpi_engine *engine, struct err *err)
     MPI_Comm_size(engine->world, &engine->ranks);
     MPI_Comm_get_attr(engine->world, MPI_TAG_UB, &tag_max, &is_set);
     engine->tags_count = (is_set ? *tag_max : 32767) / MPI_CONTEXTS_MAX;
-    return mpi_check(MPI_Irecv(engine->control_why, MPI_WHY_BYTES, MPI_BYTE, MPI_ANY_SOURCE, TAG_CONTROL,
-                               engine->control, &engine->control_request),
-                     "listening", err);
+    status = mpi_inquiry_open(engine->control, engine->ranks, &engine->inquiry, err);
+    return status ? status
+                  : mpi_check(MPI_Irecv(engine->control_why, MPI_WHY_BYTES, MPI_BYTE, MPI_ANY_SOURCE,
+                                        TAG_CONTROL, engine->control, &engine->control_request),
+                              "listening", err);
 }
 
 static void end_mpi(struct mpi_engine *engine)
 {
+    mpi_inquiry_close(engine->inquiry, engine->ended);
     if (engine->ended)
         return; /* others may be gone: what waits for them would never return */
     if (engine->control_request != MPI_REQUEST_NULL) {
@@ -150,8 +153,9 @@ static void fail(struct mpi_engine *engine, struct mpi_op *op, int status, const
     while (*link != op)
         link = &(*link)->next;
     *link = op->next;
-    snprintf(why, sizeof why, "rank %d: %.150s%s%.60s", engine->rank, detail->what,
-             *detail->found ? ": " : "", detail->found);
+    int found = (int)strcspn(detail->found, ";"); /* they need not know what else was asked */
+    snprintf(why, sizeof why, "rank %d: %.150s%s%.*s", engine->rank, detail->what, found > 0 ? ": " : "",
+             found < 60 ? found : 60, detail->found);
     end_run(engine, why, false);
     finish(engine, op, status, detail);
 }
@@ -159,11 +163,12 @@ static void fail(struct mpi_engine *engine, struct mpi_op *op, int status, const
 static void fail_late(struct mpi_engine *engine, struct mpi_op *op)
 {
     struct err detail = {0};
-    char late[120];
+    char late[120], doing[240];
     mpi_op_tell_late(op, late, sizeof late);
+    mpi_inquiry_ask(engine->inquiry, op, doing, sizeof doing);
     err_set(&detail, -ETIMEDOUT, "rank %d of %d waited too long for %s", engine->rank, engine->ranks,
             op->what);
-    err_found(&detail, "%s", late);
+    err_found(&detail, "%s%s", late, doing);
     err_advise(&detail, "look for the rank that stopped or is slow; raise the timeout if it is only slow");
     fail(engine, op, -ETIMEDOUT, &detail);
 }
@@ -219,6 +224,7 @@ static int progress_op(struct mpi_engine *engine, struct mpi_op **link)
 static void hear_control(struct mpi_engine *engine)
 {
     int heard = 0;
+    mpi_inquiry_serve(engine->inquiry);
     if (MPI_Test(&engine->control_request, &heard, MPI_STATUS_IGNORE) != MPI_SUCCESS || !heard)
         return;
     engine->control_why[MPI_WHY_BYTES - 1] = '\0';

@@ -8,6 +8,7 @@
 #define MILLRACE_COMM_MPI_THREAD_H
 
 #include "comm/mpi_engine.h"
+#include "comm/mpi_inquiry.h"
 
 #include <pthread.h>
 
@@ -20,6 +21,8 @@ struct mpi_engine {
     size_t message_bytes_max;
     MPI_Comm world, control;
     int tags_count; /* of a context */
+
+    struct mpi_inquiry *inquiry; /* once open, as those above; its note is for any thread */
 
     MPI_Request control_request; /* the thread's, as all down to last_event_ns */
     char control_why[MPI_WHY_BYTES];

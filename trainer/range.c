@@ -37,8 +37,15 @@ static enum time_part part_of(enum range range, bool queues)
     return queues ? parts[range].queues : parts[range].computes;
 }
 
+static void note(const struct ranges *ranges, const char *name)
+{
+    if (ranges->comm && ranges->comm->ops->note)
+        ranges->comm->ops->note(ranges->comm, name, *ranges->step + 1);
+}
+
 void range_begin(struct ranges *ranges, enum range range)
 {
+    note(ranges, range_name(range));
     assert(ranges->depth < RANGE_DEPTH_MAX);
     profiler_push(range_name(range));
     uint64_t now_ns = clock_now_ns();
@@ -60,4 +67,5 @@ void range_end(struct ranges *ranges)
         time->ns += now_ns - began_ns;
     }
     profiler_pop();
+    note(ranges, ranges->depth > 0 ? range_name(ranges->open[ranges->depth - 1].range) : "the end");
 }

@@ -9,6 +9,7 @@
 #ifndef MILLRACE_TRAINER_RANGE_H
 #define MILLRACE_TRAINER_RANGE_H
 
+#include "comm/comm.h"
 #include "trainer/time_parts.h"
 
 #include <stdbool.h>
@@ -44,6 +45,9 @@ struct ranges {
     bool measures; /* spans that begin now are added to times */
     bool queues;   /* the device is not the host */
     struct time_parts parts;
+    /* Others are told through it what this rank is at, where it is late; borrowed, as step, of the last one that is queued. NULL: nobody. */
+    struct comm *comm;
+    const uint64_t *step;
     struct range_time times[RANGE_COUNT];
     struct {
         enum range range;

@@ -374,7 +374,10 @@ static int open_ops(struct run *run, struct err *err)
 
 static int open_comm(struct run *run, struct err *err)
 {
-    run->comm = run->options->comm;
+    run->comm = run->ranges.comm = run->options->comm;
+    run->ranges.step = &run->step;
+    if (run->comm && run->comm->ops->note)
+        run->comm->ops->note(run->comm, "the beginning", 0);
     if (run->comm)
         return 0;
     int status = comm_self_open(&run->own_comm, err);

@@ -15,10 +15,11 @@ end() {
 a_deadline_that_passes_ends_the_run_and_names_the_late_rank() {
   ! end late || fail "mpirun saw nothing wrong"
   contains "$(cat got.0)" "ETIMEDOUT rank 0 of 3 waited too long for the gradients of step 7"
-  contains "$(cat got.0)" "nothing from rank 1"
+  contains "$(cat got.0)" "nothing from rank 1; rank 1: at data of step 7 for "
   for r in 1 2; do
     contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 0: "
     contains "$(cat got.$r)" "waited too long for the gradients of step 7: nothing from rank 1"
+    ! grep -q 'at data' got.$r || fail "$(cat got.$r)"
   done
 }
 

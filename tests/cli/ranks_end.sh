@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# How a run on real ranks ends that is stopped, or one of whose ranks is killed, stopped or stuck: all of them, soon, and told why.
+. "$(dirname "$0")/lib.sh"
+mpirun_sh=$TEST_SOURCE_DIR/tests/support/mpirun.sh
+command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"
+
+"$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
+millrace convert dataset photos shards --quiet >/dev/null
+cat >train.yaml <<'YAML'
+run:        {dir: runs/a, seed: 3, steps: 1000000}
+data:       {train: shards, memory: 32MiB, image: {size: 32}}
+model:      {layers: 1, heads: 2, width: 32, patch: 8}
+batch:      {global: 12, micro: 4}
+checkpoint: {every: 0}
+log:        {every: 1}
+parallel:   {timeout: 5s}
+YAML
+# Leaves each rank's pid. Rank 1 alone has FAULT.
+cat >rank <<'SH'
+#!/bin/sh
+echo $$ >pid.$OMPI_COMM_WORLD_RANK
+[ "$OMPI_COMM_WORLD_RANK" != 1 ] || export MILLRACE_FAULT="${FAULT:-}"
+exec "$@"
+SH
+chmod +x rank
+
+# begin OPTION...: three ranks, until they have made three steps; mpirun is $job.
+begin() {
+  rm -f pid.* && : >errors
+  "$mpirun_sh" 3 ./rank "$MILLRACE" train train.yaml "$@" >out 2>errors &
+  job=$!
+  trap 'kill -TERM $job' EXIT # whatever fails
+  until [[ $(grep -c '^step [0-9]*/' errors) -ge 3 ]]; do
+    kill -0 $job 2>/dev/null || fail "it ended: $(cat errors)"
+    sleep 0.05
+  done
+}
+# end: waits until none of its ranks is left; mpirun's status is $ended.
+end() {
+  local r
+  ended=0
+  wait $job || ended=$?
+  trap - EXIT
+  for r in 0 1 2; do
+    while kill -0 "$(cat pid.$r)" 2>/dev/null; do sleep 0.05; done
+  done
+}
+
+a_signal_to_any_rank_stops_all_after_the_same_step() {
+  local round=0 rank signal
+  for rank in 0 2; do
+    for signal in TERM USR1; do
+      round=$((round + 1))
+      begin --set run.dir=runs/signal
+      kill -$signal "$(cat pid.$rank)"
+      end
+      same "$ended" 75 "$(cat errors)"
+      grep -q '^stopped on request after step' errors
+      ! grep -q '^millrace' errors || fail "$(cat errors)"
+      same "$(find runs/signal/ckpt -name 'step-*' | wc -l)" $((round < 3 ? round : 3)) "checkpoints after $round stops"
+    done
+  done
+  same "$(grep -c '^resuming at step' errors)" 1
+}
+
+a_clock_that_falls_due_saves_on_all_ranks() {
+  begin --set run.dir=runs/clock --set checkpoint.every=50ms
+  until grep -q 'checkpoint saved' errors; do
+    kill -0 $job 2>/dev/null || fail "it ended: $(cat errors)"
+    sleep 0.05
+  done
+  kill -TERM "$(cat pid.1)"
+  end
+  same "$ended" 75 "$(cat errors)"
+  millrace verify runs/clock/ckpt --quiet
+}
+
+a_rank_that_is_killed_ends_the_run() {
+  begin --set run.dir=runs/killed
+  kill -KILL "$(cat pid.1)"
+  end
+  [[ $ended != 0 ]] || fail "mpirun saw nothing wrong"
+  contains "$(cat errors)" "signal 9 (Killed)"
+}
+
+a_rank_that_does_not_answer_is_named() {
+  begin --set run.dir=runs/stopped
+  kill -STOP "$(cat pid.2)"
+  end
+  [[ $ended != 0 ]] || fail "mpirun saw nothing wrong"
+  contains "$(cat errors)" "rank 2: no answer, as of a process that is stopped"
+}
+
+a_rank_that_is_stuck_is_named_with_what_it_is_at() {
+  FAULT=read:hold@40+:shard-000000 begin --set run.dir=runs/stuck
+  end
+  [[ $ended != 0 ]] || fail "mpirun saw nothing wrong"
+  grep -qE '^millrace: rank [02]: rank [02] of 3 waited too long for the step.*: found nothing from rank 1; rank 1: at data of step [0-9]+ for [0-9.]+ s; ' errors
+}
+
+run_cases a_signal_to_any_rank_stops_all_after_the_same_step a_clock_that_falls_due_saves_on_all_ranks a_rank_that_is_killed_ends_the_run \
+  a_rank_that_does_not_answer_is_named a_rank_that_is_stuck_is_named_with_what_it_is_at
