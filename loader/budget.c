@@ -22,6 +22,7 @@ enum {
     ARRAY_ALIGN_BYTES = 64,
     AHEAD_LEAST = 4, /* micro-batches ahead at first, more where these are read in less than AHEAD_BYTES */
     AHEAD_BYTES = 8 << 20,
+    AHEAD_AT_ONCE_BYTES = 4 << 20, /* within the last-level cache, and no more than a copy's time */
 };
 
 struct costs {
@@ -146,6 +147,13 @@ static uint32_t ahead_at_first(uint64_t slots, const struct costs *costs)
     return (uint32_t)bytes_min(slots, reads > AHEAD_LEAST ? reads : AHEAD_LEAST);
 }
 
+/* Of what needs no time to come. */
+static uint32_t ahead_at_once(uint32_t ahead_max, const struct costs *costs)
+{
+    uint64_t slots = costs->slot_reads ? AHEAD_AT_ONCE_BYTES / costs->slot_reads : ahead_max;
+    return (uint32_t)bytes_min(slots > 0 ? slots : 1, ahead_max);
+}
+
 int loader_budget_init(struct loader *loader, struct err *err)
 {
     const struct loader_options *options = &loader->options;
@@ -168,6 +176,8 @@ int loader_budget_init(struct loader *loader, struct err *err)
     room_bytes = room_bytes / ROOM_PAGE_BYTES * ROOM_PAGE_BYTES;
     loader->slots_count = (uint32_t)slots;
     loader->ahead_max = options->batches_ahead ? (uint32_t)slots : ahead_at_first(slots, &costs);
+    loader->ahead_at_once =
+        options->batches_ahead ? (uint32_t)slots : ahead_at_once(loader->ahead_max, &costs);
     loader->slot_bytes = costs.slot_memory;
     loader->memory_bytes = costs.fixed + slots * slot + room_bytes;
     return allocate_all(loader, room_bytes, err);

@@ -13,10 +13,15 @@
 #include <stdio.h>
 #include <string.h>
 
-void decode_stage_add(struct loader *loader, struct load_slot *slot, uint32_t item)
+void decode_stage_put(struct loader *loader, struct load_slot *slot, uint32_t item)
 {
     loader->work[loader->work_next++ % loader->work_capacity] =
         (struct load_work){.slot = slot, .item = item};
+}
+
+void decode_stage_add(struct loader *loader, struct load_slot *slot, uint32_t item)
+{
+    decode_stage_put(loader, slot, item);
     struct load_worker *worker = loader->idle;
     if (!worker)
         return;
@@ -36,8 +41,7 @@ static void sleep_until_woken(struct load_worker *worker)
         pthread_cond_wait(&worker->wake, &loader->mutex);
 }
 
-/* With mutex: the next items, of one slot. */
-static uint32_t take_group(struct loader *loader, struct load_work *group)
+uint32_t decode_stage_take(struct loader *loader, struct load_work *group)
 {
     uint32_t count = 0;
     uint64_t waiting = loader->work_next - loader->work_first;
@@ -54,6 +58,12 @@ static uint32_t take_group(struct loader *loader, struct load_work *group)
     slot_take_memory(loader, group[0].slot);
     loader->decoding += count;
     return count;
+}
+
+void decode_stage_give_back(struct loader *loader, const struct load_work *work)
+{
+    loader->decoding--;
+    decode_stage_add(loader, work->slot, work->item);
 }
 
 static void fail_item(struct loader *loader, struct load_slot *slot, uint32_t item, const struct err *why)
@@ -115,9 +125,10 @@ static void decode_one(struct load_worker *worker, struct load_slot *slot, uint3
     }
 }
 
-/* With mutex: the item is in the batch, its bytes are not needed any more (unless the batch points at them). */
-static void finish_item(struct loader *loader, struct load_slot *slot, uint32_t i)
+void decode_stage_finish(struct loader *loader, const struct load_work *work)
 {
+    struct load_slot *slot = work->slot;
+    uint32_t i = work->item;
     const struct load_piece *pieces = &slot->pieces[(size_t)i * loader->pieces_max];
     if (loader->options.decode != LOADER_BYTES) {
         for (uint32_t k = 0; k < slot->loads[i].pieces_count; k++) {
@@ -153,13 +164,13 @@ void *decode_stage_main(void *argument)
             sleep_until_woken(worker);
             continue;
         }
-        uint32_t count = take_group(loader, group);
+        uint32_t count = decode_stage_take(loader, group);
         pthread_mutex_unlock(&loader->mutex);
         for (uint32_t i = 0; i < count; i++)
             decode_one(worker, group[i].slot, group[i].item);
         pthread_mutex_lock(&loader->mutex);
         for (uint32_t i = 0; i < count; i++)
-            finish_item(loader, group[i].slot, group[i].item);
+            decode_stage_finish(loader, &group[i]);
         if (loader->reader_block != LOAD_NO_SLOT) /* what is decoded gives back room, never a slot */
             read_stage_wake(loader);
         if (group[0].slot->items_left == 0)

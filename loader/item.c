@@ -112,23 +112,35 @@ static void hand_out_bytes(const struct loader *loader, struct load_slot *slot, 
     slot->items[item].fields_count = count;
 }
 
+static int verify(const struct loader *loader, const struct shard *shard, const struct view_piece *pieces,
+                  uint32_t count, struct err *err)
+{
+    int status = 0;
+    for (uint32_t i = 0; !status && loader->options.verify && i < count; i++)
+        status = view_verify(&pieces[i], shard, err);
+    return status;
+}
+
+int item_decode_bytes(const struct loader *loader, struct load_slot *slot, uint32_t item,
+                      const struct shard *shard, const struct view_piece *pieces, uint32_t count,
+                      struct err *err)
+{
+    int status = verify(loader, shard, pieces, count, err);
+    if (!status)
+        hand_out_bytes(loader, slot, item, pieces, count);
+    return status;
+}
+
 int item_decode(struct load_worker *worker, struct load_slot *slot, uint32_t item, const struct shard *shard,
                 struct sample_ref ref, const struct view_piece *pieces, uint32_t count, struct err *err)
 {
     const struct loader *loader = worker->loader;
-    int status = 0;
-    for (uint32_t i = 0; !status && loader->options.verify && i < count; i++)
-        status = view_verify(&pieces[i], shard, err);
+    if (loader->options.decode == LOADER_BYTES)
+        return item_decode_bytes(loader, slot, item, shard, pieces, count, err);
+    int status = verify(loader, shard, pieces, count, err);
     if (status)
         return status;
-    switch (loader->options.decode) {
-    case LOADER_IMAGE:
+    if (loader->options.decode == LOADER_IMAGE)
         return decode_image(worker, slot, item, shard, ref, pieces, count, err);
-    case LOADER_TOKENS:
-        return decode_tokens(worker, slot, item, shard, ref, &pieces[0], err);
-    case LOADER_BYTES:
-        break;
-    }
-    hand_out_bytes(loader, slot, item, pieces, count);
-    return 0;
+    return decode_tokens(worker, slot, item, shard, ref, &pieces[0], err);
 }

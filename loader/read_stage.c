@@ -35,7 +35,8 @@ static void end_run(struct loader *loader, struct load_slot *slot, const struct 
 static bool may_begin(const struct loader *loader)
 {
     return loader->planned - loader->released < loader->slots_count &&
-           loader->planned - loader->taken < loader->ahead_max;
+           loader->planned - loader->taken <
+               (at_once_is_steady(loader) ? loader->ahead_at_once : loader->ahead_max);
 }
 
 void read_stage_note_slots(struct loader *loader)
@@ -49,7 +50,8 @@ void read_stage_note_slots(struct loader *loader)
 
 void read_stage_note_idle(struct loader *loader)
 {
-    if (loader->reader_block == LOAD_NO_SLOT && loader->planned - loader->released < loader->slots_count)
+    if (loader->reader_block == LOAD_NO_SLOT && !at_once_is_steady(loader) &&
+        loader->planned - loader->released < loader->slots_count)
         loader->is_starved = true;
 }
 
@@ -143,7 +145,11 @@ static void complete_chunk(struct loader *loader, struct load_chunk *chunk, uint
         piece->view.data = (const uint8_t *)chunk->request.data + begin;
         if (begin + piece->view.read_bytes > got)
             note_short_read(slot, piece, chunk->request.result);
-        if (--slot->loads[piece->item].pending == 0)
+        if (--slot->loads[piece->item].pending > 0)
+            continue;
+        if (at_once_is_steady(loader))
+            decode_stage_put(loader, slot, piece->item);
+        else
             decode_stage_add(loader, slot, piece->item);
     }
     chunk->is_read = true;
@@ -180,7 +186,10 @@ static void reap(struct loader *loader, unsigned least, int timeout_ms)
     pthread_mutex_lock(&loader->mutex);
     for (int i = 0; i < count; i++)
         complete_chunk(loader, loader->reaped[i]->user, now_ns);
+    bool decodes = at_once_is_steady(loader);
     pthread_mutex_unlock(&loader->mutex);
+    if (decodes)
+        at_once_decode(loader);
 }
 
 /* Hands the requests to the engine; those that it refuses are complete with its error. */
@@ -207,15 +216,28 @@ static void submit(struct loader *loader, struct io_request *const *requests, un
     }
 }
 
+/* Of so many bytes that were just asked for, takes what is there already. */
+static void reap_at_once(struct loader *loader, uint64_t bytes)
+{
+    if (loader->options.decode != LOADER_BYTES || loader->reading_failed)
+        return;
+    reap(loader, 0, 0);
+    pthread_mutex_lock(&loader->mutex);
+    at_once_note(loader, bytes, loader->in_flight == 0);
+    pthread_mutex_unlock(&loader->mutex);
+}
+
 /* Issues the slot's chunks as far as room and queue take them; true when all are issued. */
 static bool issue_chunks(struct loader *loader, struct load_slot *slot)
 {
     struct io_request *requests[SUBMIT_MAX];
     while (slot->chunks_issued < slot->chunks_count && loader->in_flight < LOADER_QUEUE_DEPTH) {
+        uint64_t bytes = 0, bytes_max;
         unsigned count = 0, most = (unsigned)bytes_min(SUBMIT_MAX, LOADER_QUEUE_DEPTH - loader->in_flight);
         pthread_mutex_lock(&loader->mutex);
         loader->reader_block = LOAD_RUNS;
-        while (count < most && slot->chunks_issued < slot->chunks_count) {
+        bytes_max = at_once_slice_bytes(loader);
+        while (count < most && bytes < bytes_max && slot->chunks_issued < slot->chunks_count) {
             struct load_chunk *chunk = &slot->chunks[slot->chunks_issued];
             struct io_request *request = &chunk->request;
             request->data = room_take(&loader->room, request->bytes, request->offset);
@@ -225,6 +247,7 @@ static bool issue_chunks(struct loader *loader, struct load_slot *slot)
                 break;
             }
             requests[count++] = request;
+            bytes += request->bytes;
             slot->chunks_issued++;
         }
         stats_update_full(loader);
@@ -232,6 +255,7 @@ static bool issue_chunks(struct loader *loader, struct load_slot *slot)
         if (count == 0)
             return false;
         submit(loader, requests, count);
+        reap_at_once(loader, bytes);
         if (loader->reading_failed)
             return false;
     }

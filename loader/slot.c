@@ -130,11 +130,16 @@ void slot_fail(struct load_slot *slot, uint32_t item, const struct err *why)
     slot->err = *why;
 }
 
-void slot_set_ready(struct loader *loader, struct load_slot *slot)
+bool slot_note_ready(struct loader *loader, struct load_slot *slot)
 {
     slot->is_ready = true;
     loader->ready++;
-    if (loader->consumer_waits && slot == loader_slot(loader, loader->taken))
-        pthread_cond_signal(&loader->consumer_wake);
     stats_update_full(loader);
+    return loader->consumer_waits && slot == loader_slot(loader, loader->taken);
+}
+
+void slot_set_ready(struct loader *loader, struct load_slot *slot)
+{
+    if (slot_note_ready(loader, slot))
+        pthread_cond_signal(&loader->consumer_wake);
 }

@@ -9,11 +9,12 @@
  * was given back last: so no more of it is ever touched than lies decoded at a time.
  *
  * How many micro-batches are begun and not yet taken is at most ahead_max. It begins small and doubles whenever that was too few: workers
- * had nothing to do since the reader held back, and then the consumer had to wait, or asked in vain.
+ * had nothing to do since the reader held back, and then the consumer had to wait, or asked in vain. While undecoded samples come out of the
+ * page cache it is at most ahead_at_once, and the reader does the workers' part (at_once.c).
  *
  * Who may touch a slot; hand-overs happen under `mutex`:
  *     reader       from when the slot is free until an item has all its bytes
- *     worker       an item, from when it is taken from the ready items until it is finished
+ *     worker       an item, from when it is taken from the ready items until it is finished (so the reader in a worker's part)
  *     consumer     from delivery to release
  *
  * Locks: `mutex` guards what is marked G below. The shard cache's own mutex is never held together with it.
@@ -148,7 +149,8 @@ struct loader {
     struct mixup *mixup;       /* NULL: pictures are not mixed */
     struct order_params order; /* of a mix: samples of an epoch, the rest as asked for */
     uint32_t slots_count, pieces_max, workers_count;
-    uint64_t slot_bytes; /* of the pinned memory of one */
+    uint32_t ahead_at_once; /* at most ahead_max; see at_once.c */
+    uint64_t slot_bytes;    /* of the pinned memory of one */
     void *room_memory;
     uint64_t memory_bytes; /* all that was taken */
     uint32_t group_items;
@@ -170,7 +172,8 @@ struct loader {
     struct room room;                          /* G */
     uint8_t **spare_memory; /* G: a stack of what no slot has, spare_count of slots_count */
     uint32_t spare_count;
-    uint32_t ahead_max; /* G: at most slots_count */
+    uint32_t ahead_max;     /* G: at most slots_count */
+    uint64_t at_once_bytes; /* G: of reads that came as they were asked for, since one had to be waited for */
     bool
         is_starved; /* G: a worker found nothing to do while ahead_max held the reader back, and the consumer lacked nothing since */
     uint64_t lacks_noted; /* G: taken + 1 when the consumer last found nothing; 0: it never did */
@@ -258,10 +261,19 @@ int read_plan_slot(struct loader *loader, struct load_slot *slot, uint64_t first
 /* read_stage.c, decode_stage.c: the threads' mains. */
 void *read_stage_main(void *loader);
 void *decode_stage_main(void *worker);
-/* With mutex: an item has all its bytes (or is bad already) and may be decoded. */
+/* With mutex: an item has all its bytes (or is bad already) and may be decoded. put wakes no worker for it. */
 void decode_stage_add(struct loader *loader, struct load_slot *slot, uint32_t item);
+void decode_stage_put(struct loader *loader, struct load_slot *slot, uint32_t item);
+/* With mutex, where items wait: the next ones, of one slot, LOADER_GROUP_ITEMS at most. Each is finished afterwards, or given back. */
+uint32_t decode_stage_take(struct loader *loader, struct load_work *group);
+/* With mutex: the item is in the batch, its bytes are not needed any more (unless the batch points at them). */
+void decode_stage_finish(struct loader *loader, const struct load_work *work);
+/* With mutex: a worker has to see to it. */
+void decode_stage_give_back(struct loader *loader, const struct load_work *work);
 /* With mutex: the slot is complete. */
 void slot_set_ready(struct loader *loader, struct load_slot *slot);
+/* The same, but true leaves it to the caller to signal consumer_wake, best when it has let go of the mutex, for which the consumer would wait else. */
+bool slot_note_ready(struct loader *loader, struct load_slot *slot) __attribute__((warn_unused_result));
 /* With mutex: wakes the reader if it waits for room. */
 void read_stage_wake(struct loader *loader);
 /* With mutex: batches were taken or given back, or ahead_max grew: the reader may begin more if it stood still for that. */
@@ -273,6 +285,10 @@ void read_stage_note_idle(struct loader *loader);
  * is bad. */
 int item_decode(struct load_worker *worker, struct load_slot *slot, uint32_t item, const struct shard *shard,
                 struct sample_ref ref, const struct view_piece *pieces, uint32_t count, struct err *err);
+/* The same for LOADER_BYTES, by whatever thread. */
+int item_decode_bytes(const struct loader *loader, struct load_slot *slot, uint32_t item,
+                      const struct shard *shard, const struct view_piece *pieces, uint32_t count,
+                      struct err *err);
 /* pair.c: mixes the pictures of a slot whose items are all decoded, and fills in their second labels. */
 void pair_slot(struct load_worker *worker, struct load_slot *slot);
 /* substitute.c: finds and decodes another sample in the place of a bad one. */
@@ -280,6 +296,15 @@ int item_substitute(struct load_worker *worker, struct load_slot *slot, uint32_t
 /* False where the sample's bytes are at fault: -EBADMSG, -ENODATA (a file that is cut), -ENOTSUP. All else (memory, I/O, a shard that is gone)
  * ends the run: a substitute would make what is delivered depend on the disk's day. */
 bool item_failure_is_ours(int status);
+
+/* at_once.c, with mutex: all that was asked for lately was there at once. Never but for LOADER_BYTES. */
+bool at_once_is_steady(const struct loader *loader);
+/* With mutex: how many bytes may be asked for together. */
+uint64_t at_once_slice_bytes(const struct loader *loader);
+/* With mutex: so many bytes were asked for, and nothing is under way any more, or something is. */
+void at_once_note(struct loader *loader, uint64_t bytes, bool all_came);
+/* The reader, where it is steady, does the workers' part for all items that wait for one. */
+void at_once_decode(struct loader *loader);
 
 /* sources.c: their files are larger than half of the memory that programs can still take. */
 bool loader_sources_outgrow_memory(const struct loader *loader);

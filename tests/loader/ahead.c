@@ -2,47 +2,10 @@
  * ahead — tests: how far ahead is read, and that no more memory is touched for it than is needed, however long a run is.
  */
 #include "loader/state.h"
-#include "tests/loader/fixture.h"
+#include "tests/loader/held.h"
 #include "tests/support/gate.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
-
-/* ---- An engine that holds reads. ---- */
-
-static const struct io_ops *real_ops;
-static struct io_ops altered_ops;
-static atomic_bool is_held;
-
-static int held_reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
-                     int timeout_ms)
-{
-    if (!is_held || timeout_ms == IO_FOREVER) /* who waits for ever reads an index, and may */
-        return real_ops->reap(queue, done, count_max, least, timeout_ms);
-    gate_pause();
-    return 0;
-}
-
-static void alter(struct fixture *fixture)
-{
-    real_ops = fixture->io->ops;
-    altered_ops = *real_ops;
-    altered_ops.reap = held_reap;
-    fixture->io->ops = &altered_ops;
-}
-
-/* Lets held reads come when the consumer waits for them. */
-static void *release_when_consumer_waits(void *argument)
-{
-    struct loader *loader = argument;
-    for (bool waits = false; !waits; gate_pause()) {
-        pthread_mutex_lock(&loader->mutex);
-        waits = loader->consumer_waits;
-        pthread_mutex_unlock(&loader->mutex);
-    }
-    is_held = false;
-    return NULL;
-}
 
 /* ---- Fixtures. ---- */
 
@@ -136,22 +99,22 @@ static void more_is_read_ahead_once_it_was_too_little(void **state)
     const struct batch *batch;
     struct err err;
     pthread_t helper;
-    alter(fixture);
+    held_begin(fixture);
     struct loader *loader = open_few_ahead(fixture);
     uint32_t at_first = loader->ahead_max;
     wait_until_starved(loader, at_first);
-    is_held = true;
+    held_set(true);
     for (uint32_t i = 0; i < at_first; i++) {
         assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
         assert_int_equal(loader->ahead_max, at_first);
         loader_release(loader, batch);
     }
-    assert_int_equal(pthread_create(&helper, NULL, release_when_consumer_waits, loader), 0);
+    assert_int_equal(pthread_create(&helper, NULL, held_release_when_consumer_waits, loader), 0);
     assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
     pthread_join(helper, NULL);
     assert_int_equal(loader->ahead_max, 2 * at_first);
     loader_close(loader);
-    fixture->io->ops = real_ops;
+    held_end(fixture);
 }
 
 /* The same for one that never waits but asks; that it asks again while it lacks the same micro-batch changes nothing. */
@@ -160,11 +123,11 @@ static void a_consumer_that_polls_is_read_further_ahead_for_too(void **state)
     struct fixture *fixture = *state;
     const struct batch *batch;
     struct err err;
-    alter(fixture);
+    held_begin(fixture);
     struct loader *loader = open_few_ahead(fixture);
     uint32_t at_first = loader->ahead_max;
     wait_until_starved(loader, at_first);
-    is_held = true;
+    held_set(true);
     for (uint32_t i = 0; i < at_first; i++) {
         assert_true(loader_ready(loader));
         assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
@@ -175,9 +138,9 @@ static void a_consumer_that_polls_is_read_further_ahead_for_too(void **state)
     wait_until_starved(loader, at_first);
     assert_false(loader_ready(loader));
     assert_int_equal(loader->ahead_max, 2 * at_first);
-    is_held = false;
+    held_set(false);
     loader_close(loader);
-    fixture->io->ops = real_ops;
+    held_end(fixture);
 }
 
 /* All that fits the budget is decoded, and the consumer has none of it. */

@@ -3,7 +3,7 @@
  * limits is told.
  */
 #include "loader/state.h"
-#include "tests/loader/fixture.h"
+#include "tests/loader/held.h"
 #include "tests/support/allocations.h"
 #include "tests/support/gate.h"
 
@@ -13,12 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- An engine that holds reads, or counts. ---- */
+/* ---- An engine that counts, over one that holds reads. ---- */
 
-static const struct io_ops *real_ops;
-static struct io_ops altered_ops;
-static atomic_bool is_held; /* what the reader thread planned ahead never comes */
-static atomic_int held_count;
+static const struct io_ops *below_ops;
+static struct io_ops counting_ops;
 static atomic_int reads_seen, files_opened;
 static atomic_bool first_is_held; /* the reads of the first micro-batch come when this ends */
 static struct io_request *held_back[LOADER_QUEUE_DEPTH];
@@ -42,18 +40,13 @@ static int hold_back_first(struct io_request **done, int reaped, unsigned count_
     return (int)count;
 }
 
-static int altered_reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
-                        int timeout_ms)
+static int counting_reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
+                         int timeout_ms)
 {
-    if (is_held && timeout_ms != IO_FOREVER) { /* who waits for ever reads an index, and may */
-        atomic_fetch_add(&held_count, 1);
-        gate_pause();
-        return 0;
-    }
     bool waits_for_held =
         held_back_count > 0 && timeout_ms != IO_FOREVER; /* nothing else may be on its way */
-    int reaped = waits_for_held ? real_ops->reap(queue, done, count_max, 0, 0)
-                                : real_ops->reap(queue, done, count_max, least, timeout_ms);
+    int reaped = waits_for_held ? below_ops->reap(queue, done, count_max, 0, 0)
+                                : below_ops->reap(queue, done, count_max, least, timeout_ms);
     if (reaped >= 0 && timeout_ms != IO_FOREVER)
         reaped = hold_back_first(done, reaped, count_max);
     if (waits_for_held && reaped == 0)
@@ -66,17 +59,18 @@ static int altered_reap(struct io_queue *queue, struct io_request **done, unsign
 static int counting_file_open(struct io *io, const char *path, struct io_file **ret_file, struct err *err)
 {
     atomic_fetch_add(&files_opened, 1);
-    return real_ops->file_open(io, path, ret_file, err);
+    return below_ops->file_open(io, path, ret_file, err);
 }
 
 static void alter(struct fixture *fixture)
 {
-    real_ops = fixture->io->ops;
-    altered_ops = *real_ops;
-    altered_ops.reap = altered_reap;
-    altered_ops.file_open = counting_file_open;
-    fixture->io->ops = &altered_ops;
-    reads_seen = files_opened = held_count = 0;
+    held_begin(fixture);
+    below_ops = fixture->io->ops;
+    counting_ops = *below_ops;
+    counting_ops.reap = counting_reap;
+    counting_ops.file_open = counting_file_open;
+    fixture->io->ops = &counting_ops;
+    reads_seen = files_opened = 0;
 }
 
 enum { SAMPLES = 400 };
@@ -317,20 +311,7 @@ static void a_consumer_that_waited_for_the_last_of_all_is_told_when_it_stays_awa
     while (loader_stats(loader).stage_ns[LOADER_STAGE_CONSUMER] == before)
         gate_pause();
     loader_close(loader);
-    fixture->io->ops = real_ops;
-}
-
-/* Lets held reads come when the consumer waits for them. */
-static void *release_when_consumer_waits(void *argument)
-{
-    struct loader *loader = argument;
-    for (bool waits = false; !waits; gate_pause()) {
-        pthread_mutex_lock(&loader->mutex);
-        waits = loader->consumer_waits;
-        pthread_mutex_unlock(&loader->mutex);
-    }
-    is_held = false;
-    return NULL;
+    held_end(fixture);
 }
 
 static void waiting_for_reads_is_told(void **state)
@@ -342,16 +323,16 @@ static void waiting_for_reads_is_told(void **state)
     struct err err;
     pthread_t helper;
     alter(fixture);
-    is_held = true;
+    held_set(true);
     assert_ok(loader_open(&options, &loader, &err), &err);
-    assert_int_equal(pthread_create(&helper, NULL, release_when_consumer_waits, loader), 0);
+    assert_int_equal(pthread_create(&helper, NULL, held_release_when_consumer_waits, loader), 0);
     assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
     pthread_join(helper, NULL);
     struct loader_stats stats = loader_stats(loader);
     assert_true(stats.stage_ns[LOADER_STAGE_READ] > 0);
     assert_int_equal(stats.stage_ns[LOADER_STAGE_READ] + stats.stage_ns[LOADER_STAGE_DECODE], stats.wait_ns);
     loader_close(loader);
-    fixture->io->ops = real_ops;
+    held_end(fixture);
 }
 
 /* Before the first batch, and after so many. */
@@ -365,21 +346,20 @@ static void closing_while_reads_never_come_does_not_wait_for_them(void **state)
         struct err err;
         options.batches_ahead = 3;
         alter(fixture);
-        is_held = taken == 0;
+        held_set(taken == 0);
         assert_ok(loader_open(&options, &loader, &err), &err);
         for (int i = 0; i < taken; i++) {
             assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
             if (i + 1 < taken)
                 loader_release(loader, batch);
         }
-        is_held = true;
+        held_set(true);
         if (taken > 0)
             loader_release(loader, batch); /* so that one more is read */
-        while (held_count == 0)
-            gate_pause();
+        held_await();
         loader_close(loader);
-        is_held = false;
-        fixture->io->ops = real_ops;
+        held_set(false);
+        held_end(fixture);
     }
 }
 
@@ -396,7 +376,7 @@ static void a_start_in_the_middle_reads_only_what_it_delivers(void **state)
     options.positions_max = STEP;
     alter(fixture);
     deliver_all(&options, &delivered, &stats, NULL);
-    fixture->io->ops = real_ops;
+    held_end(fixture);
     assert_int_equal(delivered.items, STEP);
     assert_int_equal(strncmp(delivered.text, "5 10 0 240 ", 11), 0);
     assert_in_range(stats.reads_count, 1, STEP * PIECES);
@@ -418,7 +398,7 @@ static int read_text_from_middle(struct fixture *fixture, struct delivered *deli
     options.positions_max = 24;
     options.position = 240;
     deliver_all(&options, delivered, NULL, NULL);
-    fixture->io->ops = real_ops;
+    held_end(fixture);
     return files_opened;
 }
 

@@ -1,0 +1,84 @@
+/*
+ * at_once — samples that nobody decodes, out of the page cache: reads that are complete as soon as they are asked for.
+ *
+ * Such a read is a copy that the kernel makes while it takes the request, and of the work that is left the CRC is most. So the reader does the
+ * workers' part too, a slice of SLICE_BYTES after the other: what it has just copied lies in its own CPU's cache, out of which a worker on
+ * another would have to fetch it, and waking that costs more than the CRC. And since there is nothing to wait for, it begins no more than
+ * AT_ONCE_AHEAD_BYTES before they are wanted, for a copy into memory that is in the cache costs half of one into memory that is not.
+ *
+ * That holds once STEADY_BYTES have come so, and until a read has to be waited for: then all goes as in decode_stage.c. A sample that does
+ * not verify is left to a worker, which looks for a substitute.
+ */
+#include "loader/state.h"
+
+#include "base/bytes.h"
+
+enum {
+    STEADY_BYTES = 8 << 20,
+    SLICE_BYTES = 256 << 10, /* with what it is copied from, well within the second-level cache of a core */
+};
+
+bool at_once_is_steady(const struct loader *loader)
+{
+    return loader->at_once_bytes >= STEADY_BYTES;
+}
+
+uint64_t at_once_slice_bytes(const struct loader *loader)
+{
+    return at_once_is_steady(loader) ? SLICE_BYTES : UINT64_MAX;
+}
+
+void at_once_note(struct loader *loader, uint64_t bytes, bool all_came)
+{
+    loader->at_once_bytes = all_came ? loader->at_once_bytes + bytes : 0;
+}
+
+/* True where nothing is left to do for the item; false: it is bad. */
+static bool decode_item(const struct loader *loader, const struct load_work *work)
+{
+    struct load_slot *slot = work->slot;
+    const struct load_item *load = &slot->loads[work->item];
+    const struct load_piece *pieces = &slot->pieces[(size_t)work->item * loader->pieces_max];
+    struct view_piece views[SHARD_FIELDS_MAX];
+    struct err err;
+    if (load->is_bad || load->has_failed)
+        return load->has_failed;
+    for (uint32_t i = 0; i < load->pieces_count; i++)
+        views[i] = pieces[i].view;
+    if (!item_decode_bytes(loader, slot, work->item, load->shard, views, load->pieces_count, &err))
+        return true;
+    slot_note_bad(slot, work->item, &err);
+    return false;
+}
+
+/* With mutex, which it lets go while it works, and before it wakes the consumer. */
+static void decode_group(struct loader *loader)
+{
+    struct load_work group[LOADER_GROUP_ITEMS];
+    bool is_done[LOADER_GROUP_ITEMS];
+    uint32_t count = decode_stage_take(loader, group);
+    pthread_mutex_unlock(&loader->mutex);
+    for (uint32_t i = 0; i < count; i++)
+        is_done[i] = decode_item(loader, &group[i]);
+    pthread_mutex_lock(&loader->mutex);
+    for (uint32_t i = 0; i < count; i++) {
+        if (is_done[i])
+            decode_stage_finish(loader, &group[i]);
+        else
+            decode_stage_give_back(loader, &group[i]);
+    }
+    if (group[0].slot->items_left > 0 || !slot_note_ready(loader, group[0].slot))
+        return;
+    pthread_mutex_unlock(&loader->mutex);
+    pthread_cond_signal(&loader->consumer_wake);
+    pthread_mutex_lock(&loader->mutex);
+}
+
+void at_once_decode(struct loader *loader)
+{
+    pthread_mutex_lock(&loader->mutex);
+    uint64_t end = loader->work_next; /* behind it stands what was given back */
+    while (!loader->stop && loader->work_first < end)
+        decode_group(loader);
+    pthread_mutex_unlock(&loader->mutex);
+}

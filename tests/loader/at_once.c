@@ -1,0 +1,203 @@
+/*
+ * at_once — tests: undecoded samples whose reads are complete as soon as they are asked for, as out of the page cache, and the same samples
+ * read in any other way.
+ */
+#include "loader/state.h"
+#include "tests/loader/fixture.h"
+#include "tests/support/gate.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- An engine whose reads come at once, or never so. ---- */
+
+enum arrival { AT_ONCE, LATE, NOW_AND_THEN_LATE };
+enum { LATE_STRIDE = 40 }; /* slices between those that are late */
+
+static const struct io_ops *real_ops;
+static struct io_ops altered_ops;
+static enum arrival arrival;
+static atomic_int asked_count;
+
+/* Who gives no time asks for what is there: all that was asked for, or nothing. */
+static int altered_reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
+                        int timeout_ms)
+{
+    if (timeout_ms != 0)
+        return real_ops->reap(queue, done, count_max, least, timeout_ms);
+    bool is_late = arrival == LATE || (arrival == NOW_AND_THEN_LATE && ++asked_count % LATE_STRIDE == 0);
+    return is_late ? 0 : real_ops->reap(queue, done, count_max, count_max, IO_FOREVER);
+}
+
+static void alter(struct fixture *fixture, enum arrival as)
+{
+    real_ops = fixture->io->ops;
+    altered_ops = *real_ops;
+    altered_ops.reap = altered_reap;
+    fixture->io->ops = &altered_ops;
+    arrival = as;
+    asked_count = 0;
+}
+
+static void restore(struct fixture *fixture)
+{
+    fixture->io->ops = real_ops;
+}
+
+/* ---- Fixtures. ---- */
+
+enum { SAMPLES = 160, PAD_BYTES = 100000, BAD = 150 /* read in order, more than enough came before it */ };
+
+static int make_large(void **state)
+{
+    struct fixture *fixture = malloc(sizeof *fixture);
+    struct fixture_options options = fixture_options_default(SAMPLES);
+    assert_non_null(fixture);
+    options.pad_bytes = PAD_BYTES;
+    fixture_make_images(fixture, &options);
+    *state = fixture;
+    return 0;
+}
+
+static int make_damaged(void **state)
+{
+    make_large(state);
+    fixture_flip_in_field(*state, BAD, "bin", 200);
+    return 0;
+}
+
+static int remove_fixture(void **state)
+{
+    fixture_remove(*state);
+    free(*state);
+    return 0;
+}
+
+static struct loader_options options_of(const struct fixture *fixture, enum loader_bad_policy policy)
+{
+    struct loader_options options = fixture_loader_options(fixture, LOADER_BYTES);
+    options.order = ORDER_SEQUENTIAL;
+    options.bad_policy = policy;
+    return options;
+}
+
+static bool is_steady(struct loader *loader)
+{
+    pthread_mutex_lock(&loader->mutex);
+    bool is = at_once_is_steady(loader);
+    pthread_mutex_unlock(&loader->mutex);
+    return is;
+}
+
+/* Delivers two epochs as reads arrive; returns whether they came at once in the end. */
+static bool deliver_as(struct fixture *fixture, enum arrival as, enum loader_bad_policy policy,
+                       struct delivered *ret_delivered)
+{
+    struct loader_options options = options_of(fixture, policy);
+    struct loader *loader;
+    struct err err;
+    options.epochs_max = 2;
+    *ret_delivered = (struct delivered){0};
+    alter(fixture, as);
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    deliver(loader, ret_delivered, UINT64_MAX);
+    bool was_steady = is_steady(loader);
+    loader_close(loader);
+    restore(fixture);
+    return was_steady;
+}
+
+/* ---- Cases. ---- */
+
+static void the_same_is_delivered_however_soon_it_comes(void **state)
+{
+    static const enum loader_bad_policy policies[] = {LOADER_BAD_SUBSTITUTE, LOADER_BAD_SKIP};
+    for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
+        struct delivered late, at_once, mixed;
+        assert_false(deliver_as(*state, LATE, policies[i], &late));
+        assert_true(deliver_as(*state, AT_ONCE, policies[i], &at_once));
+        deliver_as(*state, NOW_AND_THEN_LATE, policies[i], &mixed);
+        assert_string_equal(at_once.text, late.text);
+        assert_string_equal(mixed.text, late.text);
+        assert_true(at_once.hash == late.hash && mixed.hash == late.hash);
+        delivered_free(&late);
+        delivered_free(&at_once);
+        delivered_free(&mixed);
+    }
+}
+
+static void a_flipped_bit_stops_the_run_where_it_comes_at_once_too(void **state)
+{
+    struct fixture *fixture = *state;
+    struct loader_options options = options_of(fixture, LOADER_BAD_STOP);
+    struct shard_field field;
+    char path[TEST_PATH_BYTES_MAX];
+    struct err err;
+    fixture_find_field(fixture, BAD, "bin", path, &field);
+    alter(fixture, AT_ONCE);
+    assert_int_equal(deliver_to_error(&options, &err), -EBADMSG);
+    restore(fixture);
+    assert_non_null(strstr(err.what, "\"k000150\""));
+    assert_non_null(strstr(err.what, "CRC32C"));
+    assert_string_equal(err.path, path);
+    assert_int_equal(err.offset, field.data_offset);
+}
+
+/* The reader stands still with so many micro-batches ahead. */
+static uint64_t wait_until_still(struct loader *loader)
+{
+    uint64_t ahead = 0;
+    for (bool is_still = false; !is_still; gate_pause()) {
+        pthread_mutex_lock(&loader->mutex);
+        is_still = loader->reader_block == LOAD_NO_SLOT && loader->ready == loader->planned;
+        ahead = loader->planned - loader->taken;
+        pthread_mutex_unlock(&loader->mutex);
+    }
+    return ahead;
+}
+
+/* Takes until what is ahead of the consumer was begun in the steady state, then tells how much the reader lets be ahead. */
+static uint64_t ahead_of(struct fixture *fixture, enum arrival as, struct loader **ret_loader)
+{
+    struct loader_options options = options_of(fixture, LOADER_BAD_STOP);
+    const struct batch *batch;
+    struct err err;
+    options.epochs_max = 0;
+    alter(fixture, as);
+    assert_ok(loader_open(&options, ret_loader, &err), &err);
+    for (int i = 0; i < SAMPLES; i++) {
+        assert_int_equal(loader_next(*ret_loader, &batch, &err), LOADER_BATCH);
+        loader_release(*ret_loader, batch);
+    }
+    return wait_until_still(*ret_loader);
+}
+
+static void what_comes_at_once_is_read_just_before_it_is_wanted(void **state)
+{
+    struct fixture *fixture = *state;
+    struct loader *loader;
+    uint64_t ahead = ahead_of(fixture, AT_ONCE, &loader);
+    assert_true(loader->ahead_at_once < loader->ahead_max);
+    assert_int_equal(ahead, loader->ahead_at_once);
+    loader_close(loader);
+    restore(fixture);
+    ahead = ahead_of(fixture, LATE, &loader);
+    assert_int_equal(ahead, loader->ahead_max);
+    loader_close(loader);
+    restore(fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_same_is_delivered_however_soon_it_comes, make_damaged,
+                                        remove_fixture),
+        cmocka_unit_test_setup_teardown(a_flipped_bit_stops_the_run_where_it_comes_at_once_too, make_damaged,
+                                        remove_fixture),
+        cmocka_unit_test_setup_teardown(what_comes_at_once_is_read_just_before_it_is_wanted, make_large,
+                                        remove_fixture),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
