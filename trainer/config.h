@@ -25,6 +25,7 @@ enum config_save_error { CONFIG_SAVE_ERROR_CONTINUE, CONFIG_SAVE_ERROR_STOP };
 /* What a token attends to of those before it in its window. */
 enum config_text_mask { CONFIG_MASK_NONE, CONFIG_MASK_DOCUMENT };
 enum config_precision { CONFIG_FP32, CONFIG_BF16, CONFIG_FP16 };
+enum config_schedule_by { CONFIG_BY_STEP, CONFIG_BY_EPOCH };
 
 enum config_resume { CONFIG_RESUME_AUTO, CONFIG_RESUME_NEVER, CONFIG_RESUME_PATH };
 
@@ -96,15 +97,20 @@ struct train_config {
         uint32_t type; /* enum optimizer_type */
         double lr, beta1, beta2, eps, momentum, weight_decay;
         double clip_norm, clip_value; /* 0: none */
+        uint64_t base_batch;          /* 0: rates are those of the batch */
         bool nesterov;
     } optimizer;
     struct {
         uint32_t type; /* enum schedule_type */
+        uint32_t by;   /* enum config_schedule_by */
         uint64_t warmup;
         double min_lr;
     } schedule;
     struct {
         uint32_t compute, reduce; /* enum config_precision */
+        struct {
+            uint64_t first, least, window, hysteresis; /* see scaler.h */
+        } loss_scale;
     } precision;
     struct {
         uint32_t strategy, reduction; /* 0: ddp, canonical */
@@ -136,6 +142,11 @@ struct train_config {
     struct {
         uint64_t every; /* steps; 0: only at the end */
     } eval;
+    struct {
+        uint64_t patience; /* evaluations; 0: never */
+        double min_delta;
+        uint32_t metric; /* see config_metric_name */
+    } early_stop;
     struct {
         uint64_t every;                          /* steps */
         char jsonl[CONFIG_TEXT_BYTES_MAX];       /* "": run.dir/metrics.jsonl */

@@ -152,6 +152,31 @@ static int check_saves(const struct train_config *config, const struct check *ch
     return 0;
 }
 
+static int check_loss_scale(const struct train_config *config, const struct check *check)
+{
+    uint64_t first = config->precision.loss_scale.first, least = config->precision.loss_scale.least;
+    if ((first & (first - 1)) != 0)
+        return contradiction(check, "precision.loss_scale.first", "precision.loss_scale.first",
+                             "precision.loss_scale.first is no power of two", "give one, as 65536");
+    if ((least & (least - 1)) != 0)
+        return contradiction(check, "precision.loss_scale.least", "precision.loss_scale.least",
+                             "precision.loss_scale.least is no power of two", "give one, as 1");
+    if (first < least)
+        return contradiction(check, "precision.loss_scale.first", "precision.loss_scale.least",
+                             "precision.loss_scale.first is below precision.loss_scale.least",
+                             "raise one or lower the other");
+    return 0;
+}
+
+static int check_early_stop(const struct train_config *config, const struct check *check)
+{
+    if (config->early_stop.patience == 0 || config->data.val[0])
+        return 0;
+    return contradiction(check, "early_stop.patience", "data.val",
+                         "early_stop.patience counts evaluations, and there is no validation data",
+                         "give data.val, or leave early_stop out");
+}
+
 int config_check(const struct train_config *config, const int *lines, const char *name, struct err *err)
 {
     const struct check check = {.lines = lines, .name = name, .err = err};
@@ -160,5 +185,9 @@ int config_check(const struct train_config *config, const int *lines, const char
         status = check_mixing(config, &check);
     if (!status)
         status = check_model(config, &check);
+    if (!status)
+        status = check_loss_scale(config, &check);
+    if (!status)
+        status = check_early_stop(config, &check);
     return status ? status : check_saves(config, &check);
 }

@@ -7,6 +7,7 @@
 #include "trainer/config.h"
 #include "trainer/model.h"
 #include "trainer/optimizer.h"
+#include "trainer/scaler.h"
 #include "trainer/schedule.h"
 
 #include <assert.h>
@@ -17,7 +18,8 @@ static const char *const order_names[] = {"shuffle", "full", "sequential", NULL}
 static const char *const policy_names[] = {"stop", "substitute", NULL};
 static const char *const crop_names[] = {"none", "center", "random", NULL};
 static const char *const model_names[] = {"vit", "gpt2", "llama", NULL};
-static const char *const schedule_names[] = {"constant", "linear", "cosine", NULL};
+static const char *const schedule_names[] = {"constant", "linear", "cosine", "warmup_linear", NULL};
+static const char *const schedule_by_names[] = {"step", "epoch", NULL};
 static const char *const optimizer_names[] = {"adamw", "sgd", NULL};
 static const char *const compute_names[] = {"fp32", "bf16", "fp16", NULL};
 static const char *const reduce_names[] = {"fp32", NULL};
@@ -38,8 +40,10 @@ static_assert(MODEL_VIT == 0 && MODEL_GPT2 == 1 && MODEL_LLAMA == 2, "model_name
 static_assert(CONFIG_MASK_NONE == 0 && CONFIG_MASK_DOCUMENT == 1, "mask_names is in step");
 static_assert(IO_LOCK_AUTO == 0 && IO_LOCK_KERNEL == 1 && IO_LOCK_LEASE == 2, "owner_names is in step");
 static_assert(CONFIG_FP32 == 0 && CONFIG_BF16 == 1 && CONFIG_FP16 == 2, "compute_names is in step");
-static_assert(SCHEDULE_CONSTANT == 0 && SCHEDULE_LINEAR == 1 && SCHEDULE_COSINE == 2,
+static_assert(SCHEDULE_CONSTANT == 0 && SCHEDULE_LINEAR == 1 && SCHEDULE_COSINE == 2 &&
+                  SCHEDULE_WARMUP_LINEAR == 3,
               "schedule_names is in step");
+static_assert(CONFIG_BY_STEP == 0 && CONFIG_BY_EPOCH == 1, "schedule_by_names is in step");
 
 static_assert(CKPT_MIN == 0 && CKPT_MAX == 1, "mode_names is in step");
 static_assert(CONFIG_METRIC_VAL_LOSS == 0 && CONFIG_METRIC_VAL_ACCURACY == 1, "metric_names is in step");
@@ -180,6 +184,10 @@ static const struct config_field fields[] = {
     {"optimizer.type", CONFIG_CHOICE, AT(optimizer.type), "adamw", .choices = optimizer_names,
      .help = "how weights are updated; sgd is with momentum"},
     {"optimizer.lr", CONFIG_REAL, AT(optimizer.lr), "3e-4", 0, 1e3, .help = "largest learning rate"},
+    {"optimizer.base_batch", CONFIG_COUNT, AT(optimizer.base_batch), "0", 0, COUNT_MAX,
+     .help = "learning rates are those for a global batch of so many samples, and are multiplied by "
+             "batch.global over it; 0: they "
+             "are taken as they are"},
     {"optimizer.betas", CONFIG_PAIR, AT(optimizer.beta1), "[0.9, 0.95]", 0, 0.9999999,
      .help = "adamw: decay of the two moments"},
     {"optimizer.eps", CONFIG_REAL, AT(optimizer.eps), "1e-8", 0, 1,
@@ -196,15 +204,26 @@ static const struct config_field fields[] = {
      .help = "largest size of each element of the gradient, once the norm is clipped; 0: no clipping"},
 
     {"schedule.type", CONFIG_CHOICE, AT(schedule.type), "cosine", .choices = schedule_names,
-     .help = "learning rate after the warm-up"},
+     .help = "learning rate after the warm-up; warmup_linear: linear, down to 0 whatever min_lr is"},
+    {"schedule.by", CONFIG_CHOICE, AT(schedule.by), "step", .choices = schedule_by_names,
+     .help = "the rate changes with each update, or once an epoch; then warmup counts epochs"},
     {"schedule.warmup", CONFIG_COUNT, AT(schedule.warmup), "100", 0, COUNT_MAX,
-     .help = "updates of linear warm-up"},
+     .help = "updates, or epochs, of linear warm-up"},
     {"schedule.min_lr", CONFIG_REAL, AT(schedule.min_lr), "3e-5", 0, 1e3, .help = "learning rate at the end"},
 
     {"precision.compute", CONFIG_CHOICE, AT(precision.compute), "fp32", .choices = compute_names,
      .help = "element type of activations and products; bf16 and fp16 (whose loss is scaled) need a GPU"},
     {"precision.reduce", CONFIG_CHOICE, AT(precision.reduce), "fp32", .choices = reduce_names,
      .help = "element type in which gradients travel"},
+    {"precision.loss_scale.first", CONFIG_COUNT, AT(precision.loss_scale.first), "65536", 1, SCALER_MOST,
+     .help = "fp16: what the loss is scaled by at first, a power of two"},
+    {"precision.loss_scale.window", CONFIG_COUNT, AT(precision.loss_scale.window), "2000", 1, COUNT_MAX,
+     .help = "fp16: steps without an overflow after which it doubles"},
+    {"precision.loss_scale.hysteresis", CONFIG_COUNT, AT(precision.loss_scale.hysteresis), "1", 1, COUNT_MAX,
+     .help = "fp16: the overflow at which it halves, counted since it doubled last; each later one halves "
+             "it, too"},
+    {"precision.loss_scale.least", CONFIG_COUNT, AT(precision.loss_scale.least), "1", 1, SCALER_MOST,
+     .help = "fp16: an overflow at so small a scale, a power of two, ends the run"},
     {"parallel.strategy", CONFIG_CHOICE, AT(parallel.strategy), "ddp", .choices = strategy_names,
      .help = "what ranks share; changes no bit"},
     {"parallel.reduction", CONFIG_CHOICE, AT(parallel.reduction), "canonical", .choices = reduction_names,
@@ -250,6 +269,12 @@ static const struct config_field fields[] = {
 
     {"eval.every", CONFIG_COUNT, AT(eval.every), "500", 0, COUNT_MAX,
      .help = "updates between evaluations; 0: only at the end"},
+    {"early_stop.patience", CONFIG_COUNT, AT(early_stop.patience), "0", 0, COUNT_MAX,
+     .help = "evaluations in a row without a better one that end the run; 0: it goes to its end"},
+    {"early_stop.min_delta", CONFIG_REAL, AT(early_stop.min_delta), "0", 0, 1e9,
+     .help = "by how much more than this an evaluation has to beat the best one before it"},
+    {"early_stop.metric", CONFIG_CHOICE, AT(early_stop.metric), "val_loss", .choices = metric_names,
+     .help = "what they are compared by: val_loss is better small, val_accuracy large"},
     {"log.every", CONFIG_COUNT, AT(log.every), "10", 1, COUNT_MAX,
      .help = "updates between lines of progress"},
     {"log.jsonl", CONFIG_TEXT, AT(log.jsonl), "\"\"",

@@ -229,8 +229,30 @@ static void restore_scaler(struct run *run, const struct json_t *state)
     struct scaler scaler = run->scaler;
     if (scaler.is_dynamic && json_f64(json_get(object, "scale"), &scaler.scale) == 0 &&
         json_u64(json_get(object, "clean_steps_count"), &scaler.clean_steps_count) == 0 &&
+        json_u64(json_get(object, "overflows_count"), &scaler.overflows_count) == 0 &&
         scaler_is_valid(&scaler))
         run->scaler = scaler;
+}
+
+/* What was counted by another metric, or not at all, is counted anew. */
+static void restore_early_stop(struct run *run, const struct json_t *state)
+{
+    const struct json_t *object = json_get(state, "early_stop");
+    struct early_stop stop = run->early_stop;
+    const char *metric;
+    if (stop.options.patience == 0 || json_text(json_get(object, "metric"), &metric) ||
+        strcmp(metric, config_metric_name(run->config->early_stop.metric)) != 0 ||
+        json_f64(json_get(object, "best"), &stop.best) ||
+        json_u64(json_get(object, "best_step"), &stop.best_step) ||
+        json_u64(json_get(object, "waited_count"), &stop.waited_count))
+        return;
+    stop.has_best = true;
+    run->early_stop = stop;
+    if (early_stop_is_over(&stop))
+        run_say(run,
+                "this run ended early, after step %" PRIu64 ": early_stop.patience above %" PRIu64
+                " lets it go on",
+                run->step, stop.waited_count);
 }
 
 /* A step that was asked for by its own name is not another. */
@@ -313,6 +335,7 @@ int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path
     restore_evaluation(run, state);
     restore_window(run, state);
     restore_scaler(run, state);
+    restore_early_stop(run, state);
     const char *saved_id = ckpt_reader_numerics_id(reader);
     if (run->comm->rank == 0 && strcmp(saved_id, str_text(&run->numerics_id)) != 0)
         log_line(run->options->log, LOG_WARN,

@@ -280,12 +280,7 @@ static int open_model(struct run *run, uint64_t leaves, struct err *err)
 static int open_optimizer(struct run *run, struct err *err)
 {
     const struct train_config *c = run->config;
-    run->scaler = scaler_begin(c->precision.compute == CONFIG_FP16, model_rows(run->model));
-    run->schedule = (struct schedule){.type = (enum schedule_type)c->schedule.type,
-                                      .lr = c->optimizer.lr,
-                                      .min_lr = c->schedule.min_lr,
-                                      .warmup = c->schedule.warmup,
-                                      .steps = run->steps};
+    run_begin_policies(run);
     const struct optimizer_options optimizer = optimizer_options_of(c);
     int status = tree_init(&run->tree, run->ops, run->params->trained_elements,
                            batching_owned_count(&run->batching), err);

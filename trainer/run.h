@@ -11,6 +11,7 @@
 #include "ckpt/ckpt.h"
 #include "comm/comm.h"
 #include "loader/loader.h"
+#include "trainer/early_stop.h"
 #include "trainer/feed.h"
 #include "trainer/metrics.h"
 #include "trainer/model.h"
@@ -124,6 +125,7 @@ struct run {
     /* Of finished steps, since the last line of progress; a checkpoint keeps what its loss is made of. */
     struct step_totals window;
     struct evaluation evaluation;
+    struct early_stop early_stop;
     struct ranges ranges;
     char folder[IO_PATH_BYTES_MAX]; /* of the checkpoints */
     char run_id[17];
@@ -137,6 +139,9 @@ int run_open(struct run *run, const struct trainer_options *options, struct err 
 int run_open_for_evaluation(struct run *run, const struct trainer_options *options, const char *from,
                             struct err *err);
 void run_close(struct run *run); /* safe on a zeroed run */
+
+/* Scaler, schedule and early stop at the beginning of a run, as configured: the model is open and the number of steps known. */
+void run_begin_policies(struct run *run);
 
 /* Queues one update: all micro-batches that this rank owns, the reduction, the decision, the optimizer. Then as run_settle, of all steps but
  * the newest DECISION_AHEAD_MAX, or of all where device memory is the host's. */

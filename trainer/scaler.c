@@ -3,12 +3,18 @@
  */
 #include "trainer/scaler.h"
 
-struct scaler scaler_begin(bool is_dynamic, uint64_t rows)
+struct scaler scaler_begin_with(const struct scaler_options *options, uint64_t rows)
 {
-    struct scaler scaler = {.is_dynamic = is_dynamic, .scale = is_dynamic ? SCALER_FIRST : 1, .rows = 1};
-    while (is_dynamic && scaler.rows < (double)rows)
+    struct scaler scaler = {.options = *options, .is_dynamic = true, .scale = options->first, .rows = 1};
+    while (scaler.rows < (double)rows)
         scaler.rows *= 2;
     return scaler;
+}
+
+struct scaler scaler_begin(bool is_dynamic, uint64_t rows)
+{
+    const struct scaler_options options = {SCALER_FIRST, SCALER_LEAST, SCALER_CLEAN_STEPS, 1};
+    return is_dynamic ? scaler_begin_with(&options, rows) : (struct scaler){.scale = 1, .rows = 1};
 }
 
 bool scaler_is_valid(const struct scaler *scaler)

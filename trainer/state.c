@@ -54,6 +54,22 @@ static void encode_scaler(struct json_writer *w, const struct scaler *scaler)
     json_begin_object(w, "scaler");
     json_write_f64(w, "scale", scaler->scale);
     json_write_u64(w, "clean_steps_count", scaler->clean_steps_count);
+    json_write_u64(w, "overflows_count", scaler->overflows_count);
+    json_end_object(w);
+}
+
+static void encode_early_stop(struct json_writer *w, const struct run *run)
+{
+    const struct early_stop *stop = &run->early_stop;
+    if (!stop->has_best) {
+        json_write_null(w, "early_stop");
+        return;
+    }
+    json_begin_object(w, "early_stop");
+    json_write_string(w, "metric", config_metric_name(run->config->early_stop.metric));
+    json_write_f64(w, "best", stop->best);
+    json_write_u64(w, "best_step", stop->best_step);
+    json_write_u64(w, "waited_count", stop->waited_count);
     json_end_object(w);
 }
 
@@ -91,6 +107,7 @@ int run_encode_state(struct run *run, struct err *err)
     json_write_f64(&w, "next_lr", schedule_lr(&run->schedule, run->optimizer.updates));
     json_end_object(&w);
     encode_scaler(&w, &run->scaler);
+    encode_early_stop(&w, run);
     json_begin_object(&w, "window");
     json_write_u64(&w, "valid_count", run->window.valid_count);
     json_begin_array(&w, "losses");

@@ -99,6 +99,22 @@ static void report_steps(struct loop *loop)
     start_clock(loop);
 }
 
+/* Notes the evaluation, and says where it is the one too many. */
+static void check_early_stop(struct run *run)
+{
+    struct early_stop *stop = &run->early_stop;
+    bool by_accuracy = run->config->early_stop.metric == CONFIG_METRIC_VAL_ACCURACY;
+    if (stop->options.patience == 0)
+        return;
+    early_stop_note(stop, run->step, by_accuracy ? run->evaluation.accuracy : run->evaluation.loss);
+    if (early_stop_is_over(stop))
+        run_say(run,
+                "early stop after step %" PRIu64 ": %s was best after step %" PRIu64 ", %.6g, %" PRIu64
+                " evaluations ago",
+                run->step, config_metric_name(run->config->early_stop.metric), stop->best_step, stop->best,
+                stop->waited_count);
+}
+
 static int evaluate(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;
@@ -115,6 +131,7 @@ static int evaluate(struct loop *loop, struct err *err)
                                   .accuracy = run->evaluation.accuracy};
     run_report(run, &line);
     write_metrics(run, &line);
+    check_early_stop(run);
     return 0;
 }
 
@@ -281,7 +298,7 @@ static int advance(struct loop *loop, struct err *err)
         status = evaluate(loop, err);
     if (!status && loop->saving.under_way && !ckpt_saver_busy(run->saver))
         status = settle_save(loop, false, err);
-    is_end = is_end || run->stop_requested; /* by the evaluation */
+    is_end = is_end || run->stop_requested || early_stop_is_over(&run->early_stop); /* by the evaluation */
     if (!status && (saves || is_end))
         status = save(loop, is_end, err);
     return status ? status : end_profile(loop, is_end, err);
@@ -296,6 +313,7 @@ static int catch_up(struct loop *loop, struct err *err)
     if (!evaluation_is_due(run))
         return 0;
     int status = evaluate(loop, err);
+    is_end = is_end || early_stop_is_over(&run->early_stop);
     if (status || run->stop_requested || (!is_end && run->config->checkpoint.keep.best.count == 0))
         return status;
     return save(loop, is_end, err);
@@ -346,7 +364,7 @@ static void begin_triggers(struct run *run, uint64_t began_ns)
 
 static enum trainer_end how_it_ended(const struct run *run)
 {
-    if (run->step == run->steps && !evaluation_is_due(run))
+    if ((run->step == run->steps && !evaluation_is_due(run)) || early_stop_is_over(&run->early_stop))
         return TRAINER_DONE;
     return run->time_is_up ? TRAINER_OUT_OF_TIME : TRAINER_STOPPED;
 }
@@ -372,7 +390,7 @@ static int run_loop(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;
     int status = catch_up(loop, err);
-    while (run->step < run->steps && !run->stop_requested && !status)
+    while (run->step < run->steps && !run->stop_requested && !early_stop_is_over(&run->early_stop) && !status)
         status = advance(loop, err);
     return status;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a configuration of `millrace train` may choose besides the model and the data: parameters that are frozen.
+# What a configuration of `millrace train` may choose besides the model and the data: parameters that are frozen, an early end, rates.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
@@ -70,5 +70,66 @@ what_can_not_be_frozen_is_refused() {
   contains "$(cat errors)" 'model.freeze leaves nothing to train'
 }
 
+# RUN PATIENCE DELTA METRIC: after which step the evaluations of a run that went on would have ended it, and after how many in vain.
+expected_end() {
+  "$python" - "$@" <<'PY'
+import json, sys
+patience, delta, metric = int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
+best, waited, step = None, 0, None
+for line in map(json.loads, open(f"runs/{sys.argv[1]}/metrics.jsonl")):
+    if "val_loss" not in line:
+        continue
+    value = line[metric] if metric == "val_accuracy" else -line[metric]
+    waited = 0 if best is None or value - best > delta else waited + 1
+    best, step = value if waited == 0 else best, line["step"]
+    if waited == patience:
+        break
+print(step, waited)
+PY
+}
+
+evaluations_that_get_no_better_end_a_run_wherever_it_was_stopped() {
+  need_python
+  local -a common=(run.steps=60 eval.every=2 optimizer.lr=0.02 schedule.warmup=0)
+  local metric end steps
+  train long "${common[@]}"
+  for metric in val_loss val_accuracy; do
+    local -a stop=("${common[@]}" early_stop.patience=3 early_stop.min_delta=0.01 early_stop.metric=$metric)
+    end=$(expected_end long 3 0.01 $metric)
+    same "${end#* }" 3 "evaluations in vain of the long run"
+    end=${end% *}
+    train early-$metric "${stop[@]}"
+    grep -q "^early stop after step $end: $metric was best after step [0-9]*, " errors
+    same "$(sed -n 's/^step  *//p' out)" "$end"
+    same "$(sed -n 's/^checkpoint  *//p' out)" "runs/early-$metric/ckpt/$(printf 'step-%08d' "$end")"
+    train early-$metric "${stop[@]}"
+    contains "$(cat errors)" "this run ended early, after step $end"
+    same "$(sed -n 's/^step  *//p' out)" "$end" "done again"
+  done
+  # in pieces that end where evaluations fall due: what was counted goes on
+  for steps in $((end - 6)) $((end - 4)) $((end - 2)) 60; do
+    train pieces "${stop[@]}" run.steps=$steps checkpoint.every=3
+  done
+  same "$(sed -n 's/^step  *//p' out)" "$end" "in pieces"
+  same "$(hash_of pieces)" "$(hash_of early-val_accuracy)"
+  train pieces "${stop[@]}" early_stop.patience=4 run.steps=$((end + 2))
+  same "$(sed -n 's/^step  *//p' out)" $((end + 2)) "with more patience"
+  same "$(status_of millrace train train.yaml --set run.dir=runs/no --set data.val= --set early_stop.patience=1)" 2
+  contains "$(cat errors)" "early_stop.patience counts evaluations, and there is no validation data"
+}
+
+# Three epochs of three steps and a little.
+rates_follow_epochs_and_grow_with_the_batch() {
+  need_python
+  local -a common=(log.every=1 eval.every=0 run.steps=10 optimizer.lr=1 schedule.min_lr=0.1)
+  train rates "${common[@]}" schedule.type=linear schedule.by=epoch schedule.warmup=1 optimizer.base_batch=64
+  grep -q '^learning rate: 0.25 at most, for a batch of 16, as 1 is for one of 64$' errors
+  same "$(json '[round(x["lr"], 6) for x in d if "lr" in x]' runs/rates/metrics.jsonl)" \
+    "[0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 0.175, 0.175, 0.175, 0.1]"
+  train fall "${common[@]}" schedule.type=warmup_linear schedule.warmup=2
+  same "$(json '[round(x["lr"], 6) for x in d if "lr" in x]' runs/fall/metrics.jsonl)" "[0.5, 1, 1, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]"
+}
+
 run_cases frozen_parameters_stay_as_they_are_and_have_no_moments a_run_with_frozen_parameters_goes_on_to_the_same_weights \
-  other_parameters_may_be_frozen_from_a_step_on_which_is_said what_can_not_be_frozen_is_refused
+  other_parameters_may_be_frozen_from_a_step_on_which_is_said what_can_not_be_frozen_is_refused \
+  evaluations_that_get_no_better_end_a_run_wherever_it_was_stopped rates_follow_epochs_and_grow_with_the_batch

@@ -210,6 +210,9 @@ static void contradictions_are_refused(void **state)
     expect_refusal(NEEDED, "model.heads=7", "does not divide", NULL);
     expect_refusal(NEEDED, "model.patch=15", "does not divide", NULL);
     expect_refusal(NEEDED, "schedule.min_lr=1", "above optimizer.lr", NULL);
+    expect_refusal(NEEDED, "precision.loss_scale.first=3", "loss_scale.first is no power of two", NULL);
+    expect_refusal(NEEDED, "precision.loss_scale.least=12", "loss_scale.least is no power of two", NULL);
+    expect_refusal(NEEDED "precision: {loss_scale: {first: 4, least: 8}}\n", NULL, "is below", NULL);
 }
 
 static void printed_configuration_reads_back_the_same(void **state)
@@ -305,6 +308,15 @@ static void schedules_warm_up_and_come_down(void **state)
     assert_true(fabs(schedule_lr(&linear, 25) - 0.75) < 1e-12);
     struct schedule constant = {.type = SCHEDULE_CONSTANT, .lr = 1, .min_lr = 0, .warmup = 4, .steps = 100};
     assert_true(schedule_lr(&constant, 99) == 1);
+    struct schedule epochs = {.type = SCHEDULE_COSINE, .lr = 1, .warmup = 2, .steps = 57, .unit_steps = 10};
+    const double rates[] = {0.5, 1, 1, 0.8535533905932737, 0.5, 0.14644660940672624};
+    for (uint64_t step = 0; step < 57; step++)
+        assert_true(fabs(schedule_lr(&epochs, step) - rates[step / 10]) < 1e-12);
+    struct schedule falling = {
+        .type = SCHEDULE_WARMUP_LINEAR, .lr = 1, .min_lr = 0.5, .warmup = 10, .steps = 110};
+    assert_true(fabs(schedule_lr(&falling, 4) - 0.5) < 1e-12);
+    assert_true(fabs(schedule_lr(&falling, 60) - 0.5) < 1e-12);
+    assert_true(fabs(schedule_lr(&falling, 110)) < 1e-12);
 }
 
 int main(void)

@@ -44,6 +44,28 @@ static void the_scale_has_a_least_and_a_largest_value(void **state)
     assert_true(s.scale == SCALER_MOST);
 }
 
+static void with_hysteresis_the_first_overflows_after_a_doubling_cost_their_steps_alone(void **state)
+{
+    (void)state;
+    const struct scaler_options options = {.first = 64, .least = 16, .window = 5, .hysteresis = 3};
+    struct scaler s = scaler_begin_with(&options, 1);
+    for (int overflow = 0; overflow < 2; overflow++) {
+        assert_true(scaler_update(&s, false));
+        for (int step = 1; step < 5; step++) /* one short of a doubling */
+            assert_true(scaler_update(&s, true));
+        assert_true(s.scale == 64);
+    }
+    assert_true(scaler_update(&s, false));
+    assert_true(s.scale == 32);
+    for (int step = 0; step < 5; step++)
+        assert_true(scaler_update(&s, true));
+    assert_true(s.scale == 64);
+    for (int overflow = 0; overflow < 4; overflow++)
+        assert_true(scaler_update(&s, false));
+    assert_true(s.scale == 16);
+    assert_false(scaler_update(&s, false)); /* as small as it may be */
+}
+
 static void only_powers_of_two_within_the_limits_are_scales(void **state)
 {
     (void)state;
@@ -65,6 +87,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_scaling_an_overflow_is_never_forgiven),
         cmocka_unit_test(the_scale_halves_at_an_overflow_and_doubles_after_clean_steps),
+        cmocka_unit_test(with_hysteresis_the_first_overflows_after_a_doubling_cost_their_steps_alone),
         cmocka_unit_test(only_powers_of_two_within_the_limits_are_scales),
         cmocka_unit_test(the_scale_has_a_least_and_a_largest_value),
     };
