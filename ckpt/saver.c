@@ -37,6 +37,7 @@ struct ckpt_saver {
     struct roster roster;
     struct snapshot snapshot;
     struct image_writer image; /* the writer's while a save is due */
+    unsigned touched_count;    /* the writer's: buffers that staging_touch was called for */
     struct commit commit;
     pthread_t thread;
     bool has_thread;
@@ -87,13 +88,18 @@ static void record(struct ckpt_saver *saver, int status, const struct err *detai
     }
 }
 
-/* Until the first save is due, staging is taken from the kernel, which else would be done while an update waits for its copies. The
- * mutex is held, but not meanwhile. */
-static void touch_staging(struct ckpt_saver *saver)
+/* Until a save is due. Meanwhile staging is taken from the kernel, what is used first in front, which else would be done while an update
+ * waits for its copies. The mutex is held, but not while that is done. */
+static void await_due(struct ckpt_saver *saver)
 {
-    for (unsigned i = 0; i < saver->snapshot.buffers_count && !saver->due && !saver->quit; i++) {
+    const struct snapshot *snapshot = &saver->snapshot;
+    while (!saver->due && !saver->quit) {
+        if (saver->touched_count == snapshot->buffers_count) {
+            pthread_cond_wait(&saver->changed, &saver->mutex);
+            continue;
+        }
         pthread_mutex_unlock(&saver->mutex);
-        staging_touch(&saver->snapshot.staging, i);
+        staging_touch(&snapshot->staging, snapshot->buffers_count - ++saver->touched_count);
         pthread_mutex_lock(&saver->mutex);
     }
 }
@@ -102,10 +108,8 @@ static void *write_saves(void *context)
 {
     struct ckpt_saver *saver = context;
     pthread_mutex_lock(&saver->mutex);
-    touch_staging(saver);
     for (;;) {
-        while (!saver->due && !saver->quit)
-            pthread_cond_wait(&saver->changed, &saver->mutex);
+        await_due(saver);
         if (!saver->due)
             break;
         pthread_mutex_unlock(&saver->mutex);

@@ -115,7 +115,9 @@ static int save_and_update(const struct ckpt_speed_state *state, struct ckpt_sav
                            uint64_t updates_after_ns, struct ckpt_speed_blocked *ret_blocked, struct err *err)
 {
     struct ckpt_speed_blocked blocked = {0};
-    uint64_t copied_before = ckpt_saver_stats(saver).copied_bytes, begun_ns = clock_now_ns();
+    uint64_t copied_before = ckpt_saver_stats(saver).copied_bytes;
+    sleep_ns(updates_after_ns); /* as a step before it takes */
+    uint64_t begun_ns = clock_now_ns();
     int status = ckpt_saver_save(saver, step, "{}", err);
     blocked.call_ns = clock_now_ns() - begun_ns;
     sleep_ns(updates_after_ns);
@@ -144,7 +146,7 @@ int ckpt_speed_block(const struct ckpt_speed_state *state, uint64_t step, uint64
     return status;
 }
 
-static int drop_files(struct io *io, const char *path, struct err *err)
+int ckpt_speed_drop(struct io *io, const char *path, struct err *err)
 {
     struct ckpt_reader *reader;
     char file[IO_PATH_BYTES_MAX];
@@ -171,7 +173,7 @@ int ckpt_speed_load(const struct ckpt_speed_state *state, uint64_t step, bool is
     char path[IO_PATH_BYTES_MAX];
     int status = folder_step_path(state->options.folder, step, path, err);
     if (!status && is_cold)
-        status = drop_files(io, path, err);
+        status = ckpt_speed_drop(io, path, err);
     if (status)
         return status;
     io_speed_begin(speed);

@@ -18,6 +18,13 @@ four_ranks_write_a_quarter_each() {
   [[ -z $(find many -name '.tmp-*') ]] || fail "something is left"
 }
 
+a_measured_load_of_others_shards_has_what_they_saved() {
+  local bench=("$TEST_SOURCE_DIR/tests/support/mpirun.sh")
+  "${bench[@]}" 4 "$BENCH" save measured 16 4 >/dev/null
+  contains "$("${bench[@]}" 3 "$BENCH" load measured 16 4)" '"ranks":3'
+  contains "$("${bench[@]}" 4 "$BENCH" load measured 16 4)" '"ranks":4'
+}
+
 saved_on_four_they_load_on_others_with_one_hash() {
   ranks 4 save many 1
   ranks 1 save one 1
@@ -59,5 +66,5 @@ a_failing_disk_of_one_rank_fails_the_save_of_all() {
   [[ -z $(find failing -name '.tmp-*') ]] || fail "something is left"
 }
 
-run_cases four_ranks_write_a_quarter_each saved_on_four_they_load_on_others_with_one_hash \
+run_cases four_ranks_write_a_quarter_each a_measured_load_of_others_shards_has_what_they_saved saved_on_four_they_load_on_others_with_one_hash \
   a_rank_that_is_killed_leaves_whole_steps_and_the_next_run_goes_on a_failing_disk_of_one_rank_fails_the_save_of_all

@@ -1,0 +1,160 @@
+/*
+ * ranks — a state that is sharded by rows, saved by some ranks and loaded by as many or others, timed: for bench/ckpt/run.
+ *
+ *     mpirun -n 4 build/release/bench-ckpt-ranks save FOLDER MIB STEP
+ *     mpirun -n 3 build/release/bench-ckpt-ranks load FOLDER MIB STEP      the page cache cold
+ *
+ * 16 matrices of F32 with rows of 3 KiB, MIB together; a rank's parts lie in memory as they do in its file, so that a load by as many ranks as
+ * saved reads straight to its place. The first rank prints a line of JSON: from where all ranks begin until all are done.
+ */
+#include "base/clock.h"
+#include "ckpt/folder.h"
+#include "ckpt/speed.h"
+#include "comm/comm_mpi.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ARRAYS = 16, COLUMNS = 768 };
+
+/* What this rank holds: rows first..first + count of each matrix. */
+struct shard {
+    struct ckpt_tensor tensors[ARRAYS];
+    char names[ARRAYS][16];
+    uint64_t rows, first, count;
+    struct device *device;
+    uint32_t *memory;
+};
+
+static uint64_t elements(const struct shard *shard)
+{
+    return ARRAYS * shard->count * COLUMNS;
+}
+
+static int make(struct shard *shard, const struct comm *comm, uint64_t mib, struct err *err)
+{
+    uint64_t rank = (uint64_t)comm->rank, ranks = (uint64_t)comm->ranks;
+    shard->rows = (mib << 20) / ARRAYS / (COLUMNS * sizeof(float));
+    shard->first = rank * shard->rows / ranks;
+    shard->count = (rank + 1) * shard->rows / ranks - shard->first;
+    int status = device_open("cpu", &shard->device, err);
+    if (!status)
+        status = shard->device->ops->mem_alloc(shard->device, MEM_HUGE, elements(shard) * sizeof(float),
+                                               (void **)&shard->memory, err);
+    for (uint32_t i = 0; i < ARRAYS && !status; i++) {
+        snprintf(shard->names[i], sizeof shard->names[i], "matrix.%02u", i);
+        shard->tensors[i] = (struct ckpt_tensor){.name = shard->names[i],
+                                                 .dtype = DTYPE_F32,
+                                                 .rank = 2,
+                                                 .shape = {shard->rows, COLUMNS},
+                                                 .start = {shard->first, 0},
+                                                 .extent = {shard->count, COLUMNS},
+                                                 .group = i,
+                                                 .data = shard->memory + i * shard->count * COLUMNS};
+    }
+    return status;
+}
+
+static void drop(struct shard *shard)
+{
+    if (shard->memory)
+        shard->device->ops->mem_free(shard->device, MEM_HUGE, shard->memory, elements(shard) * sizeof(float));
+    device_close(shard->device);
+}
+
+/* Of an element anywhere in the state, the same whoever holds it. */
+static uint32_t value_of(const struct shard *shard, uint64_t i)
+{
+    uint64_t matrix = i / (shard->count * COLUMNS), within = i % (shard->count * COLUMNS);
+    return (uint32_t)(((matrix * shard->rows + shard->first) * COLUMNS + within) * 2654435761u);
+}
+
+static int save(struct shard *shard, struct comm *comm, struct io *io, const char *folder, uint64_t step,
+                struct err *err)
+{
+    struct ckpt_saver_options options = {.folder = folder,
+                                         .io = io,
+                                         .comm = comm,
+                                         .groups_count = ARRAYS,
+                                         .run_id = "bench",
+                                         .numerics_id = "bench"};
+    struct ckpt_saver *saver = NULL;
+    for (uint64_t i = 0; i < elements(shard); i++)
+        shard->memory[i] = value_of(shard, i);
+    int status = ckpt_saver_open(&options, shard->tensors, ARRAYS, &saver, err);
+    if (!status)
+        status = ckpt_saver_save(saver, step, "{}", err);
+    if (!status)
+        status = ckpt_saver_wait(saver, err);
+    ckpt_saver_close(saver);
+    return status;
+}
+
+static int load(struct shard *shard, struct comm *comm, struct io *io, const char *folder, uint64_t step,
+                struct io_speed *speed, struct err *err)
+{
+    struct comm_options options = {.what = "the ranks of the measurement"};
+    struct ckpt_reader *reader = NULL;
+    char path[IO_PATH_BYTES_MAX];
+    memset(shard->memory, 0xFF, elements(shard) * sizeof(float)); /* the kernel gives the memory before */
+    int status = folder_step_path(folder, step, path, err);
+    if (!status && comm->rank == 0)
+        status = ckpt_speed_drop(io, path, err);
+    status = comm_agree(comm, status, &options, err);
+    if (status)
+        return status;
+    io_speed_begin(speed);
+    status = ckpt_reader_open(io, path, &reader, err);
+    if (!status)
+        status = ckpt_reader_load(reader, shard->tensors, ARRAYS, NULL, err);
+    ckpt_reader_close(reader);
+    status = comm_agree(comm, status, &options, err);
+    io_speed_end(speed);
+    for (uint64_t i = 0; i < elements(shard) && !status; i++)
+        if (shard->memory[i] != value_of(shard, i))
+            status = err_set(err, -EIO, "element %" PRIu64 " is not what was saved", i);
+    return comm_agree(comm, status, &options, err);
+}
+
+static int run(struct comm *comm, char **words, struct err *err)
+{
+    struct shard shard = {0};
+    struct io *io = NULL;
+    struct io_speed speed = {0};
+    const char *folder = words[1];
+    uint64_t step = strtoull(words[3], NULL, 10);
+    int status = io_open(folder, NULL, &io, err);
+    if (!status)
+        status = make(&shard, comm, strtoull(words[2], NULL, 10), err);
+    if (!status && strcmp(words[0], "save") == 0)
+        status = save(&shard, comm, io, folder, step, err);
+    else if (!status)
+        status = load(&shard, comm, io, folder, step, &speed, err);
+    if (!status && comm->rank == 0)
+        printf("{\"ranks\":%d,\"elapsed_seconds\":%.6f,\"cpu_seconds_of_first\":%.6f}\n", comm->ranks,
+               clock_seconds(speed.elapsed_ns), clock_seconds(speed.cpu_ns));
+    drop(&shard);
+    io_close(io);
+    return status;
+}
+
+int main(int count, char **words)
+{
+    struct comm *comm = NULL;
+    struct err err = {0};
+    char line[ERR_LINE_BYTES_MAX];
+    if (count != 5) {
+        fprintf(stderr, "usage: mpirun -n N bench-ckpt-ranks save|load FOLDER MIB STEP\n");
+        return 2;
+    }
+    int status = comm_mpi_open(NULL, &comm, &err);
+    if (!status)
+        status = run(comm, words + 1, &err);
+    if (status)
+        fprintf(stderr, "bench-ckpt-ranks: %s\n", err_format(&err, line, sizeof line));
+    comm_close(comm);
+    return status != 0;
+}
