@@ -321,8 +321,6 @@ static int run_training(const struct invocation *invocation, struct trainer_opti
     options->log = invocation->log;
     options->report = show;
     options->report_context = &reporter;
-    options->stop = signals_install();
-    signals_outlive_pipes();
     int status = trainer_run(options, &result, err);
     progress_end(invocation->console);
     if (reporter.has_told) {
@@ -339,6 +337,8 @@ static int run(const struct invocation *invocation, struct err *err)
     const struct train_args *args = invocation->args;
     struct train_config config;
     struct trainer_options options = {0};
+    options.stop = signals_install(); /* before the others are waited for: a signal to one is for all */
+    signals_outlive_pipes();
     int status = crew_open(invocation, &options.comm, err);
     if (status)
         return status;

@@ -15,27 +15,17 @@
 enum { NAME_BYTES_MAX = 64 };
 
 static const struct verb *const verbs[] = {
-    &verb_convert_dataset,
-    &verb_convert_checkpoint,
-    &verb_index,
-    &verb_inspect,
-    &verb_verify,
-    &verb_read,
-    &verb_train,
-    &verb_eval,
-    &verb_ckpt_list,
-    &verb_ckpt_hash,
-    &verb_ckpt_diff,
-    &verb_ckpt_prune,
-    &verb_ckpt_copy,
-    &verb_ckpt_sweep,
-    &verb_bench_io,
-    &verb_bench_loader,
-    &verb_bench_ckpt,
-    &verb_doctor,
-    &verb_help,
-    &verb_manual,
-    &verb_completion,
+    &verb_convert_dataset, &verb_convert_checkpoint,
+    &verb_index,           &verb_inspect,
+    &verb_verify,          &verb_read,
+    &verb_train,           &verb_eval,
+    &verb_launch,          &verb_ckpt_list,
+    &verb_ckpt_hash,       &verb_ckpt_diff,
+    &verb_ckpt_prune,      &verb_ckpt_copy,
+    &verb_ckpt_sweep,      &verb_bench_io,
+    &verb_bench_loader,    &verb_bench_ckpt,
+    &verb_doctor,          &verb_help,
+    &verb_manual,          &verb_completion,
 };
 static_assert(sizeof verbs / sizeof verbs[0] <= GRAMMAR_WORDS_MAX, "room for suggestions");
 

@@ -14,6 +14,7 @@ extern const struct verb verb_verify;
 extern const struct verb verb_read;
 extern const struct verb verb_train;
 extern const struct verb verb_eval;
+extern const struct verb verb_launch;
 extern const struct verb verb_ckpt_list;
 extern const struct verb verb_ckpt_hash;
 extern const struct verb verb_ckpt_diff;

@@ -26,6 +26,10 @@ run_examples() { # VERB...
 examples_of_convert_dataset_work() { run_examples convert dataset; }
 examples_of_read_work() { run_examples read; }
 examples_of_train_work() { run_examples train; }
+examples_of_launch_work() {
+  command -v mpirun >/dev/null || skip "there is no MPI"
+  run_examples launch
+}
 examples_of_eval_work() {
   rm -f model.safetensors
   millrace convert checkpoint runs/a/ckpt model.safetensors --to full --quiet >/dev/null
@@ -42,6 +46,6 @@ examples_of_doctor_work() { run_examples doctor; }
 examples_of_bench_work() { run_examples bench io; run_examples bench loader; run_examples bench ckpt; }
 examples_of_help_work() { run_examples help; run_examples manual; run_examples completion; }
 
-run_cases examples_of_convert_dataset_work examples_of_read_work examples_of_train_work examples_of_eval_work \
+run_cases examples_of_convert_dataset_work examples_of_read_work examples_of_train_work examples_of_launch_work examples_of_eval_work \
   examples_of_convert_checkpoint_work examples_of_index_work examples_of_inspect_work examples_of_verify_work examples_of_ckpt_work \
   examples_of_ckpt_that_change_a_folder_work examples_of_doctor_work examples_of_bench_work examples_of_help_work

@@ -1,0 +1,227 @@
+/*
+ * cmd_launch — `millrace launch -n RANKS CONFIG.yaml`: `millrace train` on ranks of mpirun.
+ */
+#include "base/clock.h"
+#include "base/workers.h"
+#include "cli/launch.h"
+#include "cli/output.h"
+#include "cli/signals.h"
+#include "cli/verbs.h"
+#include "trainer/config.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RANKS_MAX = 65536, SETS_OF_OURS = 2 };
+
+struct launch_args {
+    struct common_args common;
+    uint64_t ranks, nodes, node_rank, restarts;
+    struct option_list hosts, set;
+    const char *resume, *profile;
+    bool dry_run;
+};
+
+#define AT(member) offsetof(struct launch_args, member)
+static const struct option rows[] = {
+    {"ranks", 'n', OPTION_COUNT, AT(ranks), "N", NULL, "processes, of all nodes together", .least = 1,
+     .most = RANKS_MAX, .required = true},
+    {"nnodes", 0, OPTION_COUNT, AT(nodes), "N", "1", "machines, among which the ranks are divided evenly",
+     .least = 1, .most = RANKS_MAX},
+    {"node-rank", 0, OPTION_COUNT, AT(node_rank), "N", "0",
+     "which of them this is: the first starts all ranks, on others there is nothing to do",
+     .most = RANKS_MAX - 1},
+    {"hosts", 0, OPTION_LIST, AT(hosts), "NAME,...", NULL,
+     "the machines, this one first, which ssh reaches (default: this one, or those of the Slurm job)"},
+    {"restarts", 0, OPTION_COUNT, AT(restarts), "N", "0",
+     "how often to start again after a failure, from the newest checkpoint"},
+    {"dry-run", 0, OPTION_FLAG, AT(dry_run), .help = "print the command and do nothing else"},
+    {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL, "as train's"},
+    {"resume", 0, OPTION_TEXT, AT(resume), "auto|never|PATH", NULL, "as train's; a restart goes on (auto)"},
+    {"profile", 0, OPTION_TEXT, AT(profile), "A:B", NULL, "as train's"},
+};
+
+/* What the command is made of, besides the arguments. */
+struct launch {
+    const struct invocation *invocation;
+    const struct launch_args *args;
+    struct launch_place place;
+    char program[PATH_MAX];
+    char sets[SETS_OF_OURS][48]; /* a rank's share of the machine, where the configuration leaves it open */
+    int sets_count;
+    struct launch_command command;
+};
+
+static int check_nodes(const struct launch_args *args, struct err *err)
+{
+    if (args->node_rank >= args->nodes) {
+        err_set(err, -EINVAL, "--node-rank and --nnodes contradict each other");
+        err_expected(err, "a node from 0 to %" PRIu64, args->nodes - 1);
+        err_found(err, "%" PRIu64, args->node_rank);
+        return -EINVAL;
+    }
+    if (args->hosts.count == 0 ? args->nodes == 1 || getenv("SLURM_JOB_ID")
+                               : args->hosts.count == args->nodes)
+        return 0;
+    err_set(err, -EINVAL, "--hosts names %zu machines", args->hosts.count);
+    err_expected(err, "%" PRIu64 ", as --nnodes says", args->nodes);
+    return -EINVAL;
+}
+
+/* Ranks of one machine divide its processors; a configuration that says how many threads it wants gets them. */
+static void share_machine(struct launch *launch, const struct train_config *config)
+{
+    unsigned each = launch->place.ranks / launch->place.nodes;
+    unsigned threads = launch->place.cpus / each > 0 ? launch->place.cpus / each : 1;
+    if (each == 1)
+        return;
+    if (config->threads == 0)
+        snprintf(launch->sets[launch->sets_count++], sizeof launch->sets[0], "threads=%u", threads);
+    if (config->data.workers == 0)
+        snprintf(launch->sets[launch->sets_count++], sizeof launch->sets[0], "data.workers=%u", threads);
+}
+
+/* An option that train has too, where it was given. */
+static int add_option(struct launch_command *command, const char *name, const char *value, struct err *err)
+{
+    if (!value)
+        return 0;
+    int status = launch_add(command, name, err);
+    return status ? status : launch_add(command, value, err);
+}
+
+static int make_command(struct launch *launch, bool again, struct err *err)
+{
+    const struct launch_args *args = launch->args;
+    struct launch_command *command = &launch->command;
+    int status = launch_begin(command, &launch->place, err);
+    const char *const words[] = {launch->program, "train", launch->invocation->positional[0]};
+    for (size_t i = 0; !status && i < sizeof words / sizeof words[0]; i++)
+        status = launch_add(command, words[i], err);
+    for (int i = 0; !status && i < launch->sets_count; i++)
+        status = add_option(command, "--set", launch->sets[i], err);
+    for (size_t i = 0; !status && i < args->set.count; i++)
+        status = add_option(command, "--set", args->set.items[i], err);
+    if (!status)
+        status = add_option(command, "--resume", again ? "auto" : args->resume, err);
+    if (!status)
+        status = add_option(command, "--profile", args->profile, err);
+    if (!status && args->common.json)
+        status = launch_add(command, "--json", err);
+    if (!status && args->common.quiet)
+        status = launch_add(command, "--quiet", err);
+    if (!status && args->common.verbose)
+        status = launch_add(command, "--verbose", err);
+    return status;
+}
+
+static int prepare(struct launch *launch, struct err *err)
+{
+    const struct launch_args *args = launch->args;
+    struct train_config config;
+    int status = check_nodes(args, err);
+    if (!status)
+        status = config_load(launch->invocation->positional[0], (const char *const *)args->set.items,
+                             args->set.count, &config, err);
+    if (status)
+        return status;
+    launch->place =
+        (struct launch_place){.ranks = (unsigned)args->ranks,
+                              .nodes = (unsigned)args->nodes,
+                              .hosts = args->hosts.count > 0 ? (const char *const *)args->hosts.items : NULL,
+                              .cpus = workers_cpu_count(),
+                              .is_root = geteuid() == 0};
+    ssize_t bytes = readlink("/proc/self/exe", launch->program, sizeof launch->program - 1);
+    if (bytes < 0)
+        return err_errno(err, -errno, "the program's own path is not known");
+    launch->program[bytes] = '\0';
+    share_machine(launch, &config);
+    return make_command(launch, false, err);
+}
+
+static bool is_final(int status)
+{
+    return status < 0 || status == EXIT_DONE || status == EXIT_USAGE || status == EXIT_STOPPED ||
+           status == EXIT_INTERRUPTED;
+}
+
+static int run_with_restarts(struct launch *launch, struct err *err)
+{
+    atomic_int *stop = signals_install();
+    uint64_t restarts = launch->args->restarts;
+    for (uint64_t n = 0;; n++) {
+        int status = launch_run(&launch->command, stop, err);
+        if (is_final(status))
+            return status;
+        if (n == restarts || atomic_load(stop)) {
+            err_set(err, -EIO, "the run failed: mpirun ended with status %d%s", status,
+                    restarts > 0 && n == restarts ? ", and no restart is left" : "");
+            return EXIT_FAILED;
+        }
+        log_line(launch->invocation->log, LOG_WARN,
+                 "mpirun ended with status %d: restart %" PRIu64 " of %" PRIu64, status, n + 1, restarts);
+        nanosleep(&(struct timespec){.tv_sec = 1}, NULL); /* what failed at once may soon be there again */
+        int made = make_command(launch, true, err);
+        if (made)
+            return made;
+    }
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    const struct launch_args *args = invocation->args;
+    struct launch launch = {.invocation = invocation, .args = args};
+    int status = prepare(&launch, err);
+    if (status)
+        return status;
+    char *line = launch_format(&launch.command);
+    if (!line)
+        return err_set(err, -ENOMEM, "out of memory for the command");
+    if (args->dry_run)
+        puts(line);
+    else if (args->common.verbose)
+        log_line(invocation->log, LOG_INFO, "%s", line);
+    free(line);
+    if (args->dry_run)
+        return EXIT_DONE;
+    if (args->node_rank > 0) {
+        console_line(invocation->console,
+                     "node %" PRIu64 " has nothing to do: the first node starts all ranks", args->node_rank);
+        return EXIT_DONE;
+    }
+    return run_with_restarts(&launch, err);
+}
+
+static const char *const examples[] = {
+    "millrace launch -n 2 train.yaml",
+    "millrace launch -n 2 train.yaml --set run.dir=runs/d --set run.steps=4 --restarts 3",
+    "millrace launch -n 8 --nnodes 2 --hosts node1,node2 train.yaml --dry-run",
+    NULL,
+};
+
+const struct verb verb_launch = {
+    .name = "launch",
+    .arguments = "CONFIG.yaml",
+    .arguments_least = 1,
+    .arguments_most = 1,
+    .summary = "Train on several ranks: mpirun, typed for you.",
+    .details =
+        "Runs `millrace train CONFIG.yaml` by Open MPI's mpirun, with what root and ranks that share cores "
+        "need; the "
+        "processors of a machine are divided among its ranks where the configuration leaves `threads` and "
+        "`data.workers` open. -v and --dry-run show the command.\n"
+        "Ctrl-C, SIGTERM and SIGUSR1 are passed on to all ranks, which save and end with status 75. With "
+        "--restarts a run "
+        "that fails for another reason than wrong usage (status 2) is started again, and goes on from its "
+        "newest checkpoint.",
+    .options = {rows, sizeof rows / sizeof rows[0]},
+    .examples = examples,
+    .args_bytes = sizeof(struct launch_args),
+    .run = run,
+};

@@ -1,0 +1,155 @@
+/*
+ * launch — see launch.h.
+ */
+#include "cli/launch.h"
+
+#include "base/str.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LOOK_EVERY_NS = 20 * 1000 * 1000 };
+
+int launch_add(struct launch_command *command, const char *word, struct err *err)
+{
+    if (command->words_count == LAUNCH_WORDS_MAX)
+        return err_set(err, -E2BIG, "a command line of more than %d words", LAUNCH_WORDS_MAX);
+    command->words[command->words_count++] = word;
+    command->words[command->words_count] = NULL;
+    return 0;
+}
+
+/* A word of the command's own. */
+static int add_text(struct launch_command *command, const char *text, struct err *err)
+{
+    size_t bytes = strlen(text) + 1;
+    if (bytes > sizeof command->text - command->text_bytes)
+        return err_set(err, -E2BIG, "the names of the hosts are longer than %d bytes", LAUNCH_TEXT_BYTES);
+    char *word = memcpy(command->text + command->text_bytes, text, bytes);
+    command->text_bytes += bytes;
+    return launch_add(command, word, err);
+}
+
+static int add_hosts(struct launch_command *command, const struct launch_place *place, struct err *err)
+{
+    char text[LAUNCH_TEXT_BYTES];
+    size_t used = 0;
+    for (unsigned i = 0; i < place->nodes && used < sizeof text; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s:%u", i ? "," : "", place->hosts[i],
+                                 place->ranks / place->nodes);
+    int status = launch_add(command, "--host", err);
+    return status ? status : add_text(command, used < sizeof text ? text : "", err);
+}
+
+int launch_begin(struct launch_command *command, const struct launch_place *place, struct err *err)
+{
+    char count[16];
+    *command = (struct launch_command){0};
+    if (place->ranks % place->nodes != 0) {
+        err_set(err, -EINVAL, "the ranks can't be divided among the nodes");
+        err_expected(err, "-n a multiple of %u", place->nodes);
+        err_found(err, "%u", place->ranks);
+        return -EINVAL;
+    }
+    snprintf(count, sizeof count, "%u", place->ranks);
+    int status = launch_add(command, "mpirun", err);
+    if (!status && place->is_root)
+        status = launch_add(command, "--allow-run-as-root", err);
+    if (!status)
+        status = launch_add(command, "-np", err);
+    if (!status)
+        status = add_text(command, count, err);
+    if (!status && place->hosts)
+        status = add_hosts(command, place, err);
+    /* Ranks that share cores: more of them than mpirun counts, and who waits lets others compute. */
+    bool shares = place->ranks / place->nodes > place->cpus;
+    const char *const sharing[] = {"--oversubscribe", "--mca", "mpi_yield_when_idle", "1"};
+    for (size_t i = 0; !status && shares && i < sizeof sharing / sizeof sharing[0]; i++)
+        status = launch_add(command, sharing[i], err);
+    /* A rank has threads of its own, which one core would hold up. */
+    if (!status)
+        status = launch_add(command, "--bind-to", err);
+    return status ? status : launch_add(command, "none", err);
+}
+
+char *launch_format(const struct launch_command *command)
+{
+    struct str text = {0};
+    for (size_t i = 0; i < command->words_count; i++) {
+        const char *word = command->words[i];
+        bool is_plain = *word && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                              "-_./:=,+@%") == strlen(word);
+        str_add_format(&text, "%s%s", i ? " " : "", is_plain ? word : "'");
+        for (const char *c = word; !is_plain && *c; c++)
+            str_add_format(&text, *c == '\'' ? "'\\''" : "%c", *c);
+        if (!is_plain)
+            str_add_format(&text, "'");
+    }
+    char *copy = str_status(&text) ? NULL : strdup(str_text(&text));
+    str_deinit(&text);
+    return copy;
+}
+
+/* In the child: in a group of its own, so that Ctrl-C comes by the parent alone; it dies with the parent. */
+static void become(const struct launch_command *command, int failed)
+{
+    int nothing = open("/dev/null", O_RDONLY);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (nothing >= 0)
+        dup2(nothing, STDIN_FILENO);
+    execvp(command->words[0], (char *const *)(uintptr_t)command->words);
+    int code = errno;
+    ssize_t written = write(failed, &code, sizeof code);
+    (void)written;
+    _exit(127);
+}
+
+static int start(const struct launch_command *command, pid_t *ret_pid, struct err *err)
+{
+    int ends[2], code = 0;
+    if (pipe2(ends, O_CLOEXEC))
+        return err_errno(err, -errno, "no pipe to %s", command->words[0]);
+    pid_t pid = fork();
+    if (pid == 0)
+        become(command, ends[1]);
+    close(ends[1]);
+    ssize_t heard = pid > 0 ? read(ends[0], &code, sizeof code) : 0; /* nothing where it runs */
+    close(ends[0]);
+    if (pid > 0 && heard <= 0) {
+        *ret_pid = pid;
+        return 0;
+    }
+    if (pid > 0)
+        waitpid(pid, NULL, 0);
+    int status = code > 0 ? -code : -EAGAIN;
+    err_errno(err, status, "%s can't be started", command->words[0]);
+    err_advise(err, "install Open MPI (openmpi-bin)");
+    return status;
+}
+
+int launch_run(const struct launch_command *command, atomic_int *stop, struct err *err)
+{
+    pid_t pid = -1;
+    int ended = 0, told = 0;
+    int status = start(command, &pid, err);
+    if (status)
+        return status;
+    while (waitpid(pid, &ended, WNOHANG) == 0) {
+        int signal = atomic_load(stop);
+        if (signal && !told) {
+            kill(pid, SIGUSR1);
+            told = signal;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_EVERY_NS}, NULL);
+    }
+    return WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended);
+}

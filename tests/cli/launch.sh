@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# `millrace launch`: real ranks by mpirun, signals passed on, restarts.
+. "$(dirname "$0")/lib.sh"
+. "$TEST_SOURCE_DIR/tests/support/mpi_env.sh"
+
+"$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
+millrace convert dataset photos shards --quiet >/dev/null
+cat >train.yaml <<'YAML'
+run:        {dir: runs/a, seed: 3, steps: 12}
+data:       {train: shards, memory: 32MiB, image: {size: 32}}
+model:      {layers: 1, heads: 2, width: 32, patch: 8}
+batch:      {global: 12, micro: 4}
+checkpoint: {every: 4}
+log:        {every: 1}
+YAML
+
+need_mpi() { command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"; }
+# begin RUN OPTION...: launch, until it has made three steps; it is $job. Its ranks are found by the name of the run.
+begin() {
+  run=runs/$1
+  shift
+  : >errors
+  "$MILLRACE" launch -n 3 train.yaml --set run.dir="$run" "$@" >out 2>errors &
+  job=$!
+  trap 'kill -KILL $job' EXIT # whatever fails
+  steps 3
+}
+# steps N: until so many lines of steps are there.
+steps() {
+  until [[ $(grep -c '^step [0-9]*/' errors) -ge $1 ]]; do
+    kill -0 $job 2>/dev/null || fail "it ended: $(cat errors)"
+    sleep 0.05
+  done
+}
+rank_pids() { pgrep -f -- "^$MILLRACE train train.yaml .*run.dir=$run( |\$)"; }
+end() { # its status is $ended, and none of its ranks is left
+  ended=0
+  wait $job || ended=$?
+  trap - EXIT
+  while rank_pids >/dev/null; do sleep 0.05; done
+}
+
+the_command_is_shown_and_not_run() {
+  local cpus root=
+  cpus=$(nproc)
+  [[ $(id -u) != 0 ]] || root="--allow-run-as-root "
+  same "$(millrace launch -n 60000 train.yaml --set "run.dir=a 'b" --dry-run)" \
+    "mpirun $root-np 60000 --oversubscribe --mca mpi_yield_when_idle 1 --bind-to none $MILLRACE train train.yaml --set threads=1 --set data.workers=1 --set 'run.dir=a '\\''b'"
+  same "$(millrace launch -n 2 train.yaml --nnodes 2 --hosts a,b --resume never --dry-run)" \
+    "mpirun $root-np 2 --host a:1,b:1 --bind-to none $MILLRACE train train.yaml --resume never"
+  same "$(millrace launch -n 1 train.yaml --dry-run --set threads=3 --json)" \
+    "mpirun $root-np 1 --bind-to none $MILLRACE train train.yaml --set threads=3 --json"
+  contains "$(millrace launch -n "$((2 * cpus))" train.yaml --dry-run --set threads=3)" " --set data.workers=1 --set threads=3"
+  [[ ! -e runs ]] || fail "it ran"
+}
+
+what_contradicts_itself_is_wrong_usage() {
+  unset SLURM_JOB_ID
+  local wrong
+  for wrong in "-n 3 --nnodes 2 --hosts a,b" "-n 2 --nnodes 2" "-n 2 --nnodes 2 --hosts a" "-n 2 --node-rank 1" "-n 0" "-n 2 --set run.dirr=x"; do
+    # shellcheck disable=SC2086
+    same "$(status_of millrace launch train.yaml $wrong)" 2 "$wrong"
+    one_line errors
+  done
+  same "$(PATH=/nowhere status_of "$MILLRACE" launch -n 2 train.yaml)" 1
+  contains "$(cat errors)" "mpirun can't be started: No such file or directory; install Open MPI"
+}
+
+ranks_train_and_their_result_comes_through() {
+  need_mpi
+  same "$(status_of millrace launch -n 3 train.yaml -v)" 0 "$(cat errors)"
+  contains "$(cat errors)" "mpirun "
+  grep -q '^step  *12$' out
+  same "$(find runs/a/ckpt/step-00000012 -name 'rank-*' | wc -l)" 3
+}
+
+signals_reach_all_ranks() {
+  need_mpi
+  local signal
+  set -m # the job is not deaf to SIGINT then
+  for signal in TERM USR1 INT; do
+    begin signals --set run.steps=1000000
+    kill -$signal $job
+    end
+    same "$ended" 75 "$(cat errors)"
+    grep -q '^stopped on request after step' errors
+  done
+}
+
+a_run_that_fails_goes_on_as_often_as_it_may() {
+  need_mpi
+  begin again --set run.steps=1000000 --restarts 1
+  until [[ -d $run/ckpt/step-00000004 ]]; do sleep 0.05; done
+  kill -KILL "$(rank_pids | tail -1)"
+  until grep -q '^resuming at step' errors; do
+    kill -0 $job 2>/dev/null || fail "it ended: $(cat errors)"
+    sleep 0.05
+  done
+  contains "$(cat errors)" "restart 1 of 1"
+  steps $(($(grep -c '^step [0-9]*/' errors) + 2))
+  kill -KILL "$(rank_pids | tail -1)"
+  end
+  same "$ended" 1
+  contains "$(tail -1 errors)" "and no restart is left"
+}
+
+run_cases the_command_is_shown_and_not_run what_contradicts_itself_is_wrong_usage ranks_train_and_their_result_comes_through signals_reach_all_ranks \
+  a_run_that_fails_goes_on_as_often_as_it_may
