@@ -1,7 +1,7 @@
 /*
  * blocks — see blocks.h.
  *
- *     slots   ring of BLOCKS_AHEAD:   taken ... [read, done or under way] ... submitted
+ *     slots   ring of `ahead`:   taken ... [read, done or under way] ... submitted
  */
 #include "ckpt/blocks.h"
 
@@ -40,15 +40,19 @@ int blocks_open(const struct blocks_options *options, struct blocks **ret_blocks
     if (!blocks)
         return err_set(err, -ENOMEM, "out of memory to read a checkpoint");
     blocks->options = *options;
+    if (options->ahead == 0)
+        blocks->options.ahead = BLOCKS_AHEAD;
+    unsigned ahead = blocks->options.ahead;
+    assert(ahead <= BLOCKS_AHEAD);
     blocks->files = calloc(options->manifest->files_count + 1, sizeof(struct io_file *));
-    blocks->memory = aligned_alloc(IO_ALIGN_BYTES, (size_t)BLOCKS_AHEAD * CKPT_BLOCK_BYTES);
+    blocks->memory = aligned_alloc(IO_ALIGN_BYTES, (size_t)ahead * CKPT_BLOCK_BYTES);
     int status = 0;
     if (!blocks->files || !blocks->memory)
         status = err_set(err, -ENOMEM, "out of memory to read a checkpoint");
-    for (unsigned i = 0; i < BLOCKS_AHEAD && !status; i++)
+    for (unsigned i = 0; i < ahead && !status; i++)
         blocks->slots[i].buffer = blocks->memory + (size_t)i * CKPT_BLOCK_BYTES;
     if (!status)
-        status = options->io->ops->queue_open(options->io, BLOCKS_AHEAD, &blocks->queue, err);
+        status = options->io->ops->queue_open(options->io, ahead, &blocks->queue, err);
     if (status)
         blocks_close(blocks);
     else
@@ -85,7 +89,7 @@ static void close_idle_files(struct blocks *blocks)
     for (uint64_t i = 0; i < blocks->options.manifest->files_count; i++) {
         bool used = false;
         for (uint64_t s = blocks->taken; s < blocks->submitted; s++)
-            used |= blocks->slots[s % BLOCKS_AHEAD].want.file == i;
+            used |= blocks->slots[s % blocks->options.ahead].want.file == i;
         if (blocks->files[i] && !used) {
             blocks->options.io->ops->file_close(blocks->files[i]);
             blocks->files[i] = NULL;
@@ -238,15 +242,15 @@ int blocks_walk(struct blocks *blocks, const struct blocks_visitor *visitor)
     int status = 0;
     bool more = true;
     for (;;) {
-        while (more && !status && blocks->submitted - blocks->taken < BLOCKS_AHEAD) {
+        while (more && !status && blocks->submitted - blocks->taken < blocks->options.ahead) {
             struct block_want want = {0};
             more = visitor->next(visitor->context, &want);
             if (more)
-                start(blocks, &blocks->slots[blocks->submitted++ % BLOCKS_AHEAD], &want);
+                start(blocks, &blocks->slots[blocks->submitted++ % blocks->options.ahead], &want);
         }
         if (blocks->taken == blocks->submitted)
             return status;
-        struct slot *slot = &blocks->slots[blocks->taken % BLOCKS_AHEAD];
+        struct slot *slot = &blocks->slots[blocks->taken % blocks->options.ahead];
         wait_for(blocks, slot);
         if (!status)
             status = hand_over(blocks, slot, visitor);

@@ -1,8 +1,8 @@
 /*
  * blocks — blocks of a checkpoint's files, read ahead and verified, handed over in the order in which they are asked for.
  *
- * `next` is asked for blocks up to BLOCKS_AHEAD ahead of `take`, which gets each with its verdict. A block that is wanted in one
- * piece can be read straight to where it belongs. Memory: BLOCKS_AHEAD blocks. The last block stays, so that a walk which
+ * `next` is asked for blocks up to `ahead` of them ahead of `take`, which gets each with its verdict. A block that is wanted in one
+ * piece can be read straight to where it belongs. Memory: so many blocks. The last block stays, so that a walk which
  * begins where the one before ended does not read it again.
  *
  * Threads: one at a time.
@@ -50,6 +50,7 @@ struct blocks_options {
     const char *path;
     bool is_file;
     const struct manifest *manifest;
+    unsigned ahead; /* blocks, BLOCKS_AHEAD at most; 0: so many */
 };
 int blocks_open(const struct blocks_options *options, struct blocks **ret_blocks, struct err *err);
 void blocks_close(struct blocks *blocks); /* NULL is fine */

@@ -33,6 +33,12 @@ void flat_deinit(struct flat *flat)
     flat->wanted = NULL;
 }
 
+void flat_seek(struct flat *flat, uint64_t index, uint64_t element)
+{
+    flat->index = index;
+    flat->done_elements = element;
+}
+
 static uint64_t volume(const struct manifest_tensor *tensor)
 {
     uint64_t elements = 0;

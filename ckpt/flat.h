@@ -33,6 +33,8 @@ enum dtype flat_dtype(const struct flat_cast *cast, enum dtype saved);
 int flat_init(struct flat *flat, struct ckpt_reader *reader, const struct manifest_tensor *const *tensors,
               uint64_t tensors_count, const struct flat_cast *cast, struct err *err);
 void flat_deinit(struct flat *flat);
+/* The next byte is the first of that element of tensors[index]. */
+void flat_seek(struct flat *flat, uint64_t index, uint64_t element);
 /* The next bytes of the stream, verified; 0 at its end. bytes_max: 8 at least. Elements are not cut: less than bytes_max comes
  * only where the next does not fit, or at the end. */
 int flat_read(struct flat *flat, void *buffer, size_t bytes_max, size_t *ret_bytes, struct err *err);

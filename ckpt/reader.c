@@ -12,6 +12,16 @@
 #include <string.h>
 #include <time.h>
 
+static int open_blocks(struct ckpt_reader *reader, unsigned ahead, struct err *err)
+{
+    struct blocks_options options = {.io = reader->io,
+                                     .path = reader->path,
+                                     .is_file = reader->is_file,
+                                     .manifest = &reader->manifest,
+                                     .ahead = ahead};
+    return blocks_open(&options, &reader->blocks, err);
+}
+
 /* Takes the manifest, also where it fails. */
 static int open_with(struct io *io, const char *path, bool is_file, struct manifest *manifest,
                      struct ckpt_reader **ret_reader, struct err *err)
@@ -23,14 +33,32 @@ static int open_with(struct io *io, const char *path, bool is_file, struct manif
     }
     reader->io = io;
     reader->manifest = *manifest;
+    reader->is_file = is_file;
     strcpy(reader->path, path); /* files were opened below it */
-    struct blocks_options options = {
-        .io = io, .path = reader->path, .is_file = is_file, .manifest = &reader->manifest};
-    int status = blocks_open(&options, &reader->blocks, err);
+    int status = open_blocks(reader, 0, err);
     if (status)
         ckpt_reader_close(reader);
     else
         *ret_reader = reader;
+    return status;
+}
+
+int reader_open_beside(const struct ckpt_reader *reader, unsigned ahead, struct ckpt_reader **ret_reader,
+                       struct err *err)
+{
+    struct ckpt_reader *beside = calloc(1, sizeof *beside);
+    if (!beside)
+        return err_set(err, -ENOMEM, "out of memory to read a checkpoint");
+    beside->io = reader->io;
+    beside->manifest = reader->manifest;
+    beside->is_file = reader->is_file;
+    beside->is_borrower = true;
+    strcpy(beside->path, reader->path);
+    int status = open_blocks(beside, ahead, err);
+    if (status)
+        ckpt_reader_close(beside);
+    else
+        *ret_reader = beside;
     return status;
 }
 
@@ -94,7 +122,8 @@ void ckpt_reader_close(struct ckpt_reader *reader)
         return;
     blocks_close(reader->blocks);
     io_let_go(reader->io, reader->hold);
-    manifest_deinit(&reader->manifest);
+    if (!reader->is_borrower)
+        manifest_deinit(&reader->manifest);
     free(reader);
 }
 

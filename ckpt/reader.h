@@ -12,6 +12,8 @@ struct ckpt_reader {
     struct io *io;
     char path[IO_PATH_BYTES_MAX];
     struct manifest manifest;
+    bool is_file;     /* path is of one safetensors file */
+    bool is_borrower; /* the manifest is another reader's */
     struct blocks *blocks;
     struct io_hold *hold; /* of a step's manifest: retention leaves it alone */
 };
@@ -34,5 +36,8 @@ int reader_open_held(struct io *io, const char *step_path, struct io_hold *hold,
  * empty. log: as ckpt_find's. */
 int reader_open_any(struct io *io, const char *path, struct ckpt_reader **ret_reader, const struct log *log,
                     struct err *err);
+/* Another reader of the same for another thread, which borrows from the first (whose hold serves both). ahead: as of struct blocks_options. */
+int reader_open_beside(const struct ckpt_reader *reader, unsigned ahead, struct ckpt_reader **ret_reader,
+                       struct err *err);
 
 #endif

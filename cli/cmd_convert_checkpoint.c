@@ -4,6 +4,7 @@
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "convert/checkpoint.h"
+#include "convert/pieces.h"
 
 #include <errno.h>
 #include <string.h>
@@ -14,7 +15,8 @@ struct convert_checkpoint_args {
     const char *only;
     uint32_t dtype;
     uint64_t max_file_bytes;
-    bool verify, force;
+    uint64_t workers;
+    bool verify, resume, force;
 };
 
 enum { TO_FULL, TO_HF };
@@ -39,6 +41,11 @@ static const struct option rows[] = {
      "hf: at most so many bytes of tensors in a file; more makes several and an index"},
     {"verify", 0, OPTION_FLAG, AT(verify),
      .help = "read what was written back and compare it with the checkpoint, before it becomes DST"},
+    {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL,
+     "threads that read, cast and write; 0: one a CPU, 4 at most", .most = PIECES_WORKERS_MAX},
+    {"resume", 0, OPTION_FLAG, AT(resume),
+     .help =
+         "go on where a conversion that was killed stopped: what it wrote stays where its checksums hold"},
     {"force", 0, OPTION_FLAG, AT(force), .help = "an existing DST gives way"},
 };
 
@@ -61,6 +68,8 @@ static int convert_hf(const struct invocation *invocation, struct io *io,
         .target = invocation->positional[1],
         .max_file_bytes = args->max_file_bytes,
         .cast = wanted_cast(args),
+        .workers_count = (unsigned)args->workers,
+        .resume = args->resume,
         .force = args->force,
         .verify = args->verify,
         .log = invocation->log,
@@ -82,6 +91,8 @@ static int run(const struct invocation *invocation, struct err *err)
         .target = invocation->positional[1],
         .only = args->only,
         .cast = wanted_cast(args),
+        .workers_count = (unsigned)args->workers,
+        .resume = args->resume,
         .force = args->force,
         .verify = args->verify,
         .log = invocation->log,
@@ -107,6 +118,8 @@ static int run(const struct invocation *invocation, struct err *err)
             json_write_u64(&output.json, "cast_tensors_count", result.cast_count);
         }
         json_write_u64(&output.json, "written_bytes", result.written_bytes);
+        if (args->resume)
+            json_write_u64(&output.json, "kept_bytes", result.kept_bytes);
         json_write_f64(&output.json, "elapsed_seconds", result.seconds);
         status = output_end_report(&output, args->common.json, args->common.quiet, err);
     }
@@ -116,8 +129,8 @@ static int run(const struct invocation *invocation, struct err *err)
 
 static const char *const examples[] = {
     "millrace convert checkpoint runs/a/ckpt model.safetensors --to full",
-    "millrace convert checkpoint runs/a/ckpt everything.safetensors --to full --only all --verify",
-    "millrace convert checkpoint runs/a/ckpt small.safetensors --to full --dtype bf16",
+    "millrace convert checkpoint runs/a/ckpt everything.safetensors --to full --only all --verify -j 2",
+    "millrace convert checkpoint runs/a/ckpt small.safetensors --to full --dtype bf16 --resume",
     NULL,
 };
 

@@ -12,15 +12,26 @@
 
 enum { FOUND_BYTES = 1 << 20 };
 
-int checked_folder_begin(struct checked_folder *folder, struct io *io, const char *target, bool replace,
-                         struct err *err)
+static int open_folder(struct checked_folder *folder, struct io *io, const char *target, struct err *err)
 {
-    struct io_set_options set = {.path = target, .replace = replace};
     *folder = (struct checked_folder){.io = io, .target = target, .found = malloc(FOUND_BYTES)};
     if (!folder->found)
         return err_set(err, -ENOMEM, "out of memory to write a folder");
-    int status = io->ops->queue_open(io, 1, &folder->queue, err);
-    return status ? status : io->ops->set_begin(io, &set, &folder->set, err);
+    return io->ops->queue_open(io, 1, &folder->queue, err);
+}
+
+int checked_folder_begin(struct checked_folder *folder, struct io *io, const struct io_set_options *set,
+                         struct err *err)
+{
+    int status = open_folder(folder, io, set->path, err);
+    return status ? status : io->ops->set_begin(io, set, &folder->set, err);
+}
+
+int checked_folder_look(struct checked_folder *folder, struct io *io, const char *path, struct err *err)
+{
+    int status = open_folder(folder, io, path, err);
+    folder->is_comparing = true;
+    return status;
 }
 
 void checked_folder_compare(struct checked_folder *folder)
@@ -48,7 +59,7 @@ int checked_file_open(struct checked_folder *folder, struct checked_file *ret_fi
                       uint64_t bytes, struct err *err)
 {
     const struct io_ops *ops = folder->io->ops;
-    const char *place = folder->is_comparing ? ops->set_place(folder->set) : folder->target;
+    const char *place = folder->is_comparing && folder->set ? ops->set_place(folder->set) : folder->target;
     int status = io_join_path(place, name, ret_file->path, err);
     if (status)
         return status;

@@ -1,7 +1,7 @@
 /*
  * checked_folder — a folder of new files, made in one go and then, if that is asked for, compared in a second one.
  *
- *     checked_folder_begin(&folder, io, "model", false, err);
+ *     checked_folder_begin(&folder, io, &set, err);
  *     make(&folder);                     // open, put..., close, for each file
  *     checked_folder_compare(&folder);
  *     make(&folder);                     // the same calls once more: what they put is compared with what is there
@@ -29,10 +29,13 @@ struct checked_file {
     struct io_file *file;         /* the set's where it is written, else ours */
 };
 
-int checked_folder_begin(struct checked_folder *folder, struct io *io, const char *target, bool replace,
+/* set: as set_begin takes it, of a folder. */
+int checked_folder_begin(struct checked_folder *folder, struct io *io, const struct io_set_options *set,
                          struct err *err);
 /* From here on files are compared. All that were opened must be closed. */
 void checked_folder_compare(struct checked_folder *folder);
+/* Instead of begin and compare: with a folder that is there, and need not be one of ours. Nothing can be published. */
+int checked_folder_look(struct checked_folder *folder, struct io *io, const char *path, struct err *err);
 /* The folder appears whole and durable under its name, or not at all. */
 int checked_folder_publish(struct checked_folder *folder, struct err *err);
 /* What was not published is removed. */

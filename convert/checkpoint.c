@@ -1,8 +1,8 @@
 /*
  * checkpoint — see checkpoint.h.
  *
- * The target's image is `[header][tensors in canonical order]`. The tensors' bytes come as one stream, whatever chunks they lie in,
- * through two buffers: one is filled while the other is written.
+ * The target's image is `[header][tensors in canonical order]`. The tensors' bytes are one stream, whatever chunks they lie in, cut into
+ * pieces (pieces.h); each worker reads its own from the checkpoint.
  */
 #include "convert/checkpoint.h"
 
@@ -13,14 +13,16 @@
 #include "ckpt/only.h"
 #include "ckpt/reader.h"
 #include "ckpt/safetensors.h"
+#include "convert/hands.h"
+#include "convert/identity.h"
+#include "convert/pieces.h"
+#include "io/whole.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* With the reader's own 32 MiB this is all the memory but for header and manifest. */
-enum { BUFFER_BYTES = 8 << 20, BUFFERS_COUNT = 2 };
 
 /* One conversion. Owns all but io, options. */
 struct job {
@@ -29,16 +31,17 @@ struct job {
     struct ckpt_reader *reader;
     struct safetensors_entry *entries;      /* in the order of the file */
     const struct manifest_tensor **tensors; /* the same */
-    uint64_t count, cast_count;
+    uint64_t count, cast_count, kept_bytes;
     struct str header;
     uint64_t file_bytes;
-    struct flat flat;
-    struct io_queue *queue;
+    struct piece *list; /* the file behind the header */
+    uint64_t pieces_count;
+    struct hands hands;
+    struct flat flats[PIECES_WORKERS_MAX]; /* a worker's */
+    struct piece_journal *journal;
+    struct pieces *pieces;
     struct io_set *set;
     struct io_file *file; /* of the set */
-    char *buffers[BUFFERS_COUNT];
-    struct io_request requests[BUFFERS_COUNT];
-    bool under_way[BUFFERS_COUNT];
 };
 
 static const char *wanted(const struct job *job)
@@ -90,68 +93,45 @@ static int plan(struct job *job, struct err *err)
                               &job->file_bytes, err);
 }
 
-static int prepare(struct job *job, struct err *err)
+static int cut(struct job *job, struct err *err)
 {
-    struct io_set_options set = {
-        .path = job->options->target, .single_file = true, .replace = job->options->force};
-    int status = job->io->ops->set_begin(job->io, &set, &job->set, err);
-    if (!status)
-        status = job->io->ops->set_create(job->set, "", job->file_bytes, &job->file, err);
-    if (!status)
-        status = job->io->ops->queue_open(job->io, BUFFERS_COUNT, &job->queue, err);
-    if (!status)
-        status = flat_init(&job->flat, job->reader, job->tensors, job->count, &job->options->cast, err);
-    for (int i = 0; i < BUFFERS_COUNT && !status; i++) {
-        job->buffers[i] = aligned_alloc(IO_ALIGN_BYTES, BUFFER_BYTES);
-        if (!job->buffers[i])
-            status = err_set(err, -ENOMEM, "out of memory to convert a checkpoint");
-    }
-    return status;
-}
-
-/* Until the buffer is free again. */
-static int await(struct job *job, int buffer, struct err *err)
-{
-    struct io_request *done[BUFFERS_COUNT];
-    int status = 0;
-    while (job->under_way[buffer]) {
-        int count = job->io->ops->reap(job->queue, done, BUFFERS_COUNT, 1, IO_FOREVER);
-        if (count < 0)
-            return err_errno(err, count, "could not wait for writes");
-        for (int i = 0; i < count; i++) {
-            job->under_way[done[i] - job->requests] = false;
-            if (done[i]->result >= 0 || status)
-                continue;
-            status = err_errno(err, (int)done[i]->result, "could not write");
-            err_at(err, job->options->target, (int64_t)done[i]->offset);
-        }
-    }
-    return status;
-}
-
-static int submit(struct job *job, int buffer, uint64_t offset, void *data, size_t bytes, struct err *err)
-{
-    struct io_request *request = &job->requests[buffer];
-    *request = (struct io_request){.kind = IO_WRITE,
-                                   .file = job->file,
-                                   .offset = offset,
-                                   .data = data,
-                                   .bytes = bytes,
-                                   .flags = IO_ONCE};
-    int taken = job->io->ops->submit(job->queue, &request, 1);
-    assert(taken != 0); /* the queue is as deep as there are buffers */
-    if (taken < 0)
-        return err_errno(err, taken, "a write could not be submitted");
-    job->under_way[buffer] = true;
+    uint64_t at = job->header.bytes;
+    job->pieces_count = (job->file_bytes - at + PIECE_BYTES - 1) / PIECE_BYTES;
+    job->list = calloc(job->pieces_count + 1, sizeof *job->list);
+    if (!job->list)
+        return err_set(err, -ENOMEM, "out of memory for %llu pieces", (unsigned long long)job->pieces_count);
+    for (uint64_t i = 0; i < job->pieces_count; i++, at += PIECE_BYTES)
+        job->list[i] = (struct piece){at, bytes_min(PIECE_BYTES, job->file_bytes - at)};
     return 0;
 }
 
-/* Zeros up to a multiple of 4 KiB; the seal cuts them off. */
-static size_t pad(char *buffer, size_t bytes)
+/* The first tensor that ends behind that offset of the file. */
+static uint64_t entry_at(const struct job *job, uint64_t offset)
 {
-    size_t padded = bytes_round_up(bytes, IO_ALIGN_BYTES);
-    memset(buffer + bytes, 0, padded - bytes);
-    return padded;
+    uint64_t low = 0, high = job->count;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (job->entries[middle].offset_bytes + job->entries[middle].size_bytes > offset)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* Canonical order keeps elements aligned to their size, so no piece ends within one. */
+static int make_piece(void *context, unsigned worker, uint64_t number, void *data, struct err *err)
+{
+    struct job *job = context;
+    const struct piece *piece = &job->list[number];
+    uint64_t index = entry_at(job, piece->offset_bytes);
+    const struct safetensors_entry *entry = &job->entries[index];
+    size_t bytes = 0;
+    flat_seek(&job->flats[worker], index,
+              (piece->offset_bytes - entry->offset_bytes) / dtype_bytes(entry->dtype));
+    int status = flat_read(&job->flats[worker], data, piece->bytes, &bytes, err);
+    assert(status || bytes == piece->bytes);
+    return status;
 }
 
 /* Verifying reads the source and what was made of it once more. */
@@ -160,27 +140,75 @@ static uint64_t bytes_to_do(const struct job *job)
     return job->file_bytes * (job->options->verify ? 3 : 1);
 }
 
-static int write_all(struct job *job, struct err *err)
+static int open_pieces(struct job *job, const char *owner_id, struct err *err)
 {
-    uint64_t at = job->header.bytes;
-    int status = submit(job, 0, 0, job->header.data, job->header.bytes, err), buffer = 0;
-    while (!status && at < job->file_bytes) {
-        size_t bytes = 0;
-        buffer = (buffer + 1) % BUFFERS_COUNT;
-        status = await(job, buffer, err);
-        if (!status) /* full but for the last: canonical order keeps elements aligned to their size */
-            status = flat_read(&job->flat, job->buffers[buffer], BUFFER_BYTES, &bytes, err);
-        if (!status)
-            status = submit(job, buffer, at, job->buffers[buffer], pad(job->buffers[buffer], bytes), err);
-        at += bytes;
-        if (!status && job->options->progress)
-            job->options->progress(job->options->progress_context, at, bytes_to_do(job));
-    }
-    for (int i = 0; i < BUFFERS_COUNT; i++) {
-        int awaited = await(job, i, status ? NULL : err);
-        status = status ? status : awaited;
-    }
+    const struct convert_checkpoint_options *o = job->options;
+    unsigned workers = pieces_workers(o->workers_count, job->pieces_count);
+    struct piece_journal_options noted = {.io = job->io,
+                                          .target = o->target,
+                                          .owner_id = owner_id,
+                                          .resume = o->resume,
+                                          .pieces_count = job->pieces_count};
+    int status = piece_journal_open(&noted, &job->journal, err);
+    if (!status)
+        status = hands_open(&job->hands, job->reader, workers, err);
+    for (unsigned w = 0; w < workers && !status; w++)
+        status = flat_init(&job->flats[w], job->hands.readers[w], job->tensors, job->count, &o->cast, err);
+    struct pieces_options options = {.io = job->io,
+                                     .workers_count = workers,
+                                     .pieces = job->list,
+                                     .buffer_bytes = PIECE_BYTES,
+                                     .make = make_piece,
+                                     .context = job,
+                                     .journal = job->journal,
+                                     .progress = o->progress,
+                                     .progress_context = o->progress_context,
+                                     .progress_bytes = bytes_to_do(job)};
+    return status ? status : pieces_open(&options, &job->pieces, err);
+}
+
+static int write_header(struct job *job, struct err *err)
+{
+    struct io_queue *queue;
+    int status = job->io->ops->queue_open(job->io, 1, &queue, err);
+    if (status)
+        return status;
+    status = io_write_exact(queue, job->io, job->file, job->options->target, 0, job->header.data,
+                            job->header.bytes, err);
+    job->io->ops->queue_close(queue);
     return status;
+}
+
+static int write_all(struct job *job, const char *owner_id, struct err *err)
+{
+    const struct convert_checkpoint_options *o = job->options;
+    struct io_set_options set = {.path = o->target,
+                                 .single_file = true,
+                                 .replace = o->force,
+                                 .owner_id = owner_id,
+                                 .resume = o->resume ? IO_RESUME_NOW : IO_RESUME_LATER};
+    int status = job->io->ops->set_begin(job->io, &set, &job->set, err);
+    if (!status)
+        status = job->io->ops->set_create(job->set, "", job->file_bytes, &job->file, err);
+    if (!status)
+        status = open_pieces(job, owner_id, err);
+    if (!status)
+        status = write_header(job, err);
+    if (!status)
+        status = pieces_write(job->pieces, job->file, o->target, 0, job->pieces_count, err);
+    if (!status)
+        job->kept_bytes = pieces_kept_bytes(job->pieces);
+    return status;
+}
+
+/* So that their memory is not there beside what verifying takes. */
+static void close_pieces(struct job *job)
+{
+    pieces_close(job->pieces);
+    job->pieces = NULL;
+    for (unsigned w = 0; w < PIECES_WORKERS_MAX; w++)
+        flat_deinit(&job->flats[w]);
+    hands_close(&job->hands);
 }
 
 static bool is_any(const void *context, const char *name)
@@ -190,14 +218,14 @@ static bool is_any(const void *context, const char *name)
     return true;
 }
 
-/* Reads the result back, before it has its name: the same tensors, by the same hash. */
-static int compare(struct job *job, struct err *err)
+/* Whether the file at path has the same tensors, by the same hash. */
+static int compare(struct job *job, const char *path, struct err *err)
 {
     struct ckpt_reader *target;
     struct hash128 expected, found;
     uint64_t expected_count = 0, found_count = 0;
     char text[HASH128_HEX_BYTES];
-    int status = reader_open_any(job->io, job->io->ops->set_place(job->set), &target, job->options->log, err);
+    int status = reader_open_any(job->io, path, &target, job->options->log, err);
     if (status)
         return status;
     struct ckpt_watch watch = {job->options->progress, job->options->progress_context};
@@ -221,8 +249,8 @@ static int compare(struct job *job, struct err *err)
 static int publish(struct job *job, struct err *err)
 {
     int status = job->io->ops->set_seal(job->set, job->file, job->file_bytes, err);
-    if (!status && job->options->verify)
-        status = compare(job, err);
+    if (!status && job->options->verify) /* before it has its name */
+        status = compare(job, job->io->ops->set_place(job->set), err);
     if (status)
         return status;
     status = job->io->ops->set_publish(job->set, err);
@@ -230,18 +258,58 @@ static int publish(struct job *job, struct err *err)
     return status;
 }
 
+/* A conversion that was killed when it was done, or is asked for twice. */
+static int find_whole(struct job *job, const char *owner_id, bool *ret_is_done, struct err *err)
+{
+    struct io_stat info;
+    struct piece_journal *journal;
+    struct piece_journal_options left = {
+        .io = job->io, .target = job->options->target, .owner_id = owner_id, .resume = true};
+    *ret_is_done = false;
+    if (!job->options->resume || job->options->force ||
+        job->io->ops->stat(job->io, job->options->target, &info, NULL) || info.kind != IO_ENTRY_FILE)
+        return 0;
+    if (compare(job, job->options->target, NULL)) {
+        err_set(err, -EEXIST, "there is something else under that name already");
+        err_at(err, job->options->target, ERR_NO_OFFSET);
+        err_advise(err, "remove it, choose another name, or ask for it to be replaced");
+        return -EEXIST;
+    }
+    *ret_is_done = true;
+    job->kept_bytes = job->file_bytes;
+    int status = piece_journal_open(&left, &journal, err);
+    if (!status)
+        piece_journal_close(journal);
+    return status;
+}
+
+static int make_file(struct job *job, struct err *err)
+{
+    const struct convert_checkpoint_options *o = job->options;
+    char owner_id[IDENTITY_BYTES], how[512];
+    bool is_done = false;
+    snprintf(how, sizeof how, "full %d %d %.400s", o->cast.is_wanted,
+             o->cast.is_wanted ? (int)o->cast.dtype : 0, wanted(job));
+    int status = identity_of(job->reader, how, owner_id, err);
+    if (!status)
+        status = find_whole(job, owner_id, &is_done, err);
+    if (status || is_done)
+        return status;
+    status = write_all(job, owner_id, err);
+    close_pieces(job);
+    return status ? status : publish(job, err);
+}
+
 static void release(struct job *job)
 {
-    if (job->queue)
-        job->io->ops->queue_close(job->queue);
+    close_pieces(job);
     job->io->ops->set_abort(job->set);
-    flat_deinit(&job->flat);
+    piece_journal_close(job->journal); /* last: what it knows of is published or gone */
     ckpt_reader_close(job->reader);
     str_deinit(&job->header);
     free(job->entries);
     free(job->tensors);
-    for (int i = 0; i < BUFFERS_COUNT; i++)
-        free(job->buffers[i]);
+    free(job->list);
 }
 
 int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_options *options,
@@ -253,16 +321,15 @@ int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_optio
     if (!status)
         status = plan(&job, err);
     if (!status)
-        status = prepare(&job, err);
+        status = cut(&job, err);
     if (!status)
-        status = write_all(&job, err);
-    if (!status)
-        status = publish(&job, err);
+        status = make_file(&job, err);
     if (!status)
         *ret_result = (struct convert_checkpoint_result){
             .tensors_count = job.count,
             .written_bytes = job.file_bytes,
             .cast_count = job.cast_count,
+            .kept_bytes = job.kept_bytes,
             .seconds = clock_seconds(clock_now_ns() - begun_ns),
         };
     release(&job);

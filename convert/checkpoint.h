@@ -1,7 +1,7 @@
 /*
- * checkpoint — a checkpoint of ours into one full safetensors file.
+ * checkpoint — a checkpoint of ours into one full safetensors file, or a folder of Hugging Face's.
  *
- * Box copies in constant memory, verified against the manifest's block CRCs while they are read.
+ * Box copies by several threads in constant memory, verified against the manifest's block CRCs while they are read.
  */
 #ifndef MILLRACE_CONVERT_CHECKPOINT_H
 #define MILLRACE_CONVERT_CHECKPOINT_H
@@ -21,7 +21,10 @@ struct convert_checkpoint_options {
     const char *only;      /* "model" (NULL), "optimizer", "all", or a glob over tensor names */
     struct flat_cast cast; /* of floating-point tensors; others are never cast */
     bool force;            /* an existing target gives way */
-    bool verify;           /* read the result back and compare the hashes, before it has its name */
+    bool
+        resume; /* go on in what a conversion that was killed left; without force a target that is the same is fine */
+    bool verify;            /* read the result back and compare the hashes, before it has its name */
+    unsigned workers_count; /* threads, PIECES_WORKERS_MAX at most; 0: one a CPU, 4 at most */
     const struct log *log;
     void (*progress)(void *context, uint64_t bytes_done,
                      uint64_t bytes); /* bytes: what verify reads again too */
@@ -31,10 +34,12 @@ struct convert_checkpoint_options {
 struct convert_checkpoint_result {
     uint64_t tensors_count, written_bytes;
     uint64_t cast_count; /* tensors that have another dtype than before */
+    uint64_t kept_bytes; /* of those written: a conversion before had written them already */
     double seconds;
 };
 
-/* Blocks. The target appears whole and durable or not at all. -EEXIST, -EBADMSG, -ENOENT with detail. */
+/* Blocks. The target appears whole and durable or not at all; what was written is removed where it fails, and stays where the process dies, for
+ * resume. -EEXIST, -EBADMSG, -ENOENT, -EBUSY (the conversion to resume goes on) with detail. */
 int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_options *options,
                             struct convert_checkpoint_result *ret_result, struct err *err);
 
@@ -44,7 +49,8 @@ struct convert_hf_options {
     const char *target;      /* the folder */
     uint64_t max_file_bytes; /* of tensors in one file; more makes several and an index. 0: one file */
     struct flat_cast cast;   /* of floating-point tensors; others are never cast */
-    bool force;              /* an existing target gives way */
+    bool force, resume;      /* as above */
+    unsigned workers_count;  /* as above */
     bool verify;             /* read the files back and compare all bytes, before the folder has its name */
     const struct log *log;
     void (*progress)(void *context, uint64_t bytes_done,
@@ -53,8 +59,7 @@ struct convert_hf_options {
 };
 
 /* A folder as Hugging Face's transformers saves: config.json, model.safetensors (or the files of a sharded one and their index). Memory
- * is bounded by a few rows of the widest tensor. Blocks. The target appears whole and durable or not at all. -EEXIST,
- * -EBADMSG, -EINVAL with detail. */
+ * is bounded by a few rows of the widest tensor a thread. Blocks, and fails, as above. */
 int convert_checkpoint_hf(struct io *io, const struct convert_hf_options *options,
                           struct convert_checkpoint_result *ret_result, struct err *err);
 

@@ -1,7 +1,7 @@
 /*
  * checkpoint_hf — a checkpoint of ours as the folder that transformers loads. See checkpoint.h.
  *
- * A tensor of theirs is made of one of ours, or of q, k and v; some are transposed. It is written a few of its rows at a time: of a
+ * A tensor of theirs is made of one of ours, or of q, k and v; some are transposed. Its pieces (pieces.h) are a few of its rows each: of a
  * transposed one these are columns of ours, which the reader loads as boxes, cast if need be. The folder is gone through once to write
  * it, and once more to compare where that is asked for: then what would be written is made again and compared with what is there.
  */
@@ -13,6 +13,9 @@
 #include "ckpt/safetensors.h"
 #include "convert/checked_folder.h"
 #include "convert/checkpoint.h"
+#include "convert/hands.h"
+#include "convert/identity.h"
+#include "convert/pieces.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -20,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUFFER_BYTES = 8 << 20, FILE_NAME_BYTES = 64 };
+enum { FILE_NAME_BYTES = 64 };
 
 /* A tensor of theirs. */
 struct theirs {
@@ -28,6 +31,12 @@ struct theirs {
     struct hf_place place;
     const struct manifest_tensor *ours[HF_PARTS_MAX];
     uint64_t bytes, file;
+};
+
+/* The rows of a tensor that are a piece. */
+struct rows {
+    const struct theirs *tensor;
+    uint64_t first, count;
 };
 
 /* One conversion. Owns all but io, options. */
@@ -39,9 +48,15 @@ struct job {
     struct theirs *tensors;
     char (*names)[HF_NAME_BYTES_MAX]; /* which the entries borrow */
     uint64_t count, cast_count, files_count;
-    uint64_t bytes, done_bytes, buffer_bytes;
+    uint64_t bytes, kept_bytes, buffer_bytes;
     struct safetensors_entry *entries; /* of the file under way */
-    char *rows, *columns;              /* of theirs; of a part of ours */
+    struct piece *list;                /* of all files, [pieces_count] */
+    struct rows *rows;                 /* what is in each */
+    uint64_t pieces_count, put_count;  /* those of the files before the one under way */
+    struct hands hands;
+    char *columns[PIECES_WORKERS_MAX]; /* a worker's, of a part of ours */
+    struct piece_journal *journal;
+    struct pieces *pieces;
     struct checked_folder folder;
 };
 
@@ -115,7 +130,7 @@ static int plan(struct job *job, struct err *err)
         return status;
     qsort(job->tensors, job->count, sizeof *job->tensors, compare_theirs);
     uint64_t file_bytes = 0;
-    job->buffer_bytes = BUFFER_BYTES;
+    job->buffer_bytes = PIECE_BYTES;
     for (uint64_t i = 0; i < job->count; i++) {
         struct theirs *tensor = &job->tensors[i];
         for (uint32_t p = 0; p < tensor->place.parts; p++)
@@ -141,8 +156,8 @@ static int plan(struct job *job, struct err *err)
     return 0;
 }
 
-static int load_box(struct job *job, const struct manifest_tensor *ours, const uint64_t start[2],
-                    const uint64_t extent[2], void *data, struct err *err)
+static int load_box(struct job *job, unsigned worker, const struct manifest_tensor *ours,
+                    const uint64_t start[2], const uint64_t extent[2], void *data, struct err *err)
 {
     struct ckpt_tensor wanted = {.name = ours->name,
                                  .dtype = flat_dtype(&job->options->cast, ours->dtype),
@@ -152,61 +167,90 @@ static int load_box(struct job *job, const struct manifest_tensor *ours, const u
     memcpy(wanted.shape, ours->shape, sizeof wanted.shape);
     memcpy(wanted.start, start, 2 * sizeof start[0]);
     memcpy(wanted.extent, extent, 2 * sizeof extent[0]);
-    return ckpt_reader_load(job->reader, &wanted, 1, NULL, err);
+    return ckpt_reader_load(job->hands.readers[worker], &wanted, 1, NULL, err);
 }
 
-/* Rows first..first+count of theirs are so many columns of each part. */
-static int load_transposed(struct job *job, const struct theirs *tensor, uint64_t first, uint64_t count,
+/* Rows of theirs are so many columns of each part. */
+static int load_transposed(struct job *job, unsigned worker, const struct rows *rows, char *data,
                            struct err *err)
 {
+    const struct theirs *tensor = rows->tensor;
     uint64_t out = tensor->ours[0]->shape[0], bytes = dtype_bytes(tensor->entry.dtype);
-    const uint64_t start[2] = {0, first}, extent[2] = {out, count};
+    const uint64_t start[2] = {0, rows->first}, extent[2] = {out, rows->count};
+    char *columns = job->columns[worker];
     for (uint32_t p = 0; p < tensor->place.parts; p++) {
-        int status = load_box(job, tensor->ours[p], start, extent, job->columns, err);
+        int status = load_box(job, worker, tensor->ours[p], start, extent, columns, err);
         if (status)
             return status;
         for (uint64_t o = 0; o < out; o++)
-            for (uint64_t r = 0; r < count; r++)
-                memcpy(job->rows + r * row_bytes(tensor) + (p * out + o) * bytes,
-                       job->columns + (o * count + r) * bytes, bytes);
+            for (uint64_t r = 0; r < rows->count; r++)
+                memcpy(data + r * row_bytes(tensor) + (p * out + o) * bytes,
+                       columns + (o * rows->count + r) * bytes, bytes);
     }
     return 0;
 }
 
-static int load_rows(struct job *job, const struct theirs *tensor, uint64_t first, uint64_t count,
-                     struct err *err)
+static int make_piece(void *context, unsigned worker, uint64_t number, void *data, struct err *err)
 {
+    struct job *job = context;
+    const struct rows *rows = &job->rows[number];
+    const struct theirs *tensor = rows->tensor;
     if (tensor->place.transposed)
-        return load_transposed(job, tensor, first, count, err);
+        return load_transposed(job, worker, rows, data, err);
     if (tensor->entry.rank == 2) /* none is of parts */
-        return load_box(job, tensor->ours[0], (const uint64_t[2]){first, 0},
-                        (const uint64_t[2]){count, tensor->entry.shape[1]}, job->rows, err);
+        return load_box(job, worker, tensor->ours[0], (const uint64_t[2]){rows->first, 0},
+                        (const uint64_t[2]){rows->count, tensor->entry.shape[1]}, data, err);
     uint64_t part = tensor->ours[0]->shape[0];
     int status = 0;
     for (uint32_t p = 0; p < tensor->place.parts && !status; p++)
-        status = load_box(job, tensor->ours[p], (const uint64_t[2]){0, 0}, (const uint64_t[2]){part, 0},
-                          job->rows + p * part * dtype_bytes(tensor->entry.dtype), err);
+        status =
+            load_box(job, worker, tensor->ours[p], (const uint64_t[2]){0, 0}, (const uint64_t[2]){part, 0},
+                     (char *)data + p * part * dtype_bytes(tensor->entry.dtype), err);
     return status;
 }
 
-static int put_tensor(struct job *job, const struct theirs *tensor, const struct checked_file *file,
-                      uint64_t at, struct err *err)
+/* Rows that are a piece: as many as fit. */
+static uint64_t rows_at_a_time(const struct job *job, const struct theirs *tensor)
 {
-    uint64_t rows = tensor->entry.rank == 2 ? tensor->entry.shape[0] : 1, bytes = row_bytes(tensor);
-    uint64_t step = bytes > 0 ? job->buffer_bytes / bytes : 1;
-    int status = 0;
-    for (uint64_t first = 0; first < rows && !status; first += step) {
-        uint64_t count = rows - first < step ? rows - first : step;
-        status = load_rows(job, tensor, first, count, err);
-        if (!status)
-            status = checked_file_put(&job->folder, file, at + first * bytes, job->rows,
-                                      (size_t)(count * bytes), err);
-        job->done_bytes += count * bytes;
-        if (!status && job->options->progress)
-            job->options->progress(job->options->progress_context, job->done_bytes,
-                                   job->bytes * (job->options->verify ? 2 : 1));
+    return row_bytes(tensor) > 0 ? job->buffer_bytes / row_bytes(tensor) : 1;
+}
+
+static uint64_t rows_count(const struct theirs *tensor)
+{
+    return tensor->entry.rank == 2 ? tensor->entry.shape[0] : 1;
+}
+
+/* Where they lie in their file is known when its header is. */
+static int cut(struct job *job, struct err *err)
+{
+    for (uint64_t i = 0; i < job->count; i++) {
+        uint64_t step = rows_at_a_time(job, &job->tensors[i]);
+        job->pieces_count += (rows_count(&job->tensors[i]) + step - 1) / step;
     }
-    return status;
+    job->list = calloc(job->pieces_count + 1, sizeof *job->list);
+    job->rows = calloc(job->pieces_count + 1, sizeof *job->rows);
+    if (!job->list || !job->rows)
+        return err_set(err, -ENOMEM, "out of memory for %" PRIu64 " pieces", job->pieces_count);
+    uint64_t piece = 0;
+    for (uint64_t i = 0; i < job->count; i++) {
+        const struct theirs *tensor = &job->tensors[i];
+        uint64_t rows = rows_count(tensor), step = rows_at_a_time(job, tensor);
+        for (uint64_t first = 0; first < rows; first += step, piece++)
+            job->rows[piece] = (struct rows){tensor, first, rows - first < step ? rows - first : step};
+    }
+    return 0;
+}
+
+/* The pieces of a tensor that begins there; returns how many. */
+static uint64_t place_pieces(struct job *job, uint64_t piece, const struct theirs *tensor, uint64_t at)
+{
+    uint64_t count = 0;
+    for (; piece + count < job->pieces_count && job->rows[piece + count].tensor == tensor; count++) {
+        const struct rows *rows = &job->rows[piece + count];
+        job->list[piece + count] =
+            (struct piece){at + rows->first * row_bytes(tensor), (size_t)(rows->count * row_bytes(tensor))};
+    }
+    return count;
 }
 
 static const char *file_name(const struct job *job, uint64_t file, char name[FILE_NAME_BYTES])
@@ -233,6 +277,18 @@ static int encode_header(const struct job *job, uint64_t count, struct str *out,
                               ret_file_bytes, err);
 }
 
+/* Of the file whose entries are encoded. */
+static int put_tensors(struct job *job, const struct checked_file *file, uint64_t first, uint64_t count,
+                       struct err *err)
+{
+    uint64_t begin = job->put_count;
+    for (uint64_t i = 0; i < count; i++)
+        job->put_count +=
+            place_pieces(job, job->put_count, &job->tensors[first + i], job->entries[i].offset_bytes);
+    return (job->folder.is_comparing ? pieces_compare : pieces_write)(job->pieces, file->file, file->path,
+                                                                      begin, job->put_count - begin, err);
+}
+
 /* The tensors of one file, which are neighbours from first on; *ret_end is behind the last. */
 static int put_file(struct job *job, uint64_t first, uint64_t *ret_end, struct err *err)
 {
@@ -249,8 +305,8 @@ static int put_file(struct job *job, uint64_t first, uint64_t *ret_end, struct e
         status = checked_file_open(&job->folder, &file, file_name(job, index, name), file_bytes, err);
     if (!status) {
         status = checked_file_put(&job->folder, &file, 0, header.data, header.bytes, err);
-        for (uint64_t i = 0; i < count && !status; i++)
-            status = put_tensor(job, &job->tensors[first + i], &file, job->entries[i].offset_bytes, err);
+        if (!status)
+            status = put_tensors(job, &file, first, count, err);
         status = checked_file_close(&job->folder, &file, file_bytes, status, err);
     }
     str_deinit(&header);
@@ -294,6 +350,7 @@ static int put_all(struct job *job, const struct str *config, struct err *err)
 {
     uint64_t next = 0;
     int status = 0;
+    job->put_count = 0;
     while (!status && next < job->count)
         status = put_file(job, next, &next, err);
     if (!status && job->files_count > 1)
@@ -301,32 +358,110 @@ static int put_all(struct job *job, const struct str *config, struct err *err)
     return status ? status : put_text(job, "config.json", config, err);
 }
 
-/* The folder takes its name once its bytes are durable and, where that is asked for, compared. */
-static int make_folder(struct job *job, const struct str *config, struct err *err)
+static int open_pieces(struct job *job, const char *owner_id, struct err *err)
 {
-    job->rows = malloc(job->buffer_bytes);
-    job->columns = malloc(job->buffer_bytes);
-    if (!job->rows || !job->columns)
-        return err_set(err, -ENOMEM, "out of memory to convert a checkpoint");
-    int status = checked_folder_begin(&job->folder, job->io, job->options->target, job->options->force, err);
+    const struct convert_hf_options *o = job->options;
+    unsigned workers = pieces_workers(o->workers_count, job->pieces_count);
+    struct piece_journal_options noted = {.io = job->io,
+                                          .target = o->target,
+                                          .owner_id = owner_id,
+                                          .resume = o->resume,
+                                          .pieces_count = job->pieces_count};
+    int status = piece_journal_open(&noted, &job->journal, err);
+    if (!status)
+        status = hands_open(&job->hands, job->reader, workers, err);
+    for (unsigned w = 0; w < workers && !status; w++) {
+        job->columns[w] = malloc(job->buffer_bytes);
+        if (!job->columns[w])
+            status = err_set(err, -ENOMEM, "out of memory to convert a checkpoint");
+    }
+    struct pieces_options options = {.io = job->io,
+                                     .workers_count = workers,
+                                     .pieces = job->list,
+                                     .buffer_bytes = job->buffer_bytes,
+                                     .make = make_piece,
+                                     .context = job,
+                                     .journal = job->journal,
+                                     .progress = o->progress,
+                                     .progress_context = o->progress_context,
+                                     .progress_bytes = job->bytes * (o->verify ? 2 : 1)};
+    return status ? status : pieces_open(&options, &job->pieces, err);
+}
+
+/* The folder takes its name once its bytes are durable and, where that is asked for, compared. */
+static int make_folder(struct job *job, const char *owner_id, const struct str *config, struct err *err)
+{
+    const struct convert_hf_options *o = job->options;
+    struct io_set_options set = {.path = o->target,
+                                 .replace = o->force,
+                                 .owner_id = owner_id,
+                                 .resume = o->resume ? IO_RESUME_NOW : IO_RESUME_LATER};
+    int status = checked_folder_begin(&job->folder, job->io, &set, err);
+    if (!status)
+        status = open_pieces(job, owner_id, err);
     if (!status)
         status = put_all(job, config, err);
-    if (!status && job->options->verify) {
+    if (!status)
+        job->kept_bytes = pieces_kept_bytes(job->pieces);
+    if (!status && o->verify) {
         checked_folder_compare(&job->folder);
         status = put_all(job, config, err);
     }
     return status ? status : checked_folder_publish(&job->folder, err);
 }
 
+/* A conversion that was killed when it was done, or is asked for twice: all that it would write is there. */
+static int check_whole(struct job *job, const char *owner_id, const struct str *config, struct err *err)
+{
+    struct err detail;
+    int status = checked_folder_look(&job->folder, job->io, job->options->target, err);
+    if (!status)
+        status = open_pieces(job, owner_id, err);
+    if (status)
+        return status;
+    job->kept_bytes = job->bytes;
+    if (!put_all(job, config, &detail))
+        return 0;
+    err_set(err, -EEXIST, "there is something else under that name already");
+    err_at(err, job->options->target, ERR_NO_OFFSET);
+    err_advise(err, "remove it, choose another name, or ask for it to be replaced");
+    return -EEXIST;
+}
+
+static bool is_there(const struct job *job)
+{
+    struct io_stat info;
+    return job->io->ops->stat(job->io, job->options->target, &info, NULL) == 0 &&
+           info.kind == IO_ENTRY_FOLDER;
+}
+
+static int make_or_find(struct job *job, const struct str *config, struct err *err)
+{
+    const struct convert_hf_options *o = job->options;
+    char owner_id[IDENTITY_BYTES], how[64];
+    snprintf(how, sizeof how, "hf %d %d %" PRIu64, o->cast.is_wanted,
+             o->cast.is_wanted ? (int)o->cast.dtype : 0, o->max_file_bytes);
+    int status = identity_of(job->reader, how, owner_id, err);
+    if (status)
+        return status;
+    return o->resume && !o->force && is_there(job) ? check_whole(job, owner_id, config, err)
+                                                   : make_folder(job, owner_id, config, err);
+}
+
 static void release(struct job *job)
 {
+    pieces_close(job->pieces);
+    hands_close(&job->hands);
     checked_folder_deinit(&job->folder);
+    piece_journal_close(job->journal); /* last: what it knows of is published or gone */
     ckpt_reader_close(job->reader);
     free(job->tensors);
     free(job->names);
     free(job->entries);
+    free(job->list);
     free(job->rows);
-    free(job->columns);
+    for (unsigned w = 0; w < PIECES_WORKERS_MAX; w++)
+        free(job->columns[w]);
 }
 
 int convert_checkpoint_hf(struct io *io, const struct convert_hf_options *options,
@@ -341,13 +476,16 @@ int convert_checkpoint_hf(struct io *io, const struct convert_hf_options *option
     if (!status)
         status = plan(&job, err);
     if (!status)
+        status = cut(&job, err);
+    if (!status)
         status = checkpoint_hf_config(job.reader, job.family, &options->cast, &config, err);
     if (!status)
-        status = make_folder(&job, &config, err);
+        status = make_or_find(&job, &config, err);
     if (!status)
         *ret_result = (struct convert_checkpoint_result){.tensors_count = job.count,
                                                          .written_bytes = job.bytes,
                                                          .cast_count = job.cast_count,
+                                                         .kept_bytes = job.kept_bytes,
                                                          .seconds = clock_seconds(clock_now_ns() - begun_ns)};
     str_deinit(&config);
     release(&job);

@@ -15,16 +15,30 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { ATTEMPTS_MAX = 100, ATTEMPT_PAUSE_NS = 10000000 };
 
 static bool has_no_locks(int code)
 {
     return code == -EBADF || code == -EINVAL || code == -ENOLCK || code == -ENOSYS || code == -EOPNOTSUPP;
 }
 
-int adopt_lock(int place_fd, const char *place, struct err *err)
+/* A killed writer's lock goes when the kernel has ended its requests, which may be a moment after its parent knows of its death. */
+static int try_lock(int place_fd)
 {
     int status = flock(place_fd, LOCK_EX | LOCK_NB) ? -errno : 0;
+    for (int attempt = 1; status == -EWOULDBLOCK && attempt < ATTEMPTS_MAX; attempt++) {
+        nanosleep(&(struct timespec){.tv_nsec = ATTEMPT_PAUSE_NS}, NULL);
+        status = flock(place_fd, LOCK_EX | LOCK_NB) ? -errno : 0;
+    }
+    return status;
+}
+
+int adopt_lock(int place_fd, const char *place, struct err *err)
+{
+    int status = try_lock(place_fd);
     if (!status || has_no_locks(status))
         return 0;
     if (status != -EWOULDBLOCK)

@@ -9,8 +9,10 @@
 #include "trainer/config.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char steps[TEST_PATH_BYTES_MAX + 16], target[TEST_PATH_BYTES_MAX + 16];
@@ -198,7 +200,7 @@ static void a_folder_that_differs_never_has_the_name(void **state)
     assert_ok(convert(0, false, &err), &err);
     assert_int_equal(test_run("cp -r '%s' '%s/mine'", target, folder), 0);
     while (status == -EBADMSG) {
-        snprintf(rule, sizeof rule, "write:flip@%u", ++writes);
+        snprintf(rule, sizeof rule, "write:flip@%u:hf/", ++writes);
         assert_ok(io_open(folder, &(struct io_options){.fault = rule}, &io, &err), &err);
         status = convert(0, true, &err);
         io_close(io);
@@ -208,6 +210,41 @@ static void a_folder_that_differs_never_has_the_name(void **state)
     }
     assert_true(writes > 10);
     assert_int_equal(test_run("test -z \"$(ls -A %s | grep tmp)\"", folder), 0);
+}
+
+/* Several files, of which some are sealed and some are not when it dies. */
+static void killed_at_durable_operations_a_folder_goes_on_to_the_same(void **state)
+{
+    (void)state;
+    enum { STEP = 7 };
+    struct convert_hf_options options = {
+        .source = steps, .target = target, .max_file_bytes = 8000, .workers_count = 2, .resume = true};
+    struct convert_checkpoint_result result;
+    struct err err = {0};
+    unsigned kills = 0, kept = 0;
+    int status = -1;
+    save_step(&hf_gpt2);
+    assert_ok(convert(8000, false, &err), &err);
+    assert_int_equal(test_run("mv '%s' '%s/mine'", target, folder), 0);
+    for (; status != 0; kills++) {
+        char rule[32];
+        snprintf(rule, sizeof rule, "durable:kill@%u", 1 + kills * STEP);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            struct io *faulty;
+            int opened = io_open("file:", &(struct io_options){.fault = rule}, &faulty, NULL);
+            _exit(opened || convert_checkpoint_hf(faulty, &options, &result, NULL) ? 1 : 0);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
+        assert_ok(convert_checkpoint_hf(io, &options, &result, &err), &err);
+        kept += status != 0 && result.kept_bytes > 0;
+        assert_int_equal(test_run("diff -r '%s' '%s/mine'", target, folder), 0);
+        assert_int_equal(test_run("rm -r '%s' && test -z \"$(ls -A '%s' | grep tmp)\"", target, folder), 0);
+    }
+    print_message("%u kills, %u of them left something that was kept\n", kills - 1, kept);
+    assert_true(kills > 8 && kept > 5);
 }
 
 static void a_model_that_transformers_has_not_is_refused(void **state)
@@ -228,6 +265,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(cast_folders_are_what_torch_casts_and_load_with_their_tied_heads,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_folder_that_differs_never_has_the_name, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(killed_at_durable_operations_a_folder_goes_on_to_the_same, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_model_that_transformers_has_not_is_refused, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,136 @@
+/*
+ * piece_journal — see piece_journal.h.
+ */
+#include "convert/piece_journal.h"
+
+#include "base/bytes.h"
+#include "base/crc.h"
+#include "io/whole.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define JOURNAL_SUFFIX ".pieces"
+
+enum { ENTRY_BYTES = 8 };
+
+struct piece_journal {
+    struct io *io;
+    struct io_set *set;
+    struct io_file *file; /* of the set */
+    struct io_queue *queue;
+    pthread_mutex_t mutex; /* guards queue */
+    uint64_t known_count;
+    char *known; /* the entries that were found, [known_count]; immutable */
+};
+
+static uint32_t seal_of(uint64_t piece, uint32_t crc)
+{
+    char sealed[12];
+    bytes_put_u64(sealed, piece);
+    bytes_put_u32(sealed + 8, crc);
+    return crc32c(0, sealed, sizeof sealed);
+}
+
+/* As many whole entries as there are. */
+static int read_known(struct piece_journal *journal, uint64_t pieces_count, struct err *err)
+{
+    const struct io_ops *ops = journal->io->ops;
+    struct io_request request = {.kind = IO_READ, .file = journal->file, .bytes = pieces_count * ENTRY_BYTES};
+    struct io_request *one = &request;
+    if (pieces_count == 0)
+        return 0;
+    journal->known = request.data = malloc(request.bytes + 1);
+    if (!journal->known)
+        return err_set(err, -ENOMEM, "out of memory to resume a conversion of %llu pieces",
+                       (unsigned long long)pieces_count);
+    int count = ops->submit(journal->queue, &one, 1);
+    if (count > 0)
+        do {
+            count = ops->reap(journal->queue, &one, 1, 1, IO_FOREVER);
+        } while (count == 0);
+    if (count < 0)
+        return err_errno(err, count, "could not read which pieces are there");
+    if (request.result > 0) /* an error says no more than that nothing is known */
+        journal->known_count = (uint64_t)request.result / ENTRY_BYTES;
+    return 0;
+}
+
+static int begin(struct piece_journal *journal, const struct piece_journal_options *options, struct err *err)
+{
+    const struct io_ops *ops = options->io->ops;
+    char path[IO_PATH_BYTES_MAX];
+    size_t bytes = strlen(options->target);
+    while (bytes > 1 && options->target[bytes - 1] == '/')
+        bytes--;
+    if (bytes + sizeof JOURNAL_SUFFIX > sizeof path)
+        return err_errno(err, -ENAMETOOLONG, "could not name a journal");
+    snprintf(path, sizeof path, "%.*s" JOURNAL_SUFFIX, (int)bytes, options->target);
+    struct io_set_options set = {.path = path,
+                                 .single_file = true,
+                                 .replace = true, /* it never has that name */
+                                 .owner_id = options->owner_id,
+                                 .resume = options->resume ? IO_RESUME_NOW : IO_RESUME_LATER};
+    int status = ops->set_begin(options->io, &set, &journal->set, err);
+    return status ? status : ops->set_create(journal->set, "", 0, &journal->file, err);
+}
+
+int piece_journal_open(const struct piece_journal_options *options, struct piece_journal **ret_journal,
+                       struct err *err)
+{
+    struct piece_journal *journal = calloc(1, sizeof *journal);
+    if (!journal)
+        return err_set(err, -ENOMEM, "out of memory for a journal");
+    journal->io = options->io;
+    pthread_mutex_init(&journal->mutex, NULL);
+    int status = options->io->ops->queue_open(options->io, 1, &journal->queue, err);
+    if (!status)
+        status = begin(journal, options, err);
+    if (!status && options->resume)
+        status = read_known(journal, options->pieces_count, err);
+    if (status)
+        piece_journal_close(journal);
+    else
+        *ret_journal = journal;
+    return status;
+}
+
+void piece_journal_close(struct piece_journal *journal)
+{
+    if (!journal)
+        return;
+    if (journal->queue)
+        journal->io->ops->queue_close(journal->queue);
+    journal->io->ops->set_abort(journal->set);
+    pthread_mutex_destroy(&journal->mutex);
+    free(journal->known);
+    free(journal);
+}
+
+bool piece_journal_find(const struct piece_journal *journal, uint64_t piece, uint32_t *ret_crc32c)
+{
+    if (piece >= journal->known_count)
+        return false;
+    const char *entry = journal->known + piece * ENTRY_BYTES;
+    uint32_t crc = bytes_get_u32(entry);
+    if (bytes_get_u32(entry + 4) != seal_of(piece, crc))
+        return false;
+    *ret_crc32c = crc;
+    return true;
+}
+
+int piece_journal_note(struct piece_journal *journal, uint64_t piece, uint32_t crc32c_of_bytes,
+                       struct err *err)
+{
+    char entry[ENTRY_BYTES];
+    bytes_put_u32(entry, crc32c_of_bytes);
+    bytes_put_u32(entry + 4, seal_of(piece, crc32c_of_bytes));
+    pthread_mutex_lock(&journal->mutex);
+    int status = io_write_exact(journal->queue, journal->io, journal->file, "the conversion's journal",
+                                piece * ENTRY_BYTES, entry, sizeof entry, err);
+    pthread_mutex_unlock(&journal->mutex);
+    return status;
+}

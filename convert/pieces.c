@@ -1,0 +1,313 @@
+/*
+ * pieces — see pieces.h.
+ *
+ *     a worker's slot:   free ── made ── being written ── noted in the journal ── free
+ *                          └─── being read back ── its CRC is right ──────────────┘
+ */
+#include "convert/pieces.h"
+
+#include "base/bytes.h"
+#include "base/crc.h"
+#include "base/workers.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOTS = 2, RUN_PIECES_MAX = 16, RUNS_PER_WORKER = 2 /* at least, where there are pieces enough */ };
+
+struct slot {
+    struct io_request request;
+    char *data;
+    uint64_t piece;
+    uint32_t crc;
+    bool is_under_way;
+};
+
+/* Owner thread. */
+struct worker {
+    struct io_queue *queue;
+    struct slot slots[SLOTS];
+    unsigned turn;
+};
+
+struct pieces {
+    struct pieces_options options;
+    struct workers *crew;
+    struct worker workers[PIECES_WORKERS_MAX];
+    /* What is under way; immutable meanwhile. */
+    struct io_file *file;
+    const char *path;
+    uint64_t first, count, run_pieces; /* run: neighbours that one worker takes */
+    bool is_comparing;
+
+    pthread_mutex_t mutex; /* guards all below but is_over, and progress */
+    uint64_t done_bytes, kept_bytes;
+    int status; /* of the first that failed */
+    struct err detail;
+    atomic_bool is_over; /* since one failed */
+};
+
+unsigned pieces_workers(unsigned wanted, uint64_t pieces_count)
+{
+    unsigned cpus = workers_cpu_count();
+    if (wanted == 0)
+        wanted = cpus < PIECES_WORKERS_USUAL_MAX ? cpus : PIECES_WORKERS_USUAL_MAX;
+    uint64_t most = bytes_min(wanted, bytes_min(pieces_count, PIECES_WORKERS_MAX));
+    return most > 0 ? (unsigned)most : 1;
+}
+
+int pieces_open(const struct pieces_options *options, struct pieces **ret_pieces, struct err *err)
+{
+    assert(options->workers_count >= 1 && options->workers_count <= PIECES_WORKERS_MAX);
+    struct pieces *pieces = calloc(1, sizeof *pieces);
+    if (!pieces)
+        return err_set(err, -ENOMEM, "out of memory to convert a checkpoint");
+    pieces->options = *options;
+    pthread_mutex_init(&pieces->mutex, NULL);
+    int status = workers_open(options->workers_count, &pieces->crew, err);
+    size_t bytes = bytes_round_up(options->buffer_bytes, IO_ALIGN_BYTES);
+    for (unsigned w = 0; w < options->workers_count && !status; w++) {
+        struct worker *worker = &pieces->workers[w];
+        status = options->io->ops->queue_open(options->io, SLOTS, &worker->queue, err);
+        for (unsigned s = 0; s < SLOTS && !status; s++) {
+            worker->slots[s].data = aligned_alloc(IO_ALIGN_BYTES, bytes);
+            if (!worker->slots[s].data)
+                status = err_set(err, -ENOMEM, "out of memory to convert a checkpoint");
+        }
+    }
+    if (status)
+        pieces_close(pieces);
+    else
+        *ret_pieces = pieces;
+    return status;
+}
+
+void pieces_close(struct pieces *pieces)
+{
+    if (!pieces)
+        return;
+    workers_close(pieces->crew);
+    for (unsigned w = 0; w < pieces->options.workers_count; w++) {
+        struct worker *worker = &pieces->workers[w];
+        if (worker->queue)
+            pieces->options.io->ops->queue_close(worker->queue);
+        for (unsigned s = 0; s < SLOTS; s++)
+            free(worker->slots[s].data);
+    }
+    pthread_mutex_destroy(&pieces->mutex);
+    free(pieces);
+}
+
+uint64_t pieces_kept_bytes(const struct pieces *pieces)
+{
+    return pieces->kept_bytes;
+}
+
+/* Until the slot is free. What others of this worker are written meanwhile may end too. */
+static int await(const struct pieces *pieces, struct worker *worker, struct slot *slot, struct err *err)
+{
+    struct io_request *done[SLOTS];
+    while (slot->is_under_way) {
+        int count = pieces->options.io->ops->reap(worker->queue, done, SLOTS, 1, IO_FOREVER);
+        if (count < 0)
+            return err_errno(err, count, "could not wait for a file");
+        for (int i = 0; i < count; i++)
+            ((struct slot *)done[i]->user)->is_under_way = false;
+    }
+    return 0;
+}
+
+static int submit(const struct pieces *pieces, struct worker *worker, struct slot *slot,
+                  enum io_request_kind kind, struct err *err)
+{
+    const struct piece *piece = &pieces->options.pieces[slot->piece];
+    slot->request = (struct io_request){.kind = kind,
+                                        .file = pieces->file,
+                                        .offset = piece->offset_bytes,
+                                        .data = slot->data,
+                                        .bytes = piece->bytes,
+                                        .flags = IO_ONCE,
+                                        .user = slot};
+    struct io_request *request = &slot->request;
+    int taken = pieces->options.io->ops->submit(worker->queue, &request, 1);
+    assert(taken != 0); /* the queue is as deep as there are slots */
+    if (taken < 0)
+        return err_errno(err, taken, "a request could not be submitted");
+    slot->is_under_way = true;
+    return 0;
+}
+
+static bool is_writing(const struct slot *slot)
+{
+    return slot->request.file && slot->request.kind == IO_WRITE;
+}
+
+/* What was written from the slot, if it was, is there and noted. */
+static int finish(const struct pieces *pieces, struct worker *worker, struct slot *slot, struct err *err)
+{
+    int status = await(pieces, worker, slot, err);
+    if (status || !is_writing(slot))
+        return status;
+    slot->request.file = NULL;
+    if (slot->request.result < 0) {
+        err_errno(err, (int)slot->request.result, "could not write");
+        return err_at(err, pieces->path, (int64_t)slot->request.offset), (int)slot->request.result;
+    }
+    return pieces->options.journal ? piece_journal_note(pieces->options.journal, slot->piece, slot->crc, err)
+                                   : 0;
+}
+
+/* Into the slot. *ret_whole: all of it is there. An error says the same as a file that ends: this must be made. */
+static int read_back(const struct pieces *pieces, struct worker *worker, struct slot *slot, bool *ret_whole,
+                     struct err *err)
+{
+    int status = submit(pieces, worker, slot, IO_READ, err);
+    if (!status)
+        status = await(pieces, worker, slot, err);
+    *ret_whole = slot->request.result == (ssize_t)slot->request.bytes;
+    return status;
+}
+
+/* Whether it is there: noted, and what is read back has that CRC. */
+static int look(const struct pieces *pieces, struct worker *worker, struct slot *slot, bool *ret_kept,
+                struct err *err)
+{
+    const struct piece_journal *journal = pieces->options.journal;
+    uint32_t noted;
+    *ret_kept = false;
+    if (!journal || !piece_journal_find(journal, slot->piece, &noted))
+        return 0;
+    int status = read_back(pieces, worker, slot, ret_kept, err);
+    if (!status && *ret_kept)
+        *ret_kept = crc32c(0, slot->data, slot->request.bytes) == noted;
+    return status;
+}
+
+static void count_done(struct pieces *pieces, uint64_t bytes, bool is_kept)
+{
+    const struct pieces_options *options = &pieces->options;
+    pthread_mutex_lock(&pieces->mutex);
+    pieces->done_bytes += bytes;
+    pieces->kept_bytes += is_kept ? bytes : 0;
+    if (options->progress)
+        options->progress(options->progress_context, pieces->done_bytes, options->progress_bytes);
+    pthread_mutex_unlock(&pieces->mutex);
+}
+
+static int write_piece(struct pieces *pieces, unsigned w, uint64_t piece, struct err *err)
+{
+    struct worker *worker = &pieces->workers[w];
+    struct slot *slot = &worker->slots[worker->turn++ % SLOTS];
+    const struct pieces_options *options = &pieces->options;
+    bool is_kept = false;
+    int status = finish(pieces, worker, slot, err);
+    slot->piece = piece;
+    if (!status)
+        status = look(pieces, worker, slot, &is_kept, err);
+    if (!status && !is_kept) {
+        status = options->make(options->context, w, piece, slot->data, err);
+        if (!status && options->journal)
+            slot->crc = crc32c(0, slot->data, options->pieces[piece].bytes);
+        if (!status)
+            status = submit(pieces, worker, slot, IO_WRITE, err);
+    }
+    if (!status)
+        count_done(pieces, options->pieces[piece].bytes, is_kept);
+    return status;
+}
+
+static int differ(const struct pieces *pieces, uint64_t offset, struct err *err)
+{
+    err_set(err, -EBADMSG, "a written file differs from what it was made of");
+    err_at(err, pieces->path, (int64_t)offset);
+    err_advise(err, "convert again: the disk or the memory may be failing");
+    return -EBADMSG;
+}
+
+static int compare_piece(struct pieces *pieces, unsigned w, uint64_t piece, struct err *err)
+{
+    struct worker *worker = &pieces->workers[w];
+    struct slot *found = &worker->slots[0], *made = &worker->slots[1];
+    const struct pieces_options *options = &pieces->options;
+    uint64_t bytes = options->pieces[piece].bytes, offset = options->pieces[piece].offset_bytes, same = 0;
+    bool is_whole = false;
+    found->piece = piece;
+    int status = read_back(pieces, worker, found, &is_whole, err);
+    if (!status)
+        status = options->make(options->context, w, piece, made->data, err);
+    if (status)
+        return status;
+    if (!is_whole)
+        return differ(pieces, offset, err);
+    if (memcmp(made->data, found->data, bytes) == 0)
+        return count_done(pieces, bytes, false), 0;
+    while (made->data[same] == found->data[same])
+        same++;
+    return differ(pieces, offset + same, err);
+}
+
+static void fail(struct pieces *pieces, int status, const struct err *detail)
+{
+    pthread_mutex_lock(&pieces->mutex);
+    if (!pieces->status) {
+        pieces->status = status;
+        pieces->detail = *detail;
+    }
+    pthread_mutex_unlock(&pieces->mutex);
+    atomic_store(&pieces->is_over, true);
+}
+
+/* A run of neighbours. */
+static void do_run(void *context, size_t run, unsigned worker)
+{
+    struct pieces *pieces = context;
+    struct err detail = {0};
+    uint64_t begin = run * pieces->run_pieces, end = bytes_min(begin + pieces->run_pieces, pieces->count);
+    for (uint64_t i = begin; i < end && !atomic_load(&pieces->is_over); i++) {
+        uint64_t piece = pieces->first + i;
+        int status = pieces->is_comparing ? compare_piece(pieces, worker, piece, &detail)
+                                          : write_piece(pieces, worker, piece, &detail);
+        if (status)
+            fail(pieces, status, &detail);
+    }
+}
+
+static int do_all(struct pieces *pieces, struct io_file *file, const char *path, uint64_t first,
+                  uint64_t count, bool is_comparing, struct err *err)
+{
+    pieces->file = file;
+    pieces->path = path;
+    pieces->first = first;
+    pieces->count = count;
+    pieces->is_comparing = is_comparing;
+    uint64_t run = bytes_min(count / (RUNS_PER_WORKER * pieces->options.workers_count), RUN_PIECES_MAX);
+    pieces->run_pieces = run > 0 ? run : 1;
+    workers_run(pieces->crew, (size_t)((count + pieces->run_pieces - 1) / pieces->run_pieces), do_run,
+                pieces);
+    for (unsigned w = 0; w < pieces->options.workers_count; w++)
+        for (unsigned s = 0; s < SLOTS; s++) {
+            struct err detail = {0};
+            int status = finish(pieces, &pieces->workers[w], &pieces->workers[w].slots[s], &detail);
+            if (status)
+                fail(pieces, status, &detail);
+        }
+    if (pieces->status && err)
+        *err = pieces->detail;
+    return pieces->status;
+}
+
+int pieces_write(struct pieces *pieces, struct io_file *file, const char *path, uint64_t first,
+                 uint64_t count, struct err *err)
+{
+    return do_all(pieces, file, path, first, count, false, err);
+}
+
+int pieces_compare(struct pieces *pieces, struct io_file *file, const char *path, uint64_t first,
+                   uint64_t count, struct err *err)
+{
+    return do_all(pieces, file, path, first, count, true, err);
+}

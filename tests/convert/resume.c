@@ -1,0 +1,257 @@
+/*
+ * resume — full files by several threads, and conversions that are killed and go on where they were.
+ */
+#include "ckpt/reader.h"
+#include "convert/checkpoint.h"
+#include "convert/pieces.h"
+#include "tests/ckpt/fixture.h"
+#include "tests/support/scratch.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { DURABLE_MAX = 100 };
+
+static char steps[FIXTURE_PATH_BYTES], target[FIXTURE_PATH_BYTES], expected[FIXTURE_PATH_BYTES];
+static uint64_t data_bytes; /* of the model, behind the header */
+
+static struct convert_checkpoint_result convert_whole(const char *to, unsigned workers, bool resume)
+{
+    struct convert_checkpoint_result result;
+    struct err err = {0};
+    struct convert_checkpoint_options options = {
+        .source = steps, .target = to, .workers_count = workers, .resume = resume};
+    assert_ok(convert_checkpoint_full(io, &options, &result, &err), &err);
+    return result;
+}
+
+static void save_step(uint64_t seed)
+{
+    static const struct array_spec specs[] = {{"a", DTYPE_F32, "1021x1531", 0},
+                                              {"b", DTYPE_BF16, "3x777x401", 1},
+                                              {"c", DTYPE_F64, "1048577", 1},
+                                              {"d", DTYPE_U8, "5", 0}};
+    char step[FIXTURE_PATH_BYTES];
+    struct arrays arrays = arrays_make(specs, sizeof specs / sizeof specs[0]);
+    arrays_fill(&arrays, seed);
+    fixture_save_step(io, steps, &arrays, seed, step);
+    data_bytes = 0;
+    for (uint64_t i = 0; i < arrays.count; i++)
+        data_bytes += array_bytes(&arrays.tensors[i]);
+    arrays_free(&arrays);
+}
+
+/* A step of five pieces, and the file that it makes. */
+static int set_up(void **state)
+{
+    scratch_set_up(state);
+    snprintf(steps, sizeof steps, "%s/ckpt", folder);
+    snprintf(target, sizeof target, "%s/full.safetensors", folder);
+    snprintf(expected, sizeof expected, "%s/expected.safetensors", folder);
+    save_step(21);
+    convert_whole(expected, 1, false);
+    return 0;
+}
+
+static void assert_only_expected(void)
+{
+    char entries[256];
+    assert_int_equal(test_run("cmp '%s' '%s'", target, expected), 0);
+    assert_int_equal(test_run_output(entries, sizeof entries, "ls -A '%s'", folder), 0);
+    assert_string_equal(entries, "ckpt\nexpected.safetensors\nfull.safetensors\n");
+}
+
+/* In a process of its own, whose disk has that fault. */
+static pid_t start(const char *fault, bool resume)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child > 0)
+        return child;
+    struct io *faulty;
+    struct convert_checkpoint_result result;
+    struct convert_checkpoint_options options = {
+        .source = steps, .target = target, .workers_count = 2, .resume = resume};
+    if (io_open("file:", &(struct io_options){.fault = fault}, &faulty, NULL))
+        _exit(2);
+    _exit(convert_checkpoint_full(faulty, &options, &result, NULL) ? 1 : 0);
+}
+
+/* Whether it was killed; else it succeeded. */
+static bool is_killed(pid_t child)
+{
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status))
+        assert_int_equal(WEXITSTATUS(status), 0);
+    return WIFSIGNALED(status);
+}
+
+static void any_number_of_threads_makes_the_same_file(void **state)
+{
+    (void)state;
+    for (unsigned workers = 0; workers <= PIECES_WORKERS_MAX; workers++) {
+        convert_whole(target, workers, false);
+        assert_only_expected();
+        assert_int_equal(unlink(target), 0);
+    }
+}
+
+static void killed_at_any_durable_operation_a_conversion_goes_on_to_the_same_file(void **state)
+{
+    (void)state;
+    unsigned kills = 0, kept = 0;
+    for (bool killed = true; killed; kills++) {
+        char fault[32];
+        assert_true(kills < DURABLE_MAX);
+        snprintf(fault, sizeof fault, "durable:kill@%u", kills + 1);
+        killed = is_killed(start(fault, kills % 2));
+        if (!killed)
+            assert_only_expected();
+        struct convert_checkpoint_result result = convert_whole(target, 2, true);
+        assert_true(result.kept_bytes <= result.written_bytes);
+        kept += killed && result.kept_bytes > 0;
+        assert_only_expected();
+        assert_int_equal(unlink(target), 0);
+    }
+    print_message("%u kills, %u of them left something that was kept\n", kills - 1, kept);
+    assert_true(kills > 12 && kept > 3);
+}
+
+/* Each resumes the one before and comes a little further: a header, four pieces under way, and one that is noted. */
+static void killed_again_and_again_it_comes_to_an_end(void **state)
+{
+    (void)state;
+    unsigned kills = 0;
+    while (is_killed(start("write:kill@7", true)))
+        assert_true(++kills < DURABLE_MAX);
+    assert_true(kills > 0);
+    assert_only_expected();
+}
+
+static void what_is_known_whole_is_not_made_again(void **state)
+{
+    (void)state;
+    assert_true(is_killed(start("publish:kill@1", false)));
+    struct io *sound = io;
+    struct err err = {0};
+    assert_ok(io_open("file:", &(struct io_options){.fault = "read:eio:rank-"}, &io, &err), &err);
+    struct convert_checkpoint_result result = convert_whole(target, 2, true); /* the source can't be read */
+    io_close(io);
+    io = sound;
+    assert_int_equal(result.kept_bytes, data_bytes);
+    assert_only_expected();
+}
+
+/* A byte of what was written, all of what was noted, or the end of either. */
+static void what_changed_since_is_made_again(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *change; /* of $f, the file, and $j, the journal */
+        uint64_t lost_pieces_least;
+    } changes[] = {
+        {"printf '\\377' | dd of=\"$f\" bs=1 seek=9000000 conv=notrunc", 1},
+        {"truncate -s 9000000 \"$f\"", 2},
+        {"printf 'abcdefgh' | dd of=\"$j\" bs=8 seek=1 conv=notrunc", 1},
+        {"truncate -s 12 \"$j\"", 3},
+        {"rm \"$j\"", 4},
+    };
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        assert_true(is_killed(start("publish:kill@1", false)));
+        assert_int_equal(
+            test_run(
+                "cd '%s' && f=$(ls .tmp-full.safetensors-*) && j=$(ls .tmp-full.safetensors.pieces-*) && "
+                "{ %s; } 2>/dev/null",
+                folder, changes[i].change),
+            0);
+        struct convert_checkpoint_result result = convert_whole(target, 2, true);
+        assert_true(result.kept_bytes + changes[i].lost_pieces_least * PIECE_BYTES <=
+                    data_bytes + PIECE_BYTES - 1);
+        assert_only_expected();
+        assert_int_equal(unlink(target), 0);
+    }
+}
+
+static void another_checkpoint_begins_anew(void **state)
+{
+    (void)state;
+    assert_true(is_killed(start("publish:kill@1", false)));
+    save_step(22);
+    struct convert_checkpoint_result result = convert_whole(target, 2, true);
+    assert_int_equal(result.kept_bytes, 0);
+    assert_int_not_equal(test_run("cmp -s '%s' '%s'", target, expected), 0);
+}
+
+/* Held before its name, it is there with all that it wrote. */
+static void a_conversion_that_lives_is_not_resumed(void **state)
+{
+    (void)state;
+    struct convert_checkpoint_result result;
+    struct err err = {0};
+    struct convert_checkpoint_options options = {.source = steps, .target = target, .resume = true};
+    pid_t child = start("publish:hold", false);
+    while (test_run("test -s %s/.tmp-full.safetensors.pieces-* 2>/dev/null", folder) != 0)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    assert_int_equal(convert_checkpoint_full(io, &options, &result, &err), -EBUSY);
+    assert_int_not_equal(access(target, F_OK), 0);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_true(is_killed(child));
+    assert_true(convert_whole(target, 2, true).kept_bytes > 0);
+    assert_only_expected();
+}
+
+static void a_target_that_is_whole_is_fine_and_another_stays(void **state)
+{
+    (void)state;
+    struct convert_checkpoint_result result;
+    struct err err = {0};
+    convert_whole(target, 2, false);
+    assert_true(convert_whole(target, 2, true).kept_bytes > 0);
+    assert_only_expected();
+    struct convert_checkpoint_options options = {.source = steps, .target = target, .resume = true};
+    assert_int_equal(test_run("printf x | dd of='%s' bs=1 seek=5000000 conv=notrunc 2>/dev/null", target), 0);
+    assert_int_equal(convert_checkpoint_full(io, &options, &result, &err), -EEXIST);
+    options.force = true;
+    assert_ok(convert_checkpoint_full(io, &options, &result, &err), &err);
+    assert_only_expected();
+}
+
+/* Of one that replaces another the old one stays until the new one is whole. */
+static void a_replacing_that_is_killed_goes_on_by_force(void **state)
+{
+    (void)state;
+    struct convert_checkpoint_result result;
+    struct err err = {0};
+    assert_true(is_killed(start("publish:kill@1", false)));
+    test_write_file(target, "mine", 4);
+    struct convert_checkpoint_options options = {
+        .source = steps, .target = target, .resume = true, .force = true};
+    assert_ok(convert_checkpoint_full(io, &options, &result, &err), &err);
+    assert_int_equal(result.kept_bytes, data_bytes);
+    assert_only_expected();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(any_number_of_threads_makes_the_same_file, set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(killed_at_any_durable_operation_a_conversion_goes_on_to_the_same_file,
+                                        set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(killed_again_and_again_it_comes_to_an_end, set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(what_is_known_whole_is_not_made_again, set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(what_changed_since_is_made_again, set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(another_checkpoint_begins_anew, set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_conversion_that_lives_is_not_resumed, set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_target_that_is_whole_is_fine_and_another_stays, set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_replacing_that_is_killed_goes_on_by_force, set_up,
+                                        scratch_tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
