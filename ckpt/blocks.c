@@ -109,6 +109,10 @@ static int need_file(struct blocks *blocks, uint32_t file, struct err *err)
     int status = file_path(blocks, file, path, err);
     if (!status)
         status = io->ops->file_open(io, path, &blocks->files[file], err);
+    if (status == -ENOENT && blocks->options.manifest->files[file].elsewhere)
+        err_advise(err,
+                   "another node wrote it into its own folder: copy the files of this step from all nodes "
+                   "into one folder, and read that");
     if (status)
         return status;
     uint64_t found = io->ops->file_size(blocks->files[file]),

@@ -77,7 +77,7 @@ struct ckpt_tensor {
 };
 
 enum ckpt_mode { CKPT_MIN, CKPT_MAX };
-enum { CKPT_METRIC_BYTES_MAX = 64 };
+enum { CKPT_METRIC_BYTES_MAX = 64, CKPT_NODE_BYTES_MAX = 256 };
 
 /* Which whole steps of a folder stay: each that one of these rules names, the newest one, and those that somebody reads. */
 struct ckpt_keep {
@@ -95,7 +95,11 @@ struct ckpt_keep {
 struct ckpt_saver_options {
     const char *folder; /* holds step-00001000/, ... ; made if absent */
     struct io *io;
-    struct comm *comm;     /* NULL: one rank. The saver splits its own from it */
+    struct comm *comm; /* NULL: one rank. The saver splits its own from it */
+    /* Each node has a folder of its own under that name, with the files of its ranks and a copy of what is replicated (docs/checkpoint.md).
+     * Otherwise all ranks write to one folder. */
+    bool per_node;
+    const char *node;      /* this rank's, of fewer than CKPT_NODE_BYTES_MAX bytes; NULL: the host's name */
     struct device *device; /* NULL: host memory */
     /* Of the device: where the caller queues updates after before_update, which makes it wait for what is still being copied; borrowed.
      * NULL: before_update blocks until it is copied. */
@@ -214,17 +218,36 @@ int ckpt_find_among(struct io *io, const char *path_or_folder, const struct ckpt
 
 struct ckpt_reader;
 int ckpt_reader_open(struct io *io, const char *step_path, struct ckpt_reader **ret_reader, struct err *err);
-void ckpt_reader_close(struct ckpt_reader *reader); /* NULL is fine */
+void ckpt_reader_close(struct ckpt_reader *reader);             /* NULL is fine */
+const char *ckpt_reader_path(const struct ckpt_reader *reader); /* of the step; borrowed from the reader */
 uint64_t ckpt_reader_step(const struct ckpt_reader *reader);
 const char *ckpt_reader_numerics_id(const struct ckpt_reader *reader);
 const struct json_t *ckpt_reader_state(const struct ckpt_reader *reader); /* borrowed from the reader */
 const struct manifest *ckpt_reader_manifest(const struct ckpt_reader *reader);
 /* Fills the boxes asked for: same name, global shape and (but for those that say cast) dtype as saved. Reads only what is needed, by rising offset, and
- * verifies every block that it touches. -ENOENT names a missing tensor, -EBADMSG a block whose CRC differs, with tensor, file and
- * offset, -EINVAL a tensor of another dtype or shape, with both. Host memory (device NULL: blocks are read straight to their place
+ * verifies every block that it touches. -ENOENT names a missing tensor, or a file that lies on another node, -EBADMSG a block whose CRC
+ * differs, with tensor, file and offset, -EINVAL a tensor of another dtype or shape, with both. Host memory (device NULL: blocks are read straight to their place
  * where they can be), or the device's by its copies. On failure the arrays hold anything. */
 int ckpt_reader_load(struct ckpt_reader *reader, const struct ckpt_tensor *wanted, uint64_t wanted_count,
                      struct device *device, struct err *err);
+
+/* For ranks that go on together, each with its own reader: collective, and the same verdict on all ranks. What one finds damaged is damaged
+ * for all, -EBADMSG everywhere with the words of the first who saw it ("rank 2: ..."), so that all fall back to the same older step or
+ * all stop. Where a rank failed otherwise, nobody gets -EBADMSG: it has its own status, those who did not fail -EREMOTEIO and its words. */
+
+/* ckpt_find_among and ckpt_reader_open in one: the newest step that is whole on every rank and the same save on all, whether they see one
+ * folder or one a node (per_node), where a death may leave a node with a step that another lacks. -ENOENT where no rank has a step,
+ * -ESTALE where there are steps, but none that all have. log: each warning comes from the first rank that has it. */
+int ckpt_reader_open_together(struct io *io, const char *path_or_folder, const struct ckpt_choice *choice,
+                              struct comm *comm, struct ckpt_reader **ret_reader, const struct log *log,
+                              struct err *err);
+/* The same without a reader, and so without a hold. path: this rank's. */
+int ckpt_find_together(struct io *io, const char *path_or_folder, const struct ckpt_choice *choice,
+                       struct comm *comm, char *path, uint64_t *ret_step, const struct log *log,
+                       struct err *err);
+/* As ckpt_reader_load. On failure the arrays hold anything on all ranks. */
+int ckpt_reader_load_together(struct ckpt_reader *reader, struct comm *comm, const struct ckpt_tensor *wanted,
+                              uint64_t wanted_count, struct device *device, struct err *err);
 
 /* Who is told how far a long read is; NULL, or progress NULL: nobody. */
 struct ckpt_watch {

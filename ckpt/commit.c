@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/json_format.h"
 #include "ckpt/ckpt.h"
+#include "ckpt/collective.h"
 #include "ckpt/folder.h"
 #include "ckpt/prune.h"
 #include "io/whole.h"
@@ -17,8 +18,9 @@
 
 int commit_init(struct commit *commit, struct err *err)
 {
-    commit->places = calloc((size_t)commit->comm->ranks, sizeof *commit->places);
-    return commit->places ? 0 : err_set(err, -ENOMEM, "out of memory for %d ranks", commit->comm->ranks);
+    commit->places = calloc((size_t)commit->nodes->node->ranks, sizeof *commit->places);
+    return commit->places ? 0
+                          : err_set(err, -ENOMEM, "out of memory for %d ranks", commit->nodes->node->ranks);
 }
 
 void commit_deinit(struct commit *commit)
@@ -54,7 +56,7 @@ static int begin_first(struct commit *commit, struct err *err)
     const char *place = io->ops->set_place(commit->set);
     if (strlen(place) >= sizeof commit->places[0].text)
         return err_set(err, -ENAMETOOLONG, "the name of a temporary place is too long: %.100s...", place);
-    strcpy(commit->places[commit->comm->rank].text, place);
+    strcpy(commit->places[0].text, place);
     return 0;
 }
 
@@ -72,44 +74,33 @@ int commit_begin(struct commit *commit, uint64_t step, uint64_t file_bytes, stru
                  struct err *err)
 {
     struct io *io = commit->io;
-    struct comm *comm = commit->comm;
-    struct commit_place *own = &commit->places[comm->rank];
+    struct comm *node = commit->nodes->node;
+    struct commit_place *own = &commit->places[node->rank];
     char name[ROSTER_NAME_BYTES_MAX];
     commit->step = step;
     commit->attempt++;
     *own = (struct commit_place){0};
     int status = folder_step_path(commit->folder, step, commit->path, err);
-    if (!status && comm->rank == 0)
+    if (!status && nodes_is_first(commit->nodes))
         status = begin_first(commit, err);
     own->status = status;
-    struct comm_options options = roster_comm_options("beginning a checkpoint");
-    struct comm_work work;
     struct err detail = {0};
-    int gathered = comm->ops->all_gather(comm, own, commit->places, sizeof *own, &options, &work, &detail);
-    if (!gathered)
-        gathered = comm_wait(comm, &work, &detail);
+    int gathered = collective_gather(node, commit->places, sizeof *own, "beginning a checkpoint", &detail);
     commit->gather_failed |= gathered != 0;
     if (!status && gathered) {
         status = gathered;
         if (err)
             *err = detail;
     }
-    if (!status && comm->rank != 0)
+    if (!status && !nodes_is_first(commit->nodes))
         status = begin_other(commit, err);
     if (!status)
-        status = io->ops->set_create(commit->set, roster_file_name(comm->rank, name),
+        status = io->ops->set_create(commit->set, roster_file_name(commit->nodes->all->rank, name),
                                      bytes_round_up(file_bytes, IO_ALIGN_BYTES), &commit->file, err);
     if (!status)
         *ret_file = commit->file;
     return status;
 }
-
-/* Of the step that is there to the one that is saved. */
-enum likeness {
-    LIKENESS_NONE,
-    LIKENESS_ARRAYS, /* the same arrays, and a state that says the same but for `metrics` and `config` */
-    LIKENESS_WHOLE,  /* byte for byte, if each holds what its manifest says */
-};
 
 static bool has_same_arrays(const struct manifest *a, const struct manifest *b, const struct str *b_tensors)
 {
@@ -117,7 +108,8 @@ static bool has_same_arrays(const struct manifest *a, const struct manifest *b, 
     bool same = a->files_count == b->files_count && strcmp(a->numerics_id, b->numerics_id) == 0;
     for (uint64_t i = 0; i < b->files_count && same; i++) {
         const struct manifest_file *x = &a->files[i], *y = &b->files[i];
-        same = strcmp(x->name, y->name) == 0 && x->size_bytes == y->size_bytes &&
+        same = strcmp(x->name, y->name) == 0 && x->elsewhere == y->elsewhere &&
+               x->size_bytes == y->size_bytes &&
                memcmp(x->block_crc32c, y->block_crc32c, x->blocks_count * sizeof *x->block_crc32c) == 0;
     }
     if (!same)
@@ -148,27 +140,27 @@ static bool is_renewed_by(struct json_t *old, struct json_t *renewed)
         return false;
     for (size_t i = 0; i < count && same; i++) {
         const char *key = members[i].key;
-        same = strcmp(key, "metrics") == 0 || strcmp(key, "config") == 0 ||
-               is_same_value(members[i].value, json_get(renewed, key));
+        same = manifest_is_remark(key) || is_same_value(members[i].value, json_get(renewed, key));
     }
     free(members);
     return same;
 }
 
-static enum likeness compare_with_existing(const struct commit *commit, const char *state_json)
+/* If each holds what its manifest says. */
+static enum commit_likeness compare_with_existing(const struct commit *commit, const char *state_json)
 {
     const struct roster *roster = commit->roster;
     struct manifest found;
     struct json_t *state = NULL;
-    enum likeness likeness = LIKENESS_NONE;
+    enum commit_likeness likeness = COMMIT_OTHER;
     if (!commit->exists || folder_read_step(commit->io, commit->path, &found, NULL, NULL))
-        return LIKENESS_NONE;
+        return likeness;
     if (has_same_arrays(&found, &roster->manifest, &roster->tensors_text) &&
         json_parse(state_json, strlen(state_json), "state", 0, &state, NULL) == 0) {
         if (is_same_value(found.state, state))
-            likeness = LIKENESS_WHOLE;
+            likeness = COMMIT_SAME;
         else if (is_renewed_by(found.state, state))
-            likeness = LIKENESS_ARRAYS;
+            likeness = COMMIT_SAME_ARRAYS;
         json_free(state);
     }
     manifest_deinit(&found);
@@ -218,7 +210,7 @@ static int write_manifest(struct commit *commit, const char *state_json, struct 
 
 /* What the new step took the place of stands under the other name, if it could be renamed; else the next sweep removes it. That with the same
  * arrays is worth no room, unless somebody reads it. */
-static void settle_replaced(const struct commit *commit, enum likeness likeness)
+static void settle_replaced(const struct commit *commit)
 {
     struct io_stat info;
     bool is_read = false;
@@ -227,7 +219,7 @@ static void settle_replaced(const struct commit *commit, enum likeness likeness)
                  "%s was there with another content, which could not be put aside as %s: it waits under a "
                  "name " IO_TEMPORARY_PREFIX "* for the next sweep",
                  commit->path, commit->aside);
-    else if (likeness == LIKENESS_ARRAYS &&
+    else if (commit->likeness == COMMIT_SAME_ARRAYS &&
              prune_remove_unread(commit->io, commit->lock, commit->aside, &is_read, NULL) == 0 && !is_read)
         log_line(commit->log, LOG_INFO, "%s was there with the same arrays and other metrics, which gave way",
                  commit->path);
@@ -236,25 +228,32 @@ static void settle_replaced(const struct commit *commit, enum likeness likeness)
                  commit->path, commit->aside);
 }
 
-/* Step 4 on the first rank: what all ranks have made durable appears. The set is gone afterwards, unless an error left it. */
-static int publish(struct commit *commit, const char *state_json, struct err *err)
+/* The first half of step 5 on a node's first rank: all but the name. */
+static int prepare(struct commit *commit, const char *state_json, struct err *err)
+{
+    commit->roster->manifest.numerics_id = commit->numerics_id;
+    commit->likeness = compare_with_existing(commit, state_json);
+    if (commit->likeness == COMMIT_SAME && !holds_what_it_says(commit))
+        commit->likeness = COMMIT_OTHER;
+    return commit->likeness == COMMIT_SAME ? 0 : write_manifest(commit, state_json, err);
+}
+
+/* The second half: what all ranks have made durable appears. The set is gone afterwards, unless an error left it. */
+static int publish(struct commit *commit, struct err *err)
 {
     struct io *io = commit->io;
-    commit->roster->manifest.numerics_id = commit->numerics_id;
-    enum likeness likeness = compare_with_existing(commit, state_json);
-    if (likeness == LIKENESS_WHOLE && holds_what_it_says(commit)) {
+    if (commit->likeness == COMMIT_SAME) {
         log_line(commit->log, LOG_INFO, "%s is there already with the same content, and stays", commit->path);
         return 0; /* the set is aborted */
     }
-    int status = write_manifest(commit, state_json, err);
-    if (!status) /* one who takes the folder after this sweeps the set, and then it can't be published */
-        status = io->ops->lock_check(commit->lock, err);
+    /* one who takes the folder after this sweeps the set, and then it can't be published */
+    int status = io->ops->lock_check(commit->lock, err);
     if (status)
         return status;
     status = io->ops->set_publish(commit->set, err);
     commit->set = NULL;
     if (!status && commit->exists)
-        settle_replaced(commit, likeness);
+        settle_replaced(commit);
     return status;
 }
 
@@ -272,7 +271,7 @@ static void retain(struct commit *commit)
 
 static void leave(struct commit *commit)
 {
-    if (commit->comm->rank == 0)
+    if (nodes_is_first(commit->nodes))
         commit->io->ops->set_abort(commit->set);
     else if (commit->set)
         commit->io->ops->set_leave(commit->set);
@@ -299,23 +298,26 @@ static int name_owner(const struct commit *commit, int status, struct err *err)
 
 int commit_finish(struct commit *commit, int status, const struct commit_request *request, struct err *err)
 {
-    struct comm *comm = commit->comm;
+    struct comm *all = commit->nodes->all;
+    bool is_first = nodes_is_first(commit->nodes);
     if (!status)
         status = commit->io->ops->set_seal(commit->set, commit->file, request->file_bytes, err);
-    if (status && comm->rank == 0)
+    if (status && is_first)
         status = name_owner(commit, status, err);
-    struct comm_options options = roster_comm_options("agreeing on a checkpoint");
-    status = comm_agree(comm, status, &options, err);
+    status = collective_agree(all, status, "agreeing on a checkpoint", err);
     if (!status)
-        status = roster_gather(commit->roster, comm, err);
-    if (!status && comm->rank == 0)
-        status = publish(commit, request->state_json, err);
-    if (status && comm->rank == 0)
+        status = roster_gather(commit->roster, all, err);
+    if (!status && is_first)
+        status = prepare(commit, request->state_json, err);
+    if (commit->nodes->count > 1) /* no node's name appears before all can */
+        status = collective_agree(all, status, "writing the manifests", err);
+    if (!status && is_first)
+        status = publish(commit, err);
+    if (status && is_first)
         status = name_owner(commit, status, err);
-    options = roster_comm_options("publishing a checkpoint");
-    status = comm_agree(comm, status, &options, err);
+    status = collective_agree(all, status, "publishing a checkpoint", err);
     leave(commit);
-    if (!status && comm->rank == 0 && still_owns(commit))
+    if (!status && is_first && still_owns(commit))
         retain(commit);
     return status;
 }

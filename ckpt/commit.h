@@ -3,7 +3,7 @@
  *
  *     commit_begin(commit, step, file_bytes, &file, err);      // a private place; this rank's file in it
  *     ... write file ...
- *     commit_finish(commit, status, &request, err);            // seal, agree, gather, manifest, publish, agree
+ *     commit_finish(commit, status, &request, err);            // seal, agree, gather, manifest, agree, publish, agree
  *
  * Both are collective: every rank calls both, whatever failed on it; begin's status goes to finish.
  *
@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "ckpt/ckpt.h"
+#include "ckpt/nodes.h"
 #include "ckpt/roster.h"
 #include "comm/comm.h"
 #include "io/io.h"
@@ -22,22 +23,29 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What the first rank tells about the place. */
+/* What a node's first rank tells about the place. */
 struct commit_place {
     int64_t status;
     char text[IO_PATH_BYTES_MAX];
 };
 
+/* Of the step that is there to the one that is saved. */
+enum commit_likeness {
+    COMMIT_OTHER,       /* also where there is none, or a damaged one */
+    COMMIT_SAME_ARRAYS, /* and a state that says the same but for `metrics` and `config` */
+    COMMIT_SAME,        /* byte for byte: it stays, and nothing is published */
+};
+
 struct commit {
     struct io *io; /* these are set by the owner, borrowed, and immutable */
-    struct comm *comm;
-    struct io_lock *lock; /* of the first rank: the folder is its own */
+    const struct nodes *nodes;
+    struct io_lock *lock; /* of the first rank of a node: the folder is its own */
     struct roster *roster;
     const char *folder, *run_id, *numerics_id;
     const struct log *log;
     struct ckpt_keep keep;
 
-    struct commit_place *places; /* [ranks] */
+    struct commit_place *places; /* [ranks of the node] */
     bool gather_failed;          /* places is borrowed for ever: comm.h */
     struct str manifest_text;
     char path[IO_PATH_BYTES_MAX], aside[IO_PATH_BYTES_MAX];
@@ -45,6 +53,7 @@ struct commit {
     struct io_set *set;
     struct io_file *file; /* this rank's, until it is sealed */
     bool exists;          /* a folder of that step was there at begin */
+    enum commit_likeness likeness;
 };
 
 struct commit_request {

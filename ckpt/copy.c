@@ -36,9 +36,9 @@ struct copy {
     struct io_lock *lock; /* of the target folder */
     struct io_set *set;
     struct io_queue *queue;
-    struct io_file *file; /* being written */
-    struct manifest manifest;
-    char *text; /* the manifest's */
+    struct io_file *file;     /* being written */
+    struct manifest manifest; /* without the files that are on other nodes */
+    char *text;               /* the manifest's */
     size_t text_bytes;
     struct blocks *blocks;
     char *memory;
@@ -207,6 +207,17 @@ static int copy_manifest(struct copy *copy)
     return status ? status : io->ops->set_seal(copy->set, file, copy->text_bytes, copy->err);
 }
 
+/* What lies on other nodes is not copied; the manifest's text goes on naming it. */
+static void forget_absent(struct copy *copy)
+{
+    struct manifest *manifest = &copy->manifest;
+    uint64_t kept = 0;
+    for (uint64_t i = 0; i < manifest->files_count; i++)
+        if (folder_has_file(copy->options->from, copy->source, &manifest->files[i]))
+            manifest->files[kept++] = manifest->files[i];
+    manifest->files_count = kept;
+}
+
 /* The source as it is read: held, and its manifest by what its bytes say. */
 static int open_source(struct copy *copy)
 {
@@ -219,6 +230,8 @@ static int open_source(struct copy *copy)
         status = io_read_file(o->from, path, MANIFEST_BYTES_MAX, &copy->text, &copy->text_bytes, copy->err);
     if (!status)
         status = manifest_parse(copy->text, copy->text_bytes, path, &copy->manifest, copy->err);
+    if (!status)
+        forget_absent(copy);
     return status;
 }
 

@@ -62,6 +62,14 @@ bool folder_is_leftover(const char *entry_name)
            (!*name || folder_parse_step(name, &step) || folder_parse_aside(name, &step));
 }
 
+bool folder_has_file(struct io *io, const char *step_path, const struct manifest_file *file)
+{
+    char path[IO_PATH_BYTES_MAX];
+    struct io_stat info;
+    return !file->elsewhere || io_join_path(step_path, file->name, path, NULL) != 0 ||
+           io->ops->stat(io, path, &info, NULL) != -ENOENT;
+}
+
 int folder_check_file(struct io *io, const char *step_path, const struct manifest_file *file, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
@@ -106,6 +114,8 @@ int folder_read_step(struct io *io, const char *step_path, struct manifest *ret_
     if (status)
         return status;
     for (uint64_t i = 0; i < manifest.files_count && !status; i++) {
+        if (!folder_has_file(io, step_path, &manifest.files[i]))
+            continue;
         size_bytes += manifest.files[i].size_bytes;
         status = folder_check_file(io, step_path, &manifest.files[i], err);
     }

@@ -2,7 +2,8 @@
  * folder — a folder of steps: names, and what is whole.
  *
  * `step-00001000`: eight digits at least, no more zeros in front than that. A step is whole if its manifest parses and every
- * file that it names is there with its size; only whole ones are listed, found and counted.
+ * file that it names is there with its size, but those that were written into other nodes' folders, which may be absent; only whole
+ * ones are listed, found and counted.
  */
 #ifndef MILLRACE_CKPT_FOLDER_H
 #define MILLRACE_CKPT_FOLDER_H
@@ -27,12 +28,14 @@ bool folder_parse_aside(const char *name, uint64_t *ret_step);
 /* What the owner of a folder of steps removes when it begins: temporaries of steps, and what a removal left. Other temporaries are not ours. */
 bool folder_is_leftover(const char *entry_name);
 
-/* The manifest of a step that is whole. size_bytes: of all its files, may be NULL. Gives the manifest. */
+/* The manifest of a step that is whole. size_bytes: of all its files that are there, may be NULL. Gives the manifest. */
 int folder_read_step(struct io *io, const char *step_path, struct manifest *ret_manifest,
                      uint64_t *ret_size_bytes, struct err *err);
 /* The manifest alone, and its own size. */
 int folder_read_manifest(struct io *io, const char *step_path, struct manifest *ret_manifest,
                          uint64_t *ret_bytes, struct err *err);
+/* Whether the file is in the step's folder, whole or not: one that was written elsewhere may have been gathered since. */
+bool folder_has_file(struct io *io, const char *step_path, const struct manifest_file *file);
 /* That the file is there and has its size. */
 int folder_check_file(struct io *io, const char *step_path, const struct manifest_file *file,
                       struct err *err);

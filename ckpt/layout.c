@@ -61,11 +61,11 @@ static struct box share_of(const struct layout_options *options, const struct ck
                            uint64_t bytes, uint64_t *load, bool *ret_mine)
 {
     struct box box = box_whole(tensor->shape, tensor->rank);
-    uint64_t ranks = (uint64_t)options->ranks, rank = (uint64_t)options->rank;
+    uint64_t ranks = (uint64_t)options->node_ranks, rank = (uint64_t)options->node_rank;
     if (tensor->rank == 0 || tensor->shape[0] < ranks || bytes < SPREAD_BYTES_MIN) {
-        int owner = least_loaded(load, options->ranks);
+        int owner = least_loaded(load, options->node_ranks);
         load[owner] += bytes;
-        *ret_mine = owner == options->rank;
+        *ret_mine = owner == options->node_rank;
         return box;
     }
     uint64_t rows = tensor->shape[0], even = rows / ranks, rest = rows % ranks;
@@ -80,7 +80,7 @@ static struct box share_of(const struct layout_options *options, const struct ck
 /* The chunks of this rank, in the order of the arrays. */
 static int choose(struct layout *layout, const struct layout_options *options, struct err *err)
 {
-    uint64_t *load = calloc((size_t)options->ranks, sizeof *load);
+    uint64_t *load = calloc((size_t)options->node_ranks, sizeof *load);
     layout->chunks = calloc(options->tensors_count + 1, sizeof *layout->chunks);
     int status = 0;
     if (!load || !layout->chunks)
@@ -93,7 +93,7 @@ static int choose(struct layout *layout, const struct layout_options *options, s
         status = check_tensor(options, tensor, &bytes, err);
         if (status)
             break;
-        if (tensor->replicated && options->ranks > 1)
+        if (tensor->replicated)
             box = share_of(options, tensor, bytes, load, &mine);
         else if (bytes ==
                  0) /* an empty array is written by the first rank, an empty part of another one by nobody */

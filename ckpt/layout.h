@@ -7,7 +7,7 @@
  *     segments   |header|  a  |    b    | c |   d   |        sorted by offset, without holes
  *     blocks     |      0      |      1      |    2  |        each has the first segment that reaches into it
  *
- * A replicated array is stored once: a large one by rows, spread evenly over the ranks; a small one whole, by the rank that
+ * A replicated array is stored once a folder: a large one by rows, spread evenly over the ranks that write there; a small one whole, by the rank that
  * has least of these so far. All ranks must pass the same replicated arrays in the same order.
  *
  * Immutable once made. Borrows names and arrays.
@@ -58,6 +58,7 @@ struct layout_options {
     uint64_t tensors_count;
     uint32_t groups_count;
     int rank, ranks;
+    int node_rank, node_ranks; /* among those that share a folder, and so one copy of what is replicated */
 };
 
 /* -EINVAL naming an array whose name, box or group is impossible. */

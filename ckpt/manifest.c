@@ -88,6 +88,9 @@ static int parse_file(struct json_t *node, const char *path, uint32_t *crcs, str
     if (!*file.name || file.name[0] == '.' || strchr(file.name, '/') ||
         strlen(file.name) >= IO_NAME_BYTES_MAX)
         return bad(path, err, "file", file.name, "not a plain name");
+    const struct json_t *elsewhere = json_get(node, "elsewhere");
+    if (elsewhere && json_bool(elsewhere, &file.elsewhere))
+        return bad(path, err, "file", file.name, "elsewhere is neither true nor false");
     file.blocks_count = manifest_blocks_count(file.size_bytes);
     if (strlen(hex) / CRC_DIGITS != file.blocks_count || strlen(hex) % CRC_DIGITS != 0)
         return bad(path, err, "file", file.name,

@@ -13,7 +13,9 @@
 #include "base/hash.h"
 #include "base/str.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 enum {
     MANIFEST_VERSION = 1,
@@ -29,7 +31,14 @@ struct manifest_file {
     uint64_t size_bytes;
     uint64_t blocks_count;
     uint32_t *block_crc32c; /* [blocks_count] */
+    bool elsewhere;         /* it was written into another node's folder, and need not be in this one */
 };
+
+/* Whether an entry of the state only remarks on the run: two saves that differ in no other hold the same. */
+static inline bool manifest_is_remark(const char *key)
+{
+    return strcmp(key, "metrics") == 0 || strcmp(key, "config") == 0;
+}
 
 /* A part of a tensor: the box start..start+extent of the global shape lies in row-major order at offset of the file. */
 struct manifest_chunk {

@@ -48,6 +48,8 @@ static void write_file(struct json_writer *json, const struct manifest_file *fil
     for (uint64_t i = 0; i < file->blocks_count; i++)
         add_hex32(json->out, file->block_crc32c[i]);
     str_add_text(json->out, "\"");
+    if (file->elsewhere)
+        json_write_bool(json, "elsewhere", true);
     json_end_object(json);
 }
 

@@ -203,6 +203,11 @@ int reader_open_any(struct io *io, const char *path, struct ckpt_reader **ret_re
                                       : open_step(io, path, ret_reader, log, err);
 }
 
+const char *ckpt_reader_path(const struct ckpt_reader *reader)
+{
+    return reader->path;
+}
+
 uint64_t ckpt_reader_step(const struct ckpt_reader *reader)
 {
     return reader->manifest.step;

@@ -7,7 +7,7 @@
 #include "ckpt/roster.h"
 
 #include "base/bytes.h"
-#include "base/clock.h"
+#include "ckpt/collective.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,12 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char planning[] = "planning the checkpoint";
+
 struct told_head {
     uint64_t bytes, file_bytes, chunks_count;
 };
 
 struct told_chunk {
-    uint64_t name_bytes, dtype, rank;
+    uint64_t name_bytes, dtype, rank, replicated;
     uint64_t shape[DTYPE_RANK_MAX], start[DTYPE_RANK_MAX], extent[DTYPE_RANK_MAX];
     uint64_t offset_bytes;
 };
@@ -30,27 +32,13 @@ struct listed {
     const char *name;
     const struct told_chunk *chunk;
     uint32_t file;
+    bool is_copy; /* of another node: its folder's manifest has it, not ours */
 };
 
 const char *roster_file_name(int rank, char name[ROSTER_NAME_BYTES_MAX])
 {
     snprintf(name, ROSTER_NAME_BYTES_MAX, "rank-%05d.safetensors", rank);
     return name;
-}
-
-struct comm_options roster_comm_options(const char *what)
-{
-    return (struct comm_options){.deadline_ns = clock_now_ns() + ROSTER_DEADLINE_NS, .what = what};
-}
-
-/* In place: `bytes` at receive + rank * bytes are this rank's. */
-static int all_gather(struct comm *comm, void *receive, size_t bytes, struct err *err)
-{
-    const char *send = (const char *)receive + (size_t)comm->rank * bytes;
-    struct comm_options options = roster_comm_options("gathering what the ranks save");
-    struct comm_work work;
-    int status = comm->ops->all_gather(comm, send, receive, bytes, &options, &work, err);
-    return status ? status : comm_wait(comm, &work, err);
 }
 
 static int tell(const struct layout *layout, struct str *out)
@@ -61,7 +49,8 @@ static int tell(const struct layout *layout, struct str *out)
         const struct layout_chunk *chunk = &layout->chunks[i];
         const struct ckpt_tensor *tensor = chunk->tensor;
         size_t name_bytes = strlen(tensor->name) + 1;
-        struct told_chunk told = {bytes_round_up(name_bytes, 8), tensor->dtype, tensor->rank};
+        struct told_chunk told = {bytes_round_up(name_bytes, 8), tensor->dtype, tensor->rank,
+                                  tensor->replicated};
         for (uint32_t d = 0; d < tensor->rank; d++) {
             told.shape[d] = tensor->shape[d];
             told.start[d] = chunk->box.start[d];
@@ -82,17 +71,16 @@ static int tell(const struct layout *layout, struct str *out)
 static int exchange_sizes(struct comm *comm, int status, size_t own_bytes, size_t *ret_bytes_max,
                           struct err *err)
 {
-    struct comm_options options = roster_comm_options("planning the checkpoint");
     uint64_t *sizes = calloc((size_t)comm->ranks, sizeof *sizes);
     if (!sizes)
         status = -ENOMEM;
     if (status)
         err_set(err, status, "out of memory to plan a checkpoint");
-    status = comm_agree(comm, status, &options, err);
+    status = collective_agree(comm, status, planning, err);
     if (status)
         goto out;
     sizes[comm->rank] = own_bytes;
-    status = all_gather(comm, sizes, sizeof *sizes, err);
+    status = collective_gather(comm, sizes, sizeof *sizes, planning, err);
     if (status) {
         comm_retain(sizes);
         return status;
@@ -109,19 +97,18 @@ out:
 static int exchange(struct roster *roster, const struct str *own, size_t bytes_max, struct comm *comm,
                     struct err *err)
 {
-    struct comm_options options = roster_comm_options("planning the checkpoint");
     char *told = calloc((size_t)comm->ranks, bytes_max);
     int status = 0;
     if (told)
         memcpy(told + (size_t)comm->rank * bytes_max, own->data, own->bytes);
     else
         status = err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %d ranks", comm->ranks);
-    status = comm_agree(comm, status, &options, err);
+    status = collective_agree(comm, status, planning, err);
     if (status) {
         free(told);
         return status;
     }
-    status = all_gather(comm, told, bytes_max, err);
+    status = collective_gather(comm, told, bytes_max, planning, err);
     if (status)
         comm_retain(told);
     else
@@ -144,9 +131,9 @@ static bool is_same_array(const struct manifest_tensor *tensor, const struct tol
 static int fill_tensors(struct manifest *manifest, const struct listed *listed, uint64_t count,
                         struct err *err)
 {
+    struct manifest_chunk *chunk = manifest->chunks;
     for (uint64_t i = 0; i < count; i++) {
         const struct told_chunk *told = listed[i].chunk;
-        struct manifest_chunk *chunk = &manifest->chunks[i];
         struct manifest_tensor *tensor = manifest->tensors + manifest->tensors_count;
         if (i > 0 && strcmp(listed[i - 1].name, listed[i].name) == 0) {
             tensor--;
@@ -161,10 +148,13 @@ static int fill_tensors(struct manifest *manifest, const struct listed *listed, 
             memcpy(tensor->shape, told->shape, sizeof tensor->shape);
             manifest->tensors_count++;
         }
+        if (listed[i].is_copy)
+            continue;
         tensor->chunks_count++;
         *chunk = (struct manifest_chunk){.file = listed[i].file, .offset_bytes = told->offset_bytes};
         memcpy(chunk->start, told->start, sizeof chunk->start);
         memcpy(chunk->extent, told->extent, sizeof chunk->extent);
+        chunk++;
     }
     return 0;
 }
@@ -186,25 +176,30 @@ static int alloc_all(struct roster *roster, uint64_t chunks_count, int ranks, st
     return err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %" PRIu64 " chunks", chunks_count);
 }
 
-static void list_rank(struct roster *roster, int rank, const char *told, struct listed *listed)
+static void list_rank(struct roster *roster, const struct nodes *nodes, int rank, const char *told,
+                      struct listed *listed)
 {
     struct told_head head;
     memcpy(&head, told, sizeof head);
+    bool elsewhere = !nodes_is_here(nodes, rank);
     struct manifest_file *file = &roster->manifest.files[rank];
     *file = (struct manifest_file){.name = roster_file_name(rank, roster->file_names[rank]),
                                    .size_bytes = head.file_bytes,
                                    .blocks_count = manifest_blocks_count(head.file_bytes),
-                                   .block_crc32c = roster_checksums(roster, rank)};
+                                   .block_crc32c = roster_checksums(roster, rank),
+                                   .elsewhere = elsewhere};
     told += sizeof head;
     for (uint64_t i = 0; i < head.chunks_count; i++) {
         const struct told_chunk *chunk = (const void *)told; /* aligned: all parts are multiples of 8 */
-        listed[i] = (struct listed){told + sizeof *chunk, chunk, (uint32_t)rank};
+        listed[i] =
+            (struct listed){told + sizeof *chunk, chunk, (uint32_t)rank, elsewhere && chunk->replicated};
         told += sizeof *chunk + chunk->name_bytes;
     }
 }
 
-static int assemble(struct roster *roster, size_t bytes_max, int ranks, struct err *err)
+static int assemble(struct roster *roster, const struct nodes *nodes, size_t bytes_max, struct err *err)
 {
+    int ranks = nodes->all->ranks;
     struct listed *listed = NULL;
     uint64_t chunks_count = 0;
     for (int r = 0; r < ranks; r++) {
@@ -220,7 +215,7 @@ static int assemble(struct roster *roster, size_t bytes_max, int ranks, struct e
     struct listed *next = listed;
     for (int r = 0; r < ranks; r++) {
         const char *told = roster->told + (size_t)r * bytes_max;
-        list_rank(roster, r, told, next);
+        list_rank(roster, nodes, r, told, next);
         next += ((const struct told_head *)(const void *)told)->chunks_count;
     }
     qsort(listed, chunks_count, sizeof *listed, compare_listed);
@@ -240,8 +235,10 @@ out:
     return status;
 }
 
-int roster_init(struct roster *roster, const struct layout *layout, struct comm *comm, struct err *err)
+int roster_init(struct roster *roster, const struct layout *layout, const struct nodes *nodes,
+                struct err *err)
 {
+    struct comm *comm = nodes->all;
     *roster = (struct roster){0};
     struct str own = {0};
     size_t bytes_max = 0;
@@ -250,10 +247,8 @@ int roster_init(struct roster *roster, const struct layout *layout, struct comm 
     if (!status)
         status = exchange(roster, &own, bytes_max, comm, err);
     str_deinit(&own);
-    if (!status) { /* all compute the same from the same */
-        struct comm_options options = roster_comm_options("planning the checkpoint");
-        status = comm_agree(comm, assemble(roster, bytes_max, comm->ranks, err), &options, err);
-    }
+    if (!status) /* all compute the same from the same */
+        status = collective_agree(comm, assemble(roster, nodes, bytes_max, err), planning, err);
     if (status)
         roster_deinit(roster);
     return status;
@@ -279,8 +274,8 @@ uint32_t *roster_checksums(struct roster *roster, int rank)
 
 int roster_gather(struct roster *roster, struct comm *comm, struct err *err)
 {
-    int status =
-        all_gather(comm, roster->gathered, (size_t)roster->blocks_max * sizeof *roster->gathered, err);
+    size_t bytes = (size_t)roster->blocks_max * sizeof *roster->gathered;
+    int status = collective_gather(comm, roster->gathered, bytes, "gathering what the ranks save", err);
     if (status)
         roster->gather_failed = true;
     return status;

@@ -11,11 +11,10 @@
 #include "base/str.h"
 #include "ckpt/layout.h"
 #include "ckpt/manifest.h"
+#include "ckpt/nodes.h"
 #include "comm/comm.h"
 
 enum { ROSTER_NAME_BYTES_MAX = 32 };
-
-#define ROSTER_DEADLINE_NS (UINT64_C(1800) * 1000000000) /* a rank that is later than this is given up */
 
 /* manifest has all but the step's own: step, time, state, checksums. */
 struct roster {
@@ -30,13 +29,14 @@ struct roster {
 
 /* "rank-00003.safetensors" */
 const char *roster_file_name(int rank, char name[ROSTER_NAME_BYTES_MAX]);
-/* Collective, blocks. -EINVAL on all ranks where arrays overlap, leave something out, or disagree. */
-int roster_init(struct roster *roster, const struct layout *layout, struct comm *comm, struct err *err);
+/* Of replicated arrays each node knows its own copy only. Collective, blocks. -EINVAL on all ranks where arrays overlap, leave something
+ * out, or disagree. */
+int roster_init(struct roster *roster, const struct layout *layout, const struct nodes *nodes,
+                struct err *err);
 void roster_deinit(struct roster *roster);
 /* Where a rank puts the checksums of its own blocks. */
 uint32_t *roster_checksums(struct roster *roster, int rank);
 /* This rank's checksums to everybody; manifest.files[] point to those of all. Collective, blocks. */
 int roster_gather(struct roster *roster, struct comm *comm, struct err *err);
-struct comm_options roster_comm_options(const char *what);
 
 #endif

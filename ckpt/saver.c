@@ -10,10 +10,12 @@
 #include "base/json.h"
 #include "base/thread.h"
 #include "ckpt/ckpt.h"
+#include "ckpt/collective.h"
 #include "ckpt/commit.h"
 #include "ckpt/folder.h"
 #include "ckpt/image_writer.h"
 #include "ckpt/layout.h"
+#include "ckpt/nodes.h"
 #include "ckpt/roster.h"
 #include "ckpt/snapshot.h"
 
@@ -26,9 +28,9 @@
 enum { STAGING_DEFAULT_BYTES = 64 << 20 };
 
 struct ckpt_saver {
-    struct io *io;        /* immutable after open, as all down to commit; borrowed where options lent them */
-    struct comm *comm;    /* own */
-    struct io_lock *lock; /* of the first rank */
+    struct io *io; /* immutable after open, as all down to commit; borrowed where options lent them */
+    struct nodes nodes;
+    struct io_lock *lock; /* of the first rank of a node */
     char *folder, *run_id, *numerics_id, *metric;
     struct ckpt_keep keep; /* its metric is ours */
     struct log log;
@@ -116,7 +118,7 @@ static void *write_saves(void *context)
         struct err detail = {0};
         char line[ERR_LINE_BYTES_MAX];
         int status = run_save(saver, &detail);
-        if (status && (status != -EREMOTEIO || saver->comm->rank == 0)) /* others tell why */
+        if (status && (status != -EREMOTEIO || saver->nodes.all->rank == 0)) /* others tell why */
             log_line(log_of(saver), LOG_ERROR, "the checkpoint of step %llu was not saved: %s",
                      (unsigned long long)saver->step, err_format(&detail, line, sizeof line));
         pthread_mutex_lock(&saver->mutex);
@@ -128,7 +130,7 @@ static void *write_saves(void *context)
     return NULL;
 }
 
-/* The first rank makes the folder its own; a step's temporary in it is then a dead owner's. */
+/* The first rank of a node makes the folder its own; a step's temporary in it is then a dead owner's. */
 static int own_folder(struct ckpt_saver *saver, const struct io_lock_options *lock, struct err *err)
 {
     struct io *io = saver->io;
@@ -160,15 +162,12 @@ static int copy_options(struct ckpt_saver *saver, const struct ckpt_saver_option
     if (!saver->folder || !saver->run_id || !saver->numerics_id ||
         (options->keep.best.metric && !saver->metric))
         return err_set(err, -ENOMEM, "out of memory for a saver");
-    if (options->comm)
-        return options->comm->ops->split(options->comm, 0, options->comm->rank, &saver->comm, err);
-    return comm_self_open(&saver->comm, err);
+    return nodes_init(&saver->nodes, options, err);
 }
 
 static int agree(struct ckpt_saver *saver, int status, struct err *err)
 {
-    struct comm_options options = roster_comm_options("opening the checkpoint folder");
-    return comm_agree(saver->comm, status, &options, err);
+    return collective_agree(saver->nodes.all, status, "opening the checkpoint folder", err);
 }
 
 static int plan(struct ckpt_saver *saver, const struct ckpt_saver_options *options,
@@ -177,10 +176,12 @@ static int plan(struct ckpt_saver *saver, const struct ckpt_saver_options *optio
     struct layout_options layout = {.tensors = tensors,
                                     .tensors_count = tensors_count,
                                     .groups_count = options->groups_count,
-                                    .rank = saver->comm->rank,
-                                    .ranks = saver->comm->ranks};
+                                    .rank = saver->nodes.all->rank,
+                                    .ranks = saver->nodes.all->ranks,
+                                    .node_rank = saver->nodes.node->rank,
+                                    .node_ranks = saver->nodes.node->ranks};
     int status = agree(saver, layout_init(&saver->layout, &layout, err), err);
-    return status ? status : roster_init(&saver->roster, &saver->layout, saver->comm, err);
+    return status ? status : roster_init(&saver->roster, &saver->layout, &saver->nodes, err);
 }
 
 static int prepare(struct ckpt_saver *saver, const struct ckpt_saver_options *options, struct err *err)
@@ -195,11 +196,11 @@ static int prepare(struct ckpt_saver *saver, const struct ckpt_saver_options *op
                                (unsigned)buffers, err);
     if (!status)
         status = image_writer_init(&saver->image, &saver->snapshot,
-                                   roster_checksums(&saver->roster, saver->comm->rank), saver->io, err);
+                                   roster_checksums(&saver->roster, saver->nodes.all->rank), saver->io, err);
     if (status)
         return status;
     saver->commit = (struct commit){.io = saver->io,
-                                    .comm = saver->comm,
+                                    .nodes = &saver->nodes,
                                     .lock = saver->lock,
                                     .roster = &saver->roster,
                                     .folder = saver->folder,
@@ -222,7 +223,7 @@ int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_
     int status = copy_options(saver, options, err);
     if (status)
         goto out;
-    status = agree(saver, saver->comm->rank == 0 ? own_folder(saver, &options->lock, err) : 0, err);
+    status = agree(saver, nodes_is_first(&saver->nodes) ? own_folder(saver, &options->lock, err) : 0, err);
     if (!status)
         status = plan(saver, options, tensors, tensors_count, err);
     if (status)
@@ -263,7 +264,7 @@ void ckpt_saver_close(struct ckpt_saver *saver)
     layout_deinit(&saver->layout);
     if (saver->lock)
         saver->io->ops->lock_release(saver->lock);
-    comm_close(saver->comm);
+    nodes_deinit(&saver->nodes);
     str_deinit(&saver->state_json);
     free(saver->folder);
     free(saver->run_id);

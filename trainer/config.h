@@ -122,6 +122,7 @@ struct train_config {
     struct {
         char dir[CONFIG_TEXT_BYTES_MAX]; /* "": run.dir/ckpt */
         struct config_period every;      /* 0: only at the end */
+        bool shared;
         bool on_epoch_end;
         struct {
             uint64_t last;  /* 0: all */

@@ -237,6 +237,9 @@ static const struct config_field fields[] = {
 
     {"checkpoint.dir", CONFIG_TEXT, AT(checkpoint.dir), "\"\"",
      .help = "folder of the checkpoints; empty: ckpt below run.dir"},
+    {"checkpoint.shared", CONFIG_BOOL, AT(checkpoint.shared), "true",
+     .help = "whether all nodes see the same folder of checkpoints; false: each node has its own, with the "
+             "files of its ranks"},
     {"checkpoint.every", CONFIG_PERIOD, AT(checkpoint.every), "500", 0, COUNT_MAX,
      .help = "updates between saves, or the time between them, as 15min; 0: only at the end"},
     {"checkpoint.on_epoch_end", CONFIG_BOOL, AT(checkpoint.on_epoch_end), "false",

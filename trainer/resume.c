@@ -5,8 +5,6 @@
 
 #include "base/json.h"
 #include "ckpt/manifest.h"
-#include "ckpt/reader.h"
-#include "io/whole.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -43,14 +41,13 @@ static void report_difference(void *context, const struct config_field *field, c
 int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_PATH_BYTES_MAX],
                 struct err *err)
 {
-    struct io_hold *hold;
     const struct ckpt_choice choice = {
         .below = run->damaged.below,
         .stop_at_damage = run->config->checkpoint.on_damage == CONFIG_DAMAGE_STOP,
     };
     const char *where = run->options->resume == CONFIG_RESUME_PATH ? run->options->resume_path : run->folder;
-    const struct log *log = run->comm->rank == 0 ? run->options->log : NULL; /* they all find the same */
-    int status = reader_find(run->io, where, &choice, path, &hold, log, err);
+    int status =
+        ckpt_reader_open_together(run->io, where, &choice, run->comm, ret_reader, run->options->log, err);
     if (status == -ENOENT && *run->damaged.first) {
         err_set(err, -EBADMSG, "no checkpoint is left to go on from: all are damaged");
         err_at(err, where, ERR_NO_OFFSET);
@@ -65,16 +62,13 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
     }
     if (status)
         return status;
+    strcpy(path, ckpt_reader_path(*ret_reader));
     if (run->options->resume == CONFIG_RESUME_NEVER) {
-        io_let_go(run->io, hold);
         err_set(err, -EEXIST, "the run's folder already holds a checkpoint");
         err_at(err, path, ERR_NO_OFFSET);
         err_advise(err, "go on from it with --resume auto, or give another run.dir");
         return -EEXIST;
     }
-    status = reader_open_held(run->io, path, hold, ret_reader, err);
-    if (status)
-        return status;
     struct comparison comparison = {.run = run, .path = path, .err = err};
     run->step = ckpt_reader_step(*ret_reader);
     status = config_compare(run->options->config, json_get(ckpt_reader_state(*ret_reader), "config"),
@@ -88,10 +82,10 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
 static int find_newest(const struct run *run, char path[IO_PATH_BYTES_MAX], uint64_t *ret_step,
                        struct err *err)
 {
-    const struct ckpt_choice choice = {.below = run->damaged.below};
-    int status = ckpt_find(run->io, run->folder, path, ret_step, NULL, err);
+    const struct ckpt_choice any = {.below = UINT64_MAX}, choice = {.below = run->damaged.below};
+    int status = ckpt_find_together(run->io, run->folder, &any, run->comm, path, ret_step, NULL, err);
     if (!status && *run->damaged.first && strcmp(path, run->damaged.first) == 0)
-        status = ckpt_find_among(run->io, run->folder, &choice, path, ret_step, NULL, err);
+        status = ckpt_find_together(run->io, run->folder, &choice, run->comm, path, ret_step, NULL, err);
     return status;
 }
 
@@ -265,42 +259,10 @@ static void note_damage(struct run *run, const char *path)
         snprintf(run->damaged.first, sizeof run->damaged.first, "%s", path);
 }
 
-static int reduce(const struct run *run, int64_t *values, size_t count, enum comm_i64_op op, struct err *err)
+/* The tensors that the checkpoint has. Moments of parameters that were frozen when it was saved begin at zero, which is said. Gives the list. */
+static int choose_tensors(const struct run *run, const struct manifest *manifest,
+                          struct ckpt_tensor **ret_wanted, uint64_t *ret_count, struct err *err)
 {
-    struct comm_options options = run_comm_options(run, "comparing the checkpoints that ranks found");
-    struct comm_work work;
-    int status = run->comm->ops->all_reduce_i64(run->comm, values, count, op, &options, &work, err);
-    return status ? status : comm_wait(run->comm, &work, err);
-}
-
-int resume_check_ranks(const struct run *run, const char *path, struct err *err)
-{
-    int64_t bounds[] = {(int64_t)run->step, -(int64_t)run->step};
-    int status = reduce(run, bounds, 2, COMM_MAX, err);
-    if (status || bounds[0] == -bounds[1])
-        return status;
-    err_set(err, -ESTALE, "ranks would go on from different checkpoints, rank %d from step %" PRIu64,
-            run->comm->rank, run->step);
-    err_at(err, *path ? path : run->folder, ERR_NO_OFFSET);
-    err_expected(err, "one step on all ranks");
-    err_found(err, "steps from %" PRId64 " to %" PRId64, -bounds[1], bounds[0]);
-    err_advise(err, "let all ranks see the same folder of checkpoints");
-    return -ESTALE;
-}
-
-int resume_share_damage(struct run *run, const char *path, int status, struct err *err)
-{
-    int64_t damaged = status == -EBADMSG;
-    int reduced = reduce(run, &damaged, 1, COMM_OR, status ? NULL : err);
-    if (!reduced && damaged)
-        note_damage(run, path);
-    return status ? status : reduced;
-}
-
-/* Fills the tensors that the checkpoint has. Moments of parameters that were frozen when it was saved begin at zero, which is said. */
-static int load_tensors(const struct run *run, struct ckpt_reader *reader, struct err *err)
-{
-    const struct manifest *manifest = ckpt_reader_manifest(reader);
     struct ckpt_tensor *wanted = calloc(run->tensors_count, sizeof *wanted);
     uint64_t wanted_count = 0;
     if (!wanted)
@@ -316,20 +278,28 @@ static int load_tensors(const struct run *run, struct ckpt_reader *reader, struc
                 "%" PRIu64
                 " moments are not in the checkpoint, which kept none of what was frozen: they begin at zero",
                 run->tensors_count - wanted_count);
-    int status = ckpt_reader_load(reader, wanted, wanted_count, run->device, err);
-    free(wanted);
-    return status;
+    *ret_wanted = wanted;
+    *ret_count = wanted_count;
+    return 0;
 }
 
 int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
 {
     const struct json_t *state = ckpt_reader_state(reader);
+    struct ckpt_tensor *wanted = NULL;
+    uint64_t wanted_count = 0;
     int status = check_optimizer(run, state, path, err);
     if (!status)
         status =
             json_get_u64(json_get(state, "optimizer"), "updates_count", &run->optimizer.updates, path, err);
     if (!status)
-        status = load_tensors(run, reader, err);
+        status = choose_tensors(run, ckpt_reader_manifest(reader), &wanted, &wanted_count, err);
+    status = run_agree(run, status, "reading the state", err);
+    if (!status)
+        status = ckpt_reader_load_together(reader, run->comm, wanted, wanted_count, run->device, err);
+    free(wanted);
+    if (status == -EBADMSG)
+        note_damage(run, path);
     if (status)
         return status;
     restore_evaluation(run, state);

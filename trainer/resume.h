@@ -6,16 +6,14 @@
 
 #include "trainer/run.h"
 
-/* In this order, each on all ranks. */
+/* In this order. Collective, but for the comparison of the cursor. */
 
-/* Opens the checkpoint to go on from, if there is one that is not run->damaged, and sets run->step; *ret_reader stays NULL where the run starts anew.
- * -EEXIST where it must not go on (or would leave later steps of the folder behind, which the next resume would take), -EINVAL where
+/* Opens the checkpoint to go on from, if there is one that is not run->damaged, the same on all ranks, and sets run->step; *ret_reader stays
+ * NULL where the run starts anew. -ESTALE where the ranks have none in common, -EEXIST where it must not go on (or would leave later steps of the folder behind, which the next resume would take), -EINVAL where
  * the configuration changed in what decides order or model; other differences are said. */
 int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_PATH_BYTES_MAX],
                 struct err *err);
 
-/* All ranks found the same step: else -ESTALE. Collective. */
-int resume_check_ranks(const struct run *run, const char *path, struct err *err);
 /* Once the folder is this run's own: is the newest checkpoint still the one that was found? -EAGAIN where another run saved
  * in between. */
 int resume_check_newest(const struct run *run, struct err *err);
@@ -25,10 +23,8 @@ int resume_check_newest(const struct run *run, struct err *err);
 int resume_check_cursor(const struct run *run, const struct cursor *cursor, const struct json_t *state,
                         const char *path, struct err *err);
 
-/* Weights, moments, the count of updates, the last evaluation. -EBADMSG where the tensors are damaged: the arrays hold anything. */
+/* Weights, moments, the count of updates, the last evaluation. -EBADMSG on all ranks where one found the tensors damaged, which run->damaged
+ * then says: the arrays hold anything, and the run must be opened anew. */
 int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err);
-
-/* What one rank finds damaged (status: -EBADMSG), run->damaged then says on all, and the run must be opened anew. Collective; status, or the exchange's. */
-int resume_share_damage(struct run *run, const char *path, int status, struct err *err);
 
 #endif

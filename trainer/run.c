@@ -380,9 +380,8 @@ static int open_comm(struct run *run, struct err *err)
     return status;
 }
 
-/* What each rank does by itself: all that is read, and memory. */
-static int open_parts(struct run *run, struct ckpt_reader **reader, char path[IO_PATH_BYTES_MAX],
-                      struct err *err)
+/* What each rank does by itself before it looks for a checkpoint. */
+static int open_place(struct run *run, struct err *err)
 {
     const struct train_config *c = run->config;
     run->batching = (struct batching){.global = c->batch.global,
@@ -395,17 +394,19 @@ static int open_parts(struct run *run, struct ckpt_reader **reader, char path[IO
         snprintf(run->folder, sizeof run->folder, "%s", c->checkpoint.dir);
     else if (!status)
         status = io_join_path(c->run.dir, "ckpt", run->folder, err);
-    if (!status) /* before the loader's threads: see ops_cpu_blas.h */
-        status = open_ops(run, err);
-    if (!status)
-        status = resume_find(run, reader, path, err);
-    if (!status)
-        status = open_data(run, *reader, path, err);
+    return status ? status : open_ops(run, err); /* before the loader's threads: see ops_cpu_blas.h */
+}
+
+/* What each rank does by itself after that: all else that is read, and memory. */
+static int open_parts(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
+{
+    const struct train_config *c = run->config;
+    int status = open_data(run, reader, path, err);
     if (!status)
         status = open_model(run, batching_owned_count(&run->batching), err);
     if (!status)
         status = open_optimizer(run, err);
-    if (!status && !*reader)
+    if (!status && !reader)
         status = fill_weights(run, c->model.init[0] ? c->model.init : NULL, err);
     return status;
 }
@@ -431,15 +432,18 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
     int status = open_comm(run, err);
     if (status)
         return status;
-    status = run_agree(run, open_parts(run, reader, path, err), "opening the data and the model", err);
+    status = run_agree(run, open_place(run, err), "opening the device", err);
+    if (status)
+        return status;
+    status = resume_find(run, reader, path, err);
     if (!status)
-        status = resume_check_ranks(run, path, err);
+        status = open_parts(run, *reader, path, err);
+    status = run_agree(run, status, "opening the data and the model", err);
     if (!status)
         status = run_open_saver(run, err);
     if (status)
         return status;
-    status = resume_share_damage(run, path, open_state(run, *reader, path, err), err);
-    return run_agree(run, status, "restoring the state", err);
+    return run_agree(run, open_state(run, *reader, path, err), "restoring the state", err);
 }
 
 /* How many classes or tokens there are, and where documents end. */
@@ -531,7 +535,7 @@ int run_open(struct run *run, const struct trainer_options *options, struct err 
                 *err = detail;
             return status;
         }
-        if (status != -EREMOTEIO)
+        if (!options->comm || options->comm->rank == 0) /* the same words on all */
             log_line(options->log, LOG_WARN, "a damaged checkpoint is passed over: %s",
                      err_format(&detail, line, sizeof line));
     }

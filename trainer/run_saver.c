@@ -110,6 +110,7 @@ int run_open_saver(struct run *run, struct err *err)
         .folder = run->folder,
         .io = run->io,
         .comm = run->comm,
+        .per_node = !run->config->checkpoint.shared,
         .device = run->device,
         .updates = run->ops->stream,
         .groups_count = (uint32_t)run->params->groups_count,

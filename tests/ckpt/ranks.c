@@ -3,6 +3,8 @@
  *
  *     ckpt_ranks save FOLDER STEP [RANK RULES]     RULES: faults of that rank's disk from the save on
  *     ckpt_ranks load STEP_FOLDER                  compares, and counts what is read
+ *     ckpt_ranks save-nodes FOLDER STEP [RANK RULES]     as save, on two nodes: the ranks' halves have FOLDER-0 and FOLDER-1
+ *     ckpt_ranks load-nodes FOLDER                       what all have; the first rank prints its step
  */
 #include "base/bytes.h"
 #include "ckpt/manifest.h"
@@ -23,8 +25,22 @@ static const struct array_spec specs[] = {
 
 enum { SPECS = sizeof specs / sizeof specs[0] };
 
-static int save(struct comm *world, char **words, int count, struct err *err)
+struct node {
+    char name[16], folder[IO_PATH_BYTES_MAX];
+};
+
+static struct node node_of(const struct comm *world, const char *folder)
 {
+    struct node node;
+    int number = world->rank * 2 >= world->ranks;
+    snprintf(node.name, sizeof node.name, "node-%d", number);
+    snprintf(node.folder, sizeof node.folder, "%s-%d", folder, number);
+    return node;
+}
+
+static int save(struct comm *world, char **words, int count, bool per_node, struct err *err)
+{
+    struct node node = node_of(world, words[0]);
     struct arrays global = arrays_make(specs, SPECS);
     struct ckpt_tensor tensors[SPECS];
     struct ckpt_saver *saver = NULL;
@@ -34,7 +50,9 @@ static int save(struct comm *world, char **words, int count, struct err *err)
     int status = io_open(words[0], &(struct io_options){.fault = "seed=0"}, &io, err);
     if (status)
         return status;
-    struct ckpt_saver_options options = {.folder = words[0],
+    struct ckpt_saver_options options = {.folder = per_node ? node.folder : words[0],
+                                         .per_node = per_node,
+                                         .node = node.name,
                                          .io = io,
                                          .comm = world,
                                          .groups_count = global.groups_count,
@@ -61,7 +79,7 @@ static uint64_t read_bytes_max(const struct ckpt_reader *reader, const struct ck
     return array_bytes(tensor) + saved->chunks_count * 2 * CKPT_BLOCK_BYTES;
 }
 
-static int load(struct comm *world, char **words, struct err *err)
+static int load(struct comm *world, const char *path, struct err *err)
 {
     struct arrays global = arrays_make(specs, SPECS);
     struct ckpt_tensor expected[SPECS], loaded[SPECS];
@@ -70,9 +88,9 @@ static int load(struct comm *world, char **words, struct err *err)
     arrays_fill(&global, 5);
     layouts_take(expected, &global, world->rank, world->ranks);
     memcpy(loaded, expected, sizeof loaded);
-    int status = io_open(words[0], &(struct io_options){.fault = "seed=0"}, &io, err);
+    int status = io_open(path, &(struct io_options){.fault = "seed=0"}, &io, err);
     if (!status)
-        status = ckpt_reader_open(io, words[0], &reader, err);
+        status = ckpt_reader_open(io, path, &reader, err);
     if (status)
         return status;
     uint64_t before = io_fault_counts(io).read_bytes;
@@ -94,6 +112,24 @@ static int load(struct comm *world, char **words, struct err *err)
     return status;
 }
 
+static int load_nodes(struct comm *world, const char *folder, struct err *err)
+{
+    static const struct ckpt_choice any = {.below = UINT64_MAX};
+    struct node node = node_of(world, folder);
+    struct io *io = NULL;
+    char path[IO_PATH_BYTES_MAX];
+    uint64_t step = 0;
+    int status = io_open(node.folder, NULL, &io, err);
+    if (!status)
+        status = ckpt_find_together(io, node.folder, &any, world, path, &step, NULL, err);
+    if (!status)
+        status = load(world, path, err);
+    if (!status && world->rank == 0)
+        printf("%" PRIu64 "\n", step);
+    io_close(io);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     struct comm *world = NULL;
@@ -101,9 +137,13 @@ int main(int argc, char **argv)
     char line[ERR_LINE_BYTES_MAX];
     int status = comm_mpi_open(NULL, &world, &err);
     if (!status && argc >= 4 && strcmp(argv[1], "save") == 0)
-        status = save(world, argv + 2, argc - 2, &err);
+        status = save(world, argv + 2, argc - 2, false, &err);
+    else if (!status && argc >= 4 && strcmp(argv[1], "save-nodes") == 0)
+        status = save(world, argv + 2, argc - 2, true, &err);
+    else if (!status && argc == 3 && strcmp(argv[1], "load-nodes") == 0)
+        status = load_nodes(world, argv[2], &err);
     else if (!status && argc == 3 && strcmp(argv[1], "load") == 0)
-        status = load(world, argv + 2, &err);
+        status = load(world, argv[2], &err);
     if (status)
         fprintf(stderr, "%s\n", err_format(&err, line, sizeof line));
     comm_close(world);

@@ -61,10 +61,36 @@ a_failing_disk_of_one_rank_fails_the_save_of_all() {
   ranks 3 save failing 1
   ! ranks 3 save failing 2 1 "seal:eio" >said 2>&1 || fail "it was saved"
   contains "$(cat said)" "Input/output error"
-  contains "$(cat said)" "1 of 3 ranks failed"
+  contains "$(cat said)" "rank 1 failed"
   same "$(ls failing)" step-00000001
   [[ -z $(find failing -name '.tmp-*') ]] || fail "something is left"
 }
 
+a_death_between_two_nodes_leaves_a_step_that_all_have() {
+  local rank operation step found
+  for death in 0:7 2:7 2:8; do # ranks 0 and 2 have the folders
+    rank=${death%:*} operation=${death#*:}
+    rm -rf split-0 split-1
+    ranks 4 save-nodes split 1
+    ! ranks 4 save-nodes split 2 "$rank" "durable:kill@$operation" >said 2>&1 || fail "nobody died"
+    contains "$(cat said)" "signal 9 (Killed)"
+    for step in split-?/step-*; do
+      millrace verify "$step" >/dev/null || fail "$step is not whole"
+    done
+    found=$(ranks 4 load-nodes split)
+    [[ -d split-0/step-0000000$found && -d split-1/step-0000000$found ]] || fail "step $found is not on both"
+    ranks 4 save-nodes split 3
+    same "$(ranks 4 load-nodes split)" 3
+    [[ -z $(find split-? -name '.tmp-*') ]] || fail "something is left of the dead"
+  done
+  same "$(find split-?/step-00000003 -name 'rank-*' | sort | tr '\n' ' ')" \
+    "$(printf 'split-%d/step-00000003/rank-%05d.safetensors ' 0 0 0 1 1 2 1 3)"
+  cp split-1/step-00000003/rank-* split-0/step-00000003/
+  ranks 4 load split-0/step-00000003
+  ranks 1 save one 3
+  same "$(millrace ckpt hash split-0/step-00000003)" "$(millrace ckpt hash one)"
+}
+
 run_cases four_ranks_write_a_quarter_each a_measured_load_of_others_shards_has_what_they_saved saved_on_four_they_load_on_others_with_one_hash \
-  a_rank_that_is_killed_leaves_whole_steps_and_the_next_run_goes_on a_failing_disk_of_one_rank_fails_the_save_of_all
+  a_rank_that_is_killed_leaves_whole_steps_and_the_next_run_goes_on a_failing_disk_of_one_rank_fails_the_save_of_all \
+  a_death_between_two_nodes_leaves_a_step_that_all_have

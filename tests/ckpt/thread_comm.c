@@ -1,7 +1,7 @@
 /*
  * thread_comm — see thread_comm.h.
  *
- * Splitting gives the same ranks another meeting place; the first to come makes it.
+ * Splitting gives the ranks of a color another meeting place; the first of them makes it.
  */
 #include "tests/ckpt/thread_comm.h"
 
@@ -53,16 +53,28 @@ static int finish(struct comm *comm, struct comm_work *work)
 
 static int thread_split(struct comm *comm, int color, int key, struct comm **ret_comm, struct err *err)
 {
-    (void)color;
-    (void)key;
     (void)err;
-    struct meeting *made = comm->rank == 0 ? make_meeting(comm->ranks) : NULL;
-    struct meeting *meeting = (struct meeting *)(uintptr_t)meet(comm, made)[0];
-    if (comm->rank == 0) {
-        meeting->next = ((struct thread_comm *)comm)->meeting->next;
-        ((struct thread_comm *)comm)->meeting->next = meeting;
+    assert_true(color >= 0 && key == comm->rank);
+    int first = -1, rank = 0, ranks = 0;
+    const void *const *colors = meet(comm, &color);
+    for (int r = 0; r < comm->ranks; r++) {
+        if (*(const int *)colors[r] != color)
+            continue;
+        first = first < 0 ? r : first;
+        rank += r < comm->rank;
+        ranks++;
     }
-    *ret_comm = make_comm(meeting, comm->rank, comm->ranks);
+    part(comm);
+    struct meeting *world = ((struct thread_comm *)comm)->meeting;
+    const void *const *made = meet(comm, rank == 0 ? make_meeting(ranks) : NULL);
+    for (int r = 0; r < comm->ranks && comm->rank == 0; r++) {
+        struct meeting *meeting = (struct meeting *)(uintptr_t)made[r];
+        if (meeting) {
+            meeting->next = world->next;
+            world->next = meeting;
+        }
+    }
+    *ret_comm = make_comm((struct meeting *)(uintptr_t)made[first], rank, ranks);
     part(comm);
     return 0;
 }
@@ -87,13 +99,25 @@ static int thread_all_reduce_i64(struct comm *comm, int64_t *values, size_t coun
 {
     (void)options;
     (void)err;
-    assert_true(op == COMM_SUM && count == 1);
+    assert_int_equal(count, 1);
     const void *const *sent = meet(comm, values);
-    int64_t sum = 0;
-    for (int r = 0; r < comm->ranks; r++)
-        sum += *(const int64_t *)sent[r];
+    int64_t result = *(const int64_t *)sent[0];
+    for (int r = 1; r < comm->ranks; r++) {
+        int64_t value = *(const int64_t *)sent[r];
+        switch (op) {
+        case COMM_SUM:
+            result += value;
+            break;
+        case COMM_MAX:
+            result = value > result ? value : result;
+            break;
+        case COMM_OR:
+            result |= value;
+            break;
+        }
+    }
     part(comm);
-    values[0] = sum;
+    values[0] = result;
     return finish(comm, work);
 }
 

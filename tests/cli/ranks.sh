@@ -94,6 +94,17 @@ what_one_rank_finds_damaged_no_other_resumes_from() {
   for n in $(grep -c 'resuming at' errors); do same "$n" 1 "resumptions"; done
 }
 
+what_one_rank_alone_reads_wrong_is_damage_for_all_as_the_policy_has_it() {
+  local wrong=MILLRACE_FAULT=read:flip@1+:step-00000012/rank-00000
+  same "$(ranks 3 "$MILLRACE" train train.yaml --set run.dir=runs/wrong --quiet)" 0 "$(cat errors)"
+  same "$(ranks 3 ./on 2 $wrong -- "$MILLRACE" train train.yaml --set run.dir=runs/wrong --set run.steps=14 --set checkpoint.on_damage=stop)" 1
+  grep -q '^millrace: rank 2: tensor ".*": a block differs from its checksum: runs/wrong/ckpt/step-00000012/rank-00000' said || fail "rank 2 is silent: $(cat said)"
+  grep -q '^millrace: rank 0: rank 2: tensor ".*": a block differs from its checksum: runs/wrong/ckpt/step-00000012/rank-00000' said || fail "the others do not know: $(cat said)"
+  same "$(ranks 3 ./on 2 $wrong -- "$MILLRACE" train train.yaml --set run.dir=runs/wrong --set run.steps=14)" 0 "$(cat errors)"
+  same "$(grep -c 'a damaged checkpoint is passed over: rank 2: tensor ".*": a block differs' errors)" 1 "$(cat errors)"
+  same "$(grep -c '^resuming at step 8 from ' errors)" 1 "$(cat errors)"
+}
+
 run_cases the_first_rank_speaks_alone_and_the_data_is_shared an_evaluation_is_the_same_on_any_ranks what_is_wrong_everywhere_is_told_once \
   a_rank_without_its_data_ends_all_before_the_first_step a_rank_that_fails_in_the_middle_tells_why_and_ends_all \
-  what_one_rank_finds_damaged_no_other_resumes_from
+  what_one_rank_finds_damaged_no_other_resumes_from what_one_rank_alone_reads_wrong_is_damage_for_all_as_the_policy_has_it

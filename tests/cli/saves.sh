@@ -33,6 +33,13 @@ saves_fall_on_steps_and_where_an_epoch_ends() {
   same "$(millrace ckpt hash runs/both/ckpt)" "$(millrace ckpt hash runs/a/ckpt)"
 }
 
+on_one_host_a_folder_a_node_is_the_folder() {
+  same "$(train own checkpoint.shared=false)" 0
+  same "$(steps_of runs/own/ckpt)" "2 4 6 8 10 12"
+  same "$(millrace ckpt hash runs/own/ckpt)" "$(millrace ckpt hash runs/a/ckpt)"
+  ! grep -q elsewhere runs/own/ckpt/step-00000012/manifest.json || fail "something is elsewhere"
+}
+
 saves_fall_when_the_clock_says_and_change_no_bit() {
   local pid status=0 step
   "$MILLRACE" train train.yaml --set run.dir=runs/clock --set run.steps=1000000 --set checkpoint.every=1ms --set checkpoint.keep.last=2 \
@@ -130,7 +137,8 @@ rules_that_contradict_each_other_are_wrong_usage() {
   done
 }
 
-run_cases saves_fall_on_steps_and_where_an_epoch_ends saves_fall_when_the_clock_says_and_change_no_bit \
+run_cases saves_fall_on_steps_and_where_an_epoch_ends on_one_host_a_folder_a_node_is_the_folder \
+  saves_fall_when_the_clock_says_and_change_no_bit \
   the_last_the_multiples_and_the_best_stay where_the_best_are_kept_every_evaluation_is_saved \
   which_steps_stay_and_what_they_say_does_not_depend_on_stops \
   a_run_ends_before_its_time_is_up_and_the_same_command_goes_on \

@@ -1,0 +1,21 @@
+/*
+ * collective — what the ranks of a save or a load tell each other. Each call blocks, and gives up on a rank that is half an hour late.
+ *
+ * Threads: as comm.
+ */
+#ifndef MILLRACE_CKPT_COLLECTIVE_H
+#define MILLRACE_CKPT_COLLECTIVE_H
+
+#include "base/err.h"
+#include "comm/comm.h"
+
+#include <stddef.h>
+
+#define COLLECTIVE_DEADLINE_NS (UINT64_C(1800) * 1000000000)
+
+/* As comm_agree. what: for which all wait, in errors; a literal. */
+int collective_agree(struct comm *comm, int status, const char *what, struct err *err);
+/* In place: `bytes` at all + rank * bytes are this rank's. Where it fails, `all` goes to comm_retain. */
+int collective_gather(struct comm *comm, void *all, size_t bytes, const char *what, struct err *err);
+
+#endif

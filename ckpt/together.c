@@ -1,0 +1,280 @@
+/*
+ * together — ckpt.h's finding and loading where several ranks must do the same: what one of them sees decides for all.
+ *
+ * Each rank looks by itself, tells the others what came of it, and comes to the same verdict from the same words:
+ *
+ *     some could not look     the end for all: that is no damage, and an older step would be a guess
+ *     some found damage       damage for all (-EBADMSG)
+ *     they found other steps  they look below what one of them lacks
+ */
+#include "base/hash.h"
+#include "base/json_format.h"
+#include "base/str.h"
+#include "ckpt/ckpt.h"
+#include "ckpt/collective.h"
+#include "ckpt/reader.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a rank tells of its look or load. */
+struct told {
+    int64_t status; /* of this rank; no step is none */
+    bool is_absent; /* it found no step */
+    uint64_t step;
+    struct hash128 content, warnings;
+    struct err detail;
+};
+
+static int told_open(struct comm *comm, const char *what, struct told **ret_all, struct err *err)
+{
+    struct told *all = calloc((size_t)comm->ranks, sizeof *all);
+    int status = all ? 0 : err_set(err, -ENOMEM, "out of memory for %d ranks", comm->ranks);
+    status = collective_agree(comm, status, what, err);
+    if (status)
+        free(all);
+    else
+        *ret_all = all;
+    return status;
+}
+
+/* Takes `all` where it fails. */
+static int told_exchange(struct comm *comm, const char *what, struct told *all, struct err *err)
+{
+    int status = collective_gather(comm, all, sizeof *all, what, err);
+    if (status)
+        comm_retain(all);
+    return status;
+}
+
+/* The failure that decides: the first that is no damage, or else the first damage. -1: none. */
+static int first_failure(const struct told *all, int ranks)
+{
+    int first = -1;
+    for (int r = 0; r < ranks; r++)
+        if (all[r].status && (first < 0 || (all[first].status == -EBADMSG && all[r].status != -EBADMSG)))
+            first = r;
+    return first;
+}
+
+/* -EBADMSG on all ranks, or on none. */
+static int judge(const struct told *all, const struct comm *comm, struct err *err)
+{
+    int first = first_failure(all, comm->ranks);
+    if (first < 0)
+        return 0;
+    const struct told *own = &all[comm->rank], *failed = &all[first];
+    bool is_damage = failed->status == -EBADMSG;
+    if (own->status && (own->status == -EBADMSG) == is_damage) {
+        if (err)
+            *err = own->detail;
+        return (int)own->status;
+    }
+    int status = is_damage ? -EBADMSG : -EREMOTEIO;
+    if (err) {
+        *err = failed->detail;
+        err->code = status;
+        snprintf(err->what, sizeof err->what, "rank %d: %.200s", first, failed->detail.what);
+    }
+    return status;
+}
+
+struct search {
+    struct io *io;
+    const char *where;
+    struct ckpt_choice choice;
+    struct comm *comm;
+    const struct log *log;
+    struct told *all;
+    struct str warnings; /* of this rank's look, a line each */
+    struct ckpt_reader *reader;
+    bool has_found; /* all ranks found some step before */
+};
+
+/* Which save a step is, whatever its node's copy of what is replicated: each file's hash is over the checksums of its bytes. */
+static int describe(const struct manifest *manifest, struct hash128 *ret_content, struct err *err)
+{
+    struct json_member *members;
+    struct str text = {0};
+    size_t count;
+    int status = json_members(manifest->state, &members, &count);
+    if (status)
+        return err_set(err, status, "out of memory to compare checkpoints");
+    for (size_t i = 0; i < count; i++) {
+        if (manifest_is_remark(members[i].key))
+            continue;
+        str_add(&text, members[i].key, strlen(members[i].key) + 1);
+        json_format(members[i].value, &text);
+    }
+    free(members);
+    for (uint64_t i = 0; i < manifest->files_count; i++) {
+        const struct manifest_file *file = &manifest->files[i];
+        struct hash128 hash = manifest_file_hash(file);
+        str_add(&text, file->name, strlen(file->name) + 1);
+        str_add(&text, &file->size_bytes, sizeof file->size_bytes);
+        str_add(&text, &hash, sizeof hash);
+    }
+    status = str_status(&text);
+    if (status)
+        err_set(err, status, "out of memory to compare checkpoints");
+    else
+        *ret_content = hash_128(text.data, text.bytes);
+    str_deinit(&text);
+    return status;
+}
+
+static void keep_warning(void *context, enum log_level level, const char *line)
+{
+    struct str *warnings = context;
+    (void)level;
+    str_add(warnings, line, strlen(line) + 1);
+}
+
+/* This rank's own look, into what it tells. */
+static void look(struct search *search)
+{
+    struct told *own = &search->all[search->comm->rank];
+    struct log log = {.write = keep_warning, .context = &search->warnings, .least = LOG_WARN};
+    char path[IO_PATH_BYTES_MAX];
+    struct io_hold *hold;
+    *own = (struct told){0};
+    str_deinit(&search->warnings);
+    ckpt_reader_close(search->reader);
+    search->reader = NULL;
+    int status = reader_find(search->io, search->where, &search->choice, path, &hold, &log, &own->detail);
+    own->is_absent = status == -ENOENT;
+    if (!status)
+        status = reader_open_held(search->io, path, hold, &search->reader, &own->detail);
+    if (!status)
+        status = describe(&search->reader->manifest, &own->content, &own->detail);
+    if (!status)
+        own->step = ckpt_reader_step(search->reader);
+    own->status = own->is_absent ? 0 : status;
+    own->warnings = hash_128(search->warnings.data, search->warnings.bytes);
+}
+
+/* What several ranks would say alike the first of them says. */
+static void say_warnings(const struct search *search)
+{
+    const struct told *all = search->all, *own = &all[search->comm->rank];
+    for (int r = 0; r < search->comm->rank; r++)
+        if (memcmp(&all[r].warnings, &own->warnings, sizeof own->warnings) == 0)
+            return;
+    const char *end = search->warnings.data + search->warnings.bytes;
+    for (const char *line = search->warnings.data; line < end; line += strlen(line) + 1)
+        log_line(search->log, LOG_WARN, "%s", line);
+}
+
+static int none_in_common(const struct search *search, struct err *err)
+{
+    err_set(err, -ESTALE, "there are checkpoints, but none that all ranks have");
+    err_at(err, search->where, ERR_NO_OFFSET);
+    err_advise(
+        err,
+        "let all ranks see the same folder, or restore that of a node from a copy, or move the folders away");
+    return -ESTALE;
+}
+
+/* 0: all have the same. 1: to be looked for again, among others. The same on all ranks. */
+static int compare(struct search *search, struct err *err)
+{
+    const struct told *all = search->all;
+    int ranks = search->comm->ranks, lowest = 0, highest = 0, other = -1, absent_count = 0;
+    int status = judge(all, search->comm, err);
+    if (status)
+        return status;
+    for (int r = 0; r < ranks; r++) {
+        absent_count += all[r].is_absent;
+        lowest = all[r].step < all[lowest].step ? r : lowest;
+        highest = all[r].step > all[highest].step ? r : highest;
+        if (other < 0 && memcmp(&all[r].content, &all[0].content, sizeof all[r].content) != 0)
+            other = r;
+    }
+    if (absent_count == ranks && !search->has_found) {
+        if (err)
+            *err = all[search->comm->rank].detail;
+        return -ENOENT;
+    }
+    if (absent_count > 0)
+        return none_in_common(search, err);
+    bool is_one_step = all[lowest].step == all[highest].step;
+    if (is_one_step && other < 0)
+        return 0;
+    if (all[highest].step >= search->choice.below) /* a step that was asked for by its own name */
+        return none_in_common(search, err);
+    if (search->comm->rank == 0 && is_one_step)
+        log_line(search->log, LOG_WARN,
+                 "step %" PRIu64 " is passed over: rank %d has another save of it than rank 0", all[0].step,
+                 other);
+    else if (search->comm->rank == 0)
+        log_line(search->log, LOG_WARN,
+                 "step %" PRIu64 " of rank %d is passed over: rank %d has none after step %" PRIu64,
+                 all[highest].step, highest, lowest, all[lowest].step);
+    search->has_found = true;
+    search->choice.below = is_one_step ? all[lowest].step : all[lowest].step + 1;
+    return 1;
+}
+
+int ckpt_reader_open_together(struct io *io, const char *path_or_folder, const struct ckpt_choice *choice,
+                              struct comm *comm, struct ckpt_reader **ret_reader, const struct log *log,
+                              struct err *err)
+{
+    static const char what[] = "looking for a checkpoint that all ranks have";
+    struct search search = {.io = io, .where = path_or_folder, .choice = *choice, .comm = comm, .log = log};
+    int status = told_open(comm, what, &search.all, err);
+    if (status)
+        return status;
+    do {
+        look(&search);
+        status = told_exchange(comm, what, search.all, err);
+        if (status) {
+            search.all = NULL;
+            break;
+        }
+        say_warnings(&search);
+        status = compare(&search, err);
+    } while (status > 0);
+    if (status)
+        ckpt_reader_close(search.reader);
+    else
+        *ret_reader = search.reader;
+    str_deinit(&search.warnings);
+    free(search.all);
+    return status;
+}
+
+int ckpt_find_together(struct io *io, const char *path_or_folder, const struct ckpt_choice *choice,
+                       struct comm *comm, char *path, uint64_t *ret_step, const struct log *log,
+                       struct err *err)
+{
+    struct ckpt_reader *reader;
+    int status = ckpt_reader_open_together(io, path_or_folder, choice, comm, &reader, log, err);
+    if (status)
+        return status;
+    strcpy(path, ckpt_reader_path(reader));
+    if (ret_step)
+        *ret_step = ckpt_reader_step(reader);
+    ckpt_reader_close(reader);
+    return 0;
+}
+
+int ckpt_reader_load_together(struct ckpt_reader *reader, struct comm *comm, const struct ckpt_tensor *wanted,
+                              uint64_t wanted_count, struct device *device, struct err *err)
+{
+    static const char what[] = "loading a checkpoint";
+    struct told *all;
+    int status = told_open(comm, what, &all, err);
+    if (status)
+        return status;
+    struct told *own = &all[comm->rank];
+    own->status = ckpt_reader_load(reader, wanted, wanted_count, device, &own->detail);
+    status = told_exchange(comm, what, all, err);
+    if (status)
+        return status;
+    status = judge(all, comm, err);
+    free(all);
+    return status;
+}

@@ -1,0 +1,302 @@
+/*
+ * nodes — checkpoints with a folder a node: ranks that are threads, nodes that are folders beside each other.
+ */
+#include "io/io_fault.h"
+#include "tests/ckpt/layouts.h"
+#include "tests/ckpt/steps.h"
+#include "tests/ckpt/thread_comm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RANKS = 4, NODES = 2, OPERATIONS_MAX = 64 };
+
+/* As tests/ckpt/layouts.h cuts them: four that are split, and two that every rank has. */
+static const struct array_spec specs[] = {
+    {"rows", DTYPE_F32, "409x51", 0},          {"columns", DTYPE_F32, "102x204", 0},
+    {"blocks", DTYPE_U16, "6x7x66", 0},        {"few", DTYPE_F64, "7x3", 0},
+    {"shared.large", DTYPE_F32, "601x512", 0}, {"shared.small", DTYPE_U8, "100", 0},
+};
+enum { SPECS = sizeof specs / sizeof specs[0] };
+
+struct run {
+    struct arrays global;
+    uint64_t step;
+    bool one_folder;   /* though the ranks say that they are on two nodes */
+    int failing_rank;  /* -1: none */
+    const char *rules; /* of its disk */
+    int statuses[RANKS];
+    uint64_t hits, found[RANKS];
+    char paths[RANKS][FIXTURE_PATH_BYTES];
+};
+
+static int node_of(int rank)
+{
+    return rank * NODES / RANKS;
+}
+
+static void node_folder(int node, char path[FIXTURE_PATH_BYTES])
+{
+    snprintf(path, FIXTURE_PATH_BYTES, "%s/node-%d", folder, node);
+}
+
+static void take(struct ckpt_tensor *tensors, const struct arrays *global, int rank)
+{
+    layouts_take(tensors, global, rank, RANKS);
+    tensors[4].replicated = tensors[5].replicated = true;
+}
+
+static void save_rank(void *context, struct comm *comm)
+{
+    struct run *run = context;
+    struct ckpt_tensor tensors[SPECS];
+    struct ckpt_saver *saver = NULL;
+    struct err err = {0};
+    char own[FIXTURE_PATH_BYTES], node[32];
+    struct io *faulty = steps_open_faulty("seed=0");
+    node_folder(run->one_folder ? 0 : node_of(comm->rank), own);
+    snprintf(node, sizeof node, "node-%d", node_of(comm->rank));
+    take(tensors, &run->global, comm->rank);
+    struct ckpt_saver_options options = {.folder = own,
+                                         .io = faulty,
+                                         .comm = comm,
+                                         .per_node = true,
+                                         .node = node,
+                                         .groups_count = 1,
+                                         .run_id = "nodes",
+                                         .numerics_id = "any"};
+    int status = ckpt_saver_open(&options, tensors, SPECS, &saver, &err);
+    if (!status && comm->rank == run->failing_rank)
+        steps_set_faults(faulty, "%s", run->rules);
+    if (!status)
+        status = ckpt_saver_save(saver, run->step, FIXTURE_STATE, &err);
+    if (!status)
+        status = ckpt_saver_wait(saver, &err);
+    run->statuses[comm->rank] = status;
+    if (comm->rank == run->failing_rank)
+        run->hits = io_fault_counts(faulty).hits;
+    ckpt_saver_close(saver);
+    io_close(faulty);
+    layouts_free(tensors, SPECS);
+}
+
+static void save(struct run *run, uint64_t step, uint64_t seed)
+{
+    run->step = step;
+    run->failing_rank = -1;
+    arrays_fill(&run->global, seed);
+    thread_comm_run(RANKS, save_rank, run);
+    for (int r = 0; r < RANKS; r++)
+        assert_int_equal(run->statuses[r], 0);
+}
+
+static void find_rank(void *context, struct comm *comm)
+{
+    struct run *run = context;
+    struct err err = {0};
+    char own[FIXTURE_PATH_BYTES], path[IO_PATH_BYTES_MAX];
+    node_folder(node_of(comm->rank), own);
+    static const struct ckpt_choice any = {.below = UINT64_MAX};
+    run->statuses[comm->rank] =
+        ckpt_find_together(io, own, &any, comm, path, &run->found[comm->rank], NULL, &err);
+    if (run->statuses[comm->rank] == 0)
+        assert_in_range(snprintf(run->paths[comm->rank], FIXTURE_PATH_BYTES, "%s", path), 1,
+                        FIXTURE_PATH_BYTES - 1);
+}
+
+/* Every rank finds that step, and its own boxes of the arrays as they are now in its node's folder. */
+static void check_found(struct run *run, uint64_t step)
+{
+    struct err err = {0};
+    thread_comm_run(RANKS, find_rank, run);
+    for (int r = 0; r < RANKS; r++) {
+        struct ckpt_tensor expected[SPECS], loaded[SPECS];
+        struct ckpt_reader *reader = NULL;
+        assert_int_equal(run->statuses[r], 0);
+        assert_int_equal(run->found[r], step);
+        take(expected, &run->global, r);
+        memcpy(loaded, expected, sizeof loaded);
+        assert_ok(ckpt_reader_open(io, run->paths[r], &reader, &err), &err);
+        for (int i = 0; i < SPECS; i++)
+            loaded[i].data = calloc(1, array_bytes(&loaded[i]) + 1);
+        assert_ok(ckpt_reader_load(reader, loaded, SPECS, NULL, &err), &err);
+        for (int i = 0; i < SPECS; i++)
+            assert_memory_equal(loaded[i].data, expected[i].data, array_bytes(&loaded[i]));
+        ckpt_reader_close(reader);
+        layouts_free(expected, SPECS);
+        layouts_free(loaded, SPECS);
+        assert_int_equal(ckpt_verify(io, run->paths[r], NULL, NULL, NULL, &err), 0);
+    }
+}
+
+static struct run start(void)
+{
+    return (struct run){.global = arrays_make(specs, SPECS), .failing_rank = -1};
+}
+
+static void each_node_has_its_ranks_files_and_all_that_is_replicated(void **state)
+{
+    (void)state;
+    struct run run = start();
+    save(&run, 1, 5);
+    check_found(&run, 1);
+    for (int r = 0; r < RANKS; r++)
+        for (int node = 0; node < NODES; node++)
+            assert_int_equal(
+                test_run("test -e '%s/node-%d/step-00000001/rank-%05d.safetensors'", folder, node, r) == 0,
+                node == node_of(r));
+    arrays_free(&run.global);
+}
+
+/* The message names the file, and gathering helps. */
+static void what_lies_on_another_node_is_named_and_gathered_files_load_anywhere(void **state)
+{
+    (void)state;
+    struct run run = start();
+    struct ckpt_reader *reader = NULL;
+    struct ckpt_hashes gathered, alone;
+    struct err err = {0};
+    char path[FIXTURE_PATH_BYTES], one[FIXTURE_PATH_BYTES];
+    save(&run, 1, 5);
+    struct arrays loaded = arrays_like(&run.global);
+    for (int node = 0; node < NODES; node++) {
+        snprintf(path, sizeof path, "%s/node-%d/step-00000001", folder, node);
+        assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
+        assert_int_equal(ckpt_reader_load(reader, loaded.tensors, loaded.count, NULL, &err), -ENOENT);
+        ckpt_reader_close(reader);
+        assert_non_null(strstr(err.path, node == 0 ? "rank-00002" : "rank-00000"));
+        assert_non_null(strstr(err.advice, "from all nodes"));
+    }
+    snprintf(path, sizeof path, "%s/one", folder);
+    fixture_save_step(io, path, &run.global, 1, one);
+    assert_ok(ckpt_hash(io, one, &alone, NULL, NULL, &err), &err);
+    for (int node = 0; node < NODES; node++) { /* whichever manifest comes last */
+        snprintf(path, sizeof path, "%s/gathered-%d", folder, node);
+        assert_int_equal(
+            test_run("cp -r '%s/node-%d/step-00000001' '%s' && cp '%s/node-%d/step-00000001'/* '%s'", folder,
+                     1 - node, path, folder, node, path),
+            0);
+        assert_int_equal(ckpt_verify(io, path, NULL, NULL, NULL, &err), 0);
+        assert_true(fixture_step_equals(io, path, &run.global));
+        assert_ok(ckpt_hash(io, path, &gathered, NULL, NULL, &err), &err);
+        assert_memory_equal(&gathered, &alone, sizeof alone);
+    }
+    arrays_free(&loaded);
+    arrays_free(&run.global);
+}
+
+static void a_copy_of_a_nodes_step_has_what_is_there(void **state)
+{
+    (void)state;
+    struct run run = start();
+    struct ckpt_copied copied;
+    struct err err = {0};
+    char source[FIXTURE_PATH_BYTES], target[FIXTURE_PATH_BYTES];
+    save(&run, 1, 5);
+    node_folder(1, source);
+    snprintf(target, sizeof target, "%s/copy", folder);
+    struct ckpt_copy_options options = {.from = io, .source = source, .to = io, .folder = target};
+    assert_ok(ckpt_copy(&options, &copied, &err), &err);
+    assert_int_equal(copied.files_count, 3); /* two ranks', and the manifest */
+    assert_int_equal(test_run("diff -r '%s/step-00000001' '%s/step-00000001'", source, target), 0);
+    arrays_free(&run.global);
+}
+
+static void a_step_that_not_all_nodes_have_or_not_the_same_is_passed_over(void **state)
+{
+    (void)state;
+    struct run run = start();
+    save(&run, 4, 9);
+    assert_int_equal(test_run("mv '%s/node-1' '%s/other'", folder, folder), 0);
+    save(&run, 4, 5); /* puts the one before aside on node 0 */
+    save(&run, 6, 5);
+    save(&run, 7, 5);
+    check_found(&run, 7);
+    assert_int_equal(test_run("rm -r '%s/node-1/step-00000007'", folder), 0);
+    check_found(&run, 6);
+    assert_int_equal(test_run("rm '%s/node-0/step-00000006/rank-00001.safetensors'", folder), 0);
+    check_found(&run, 4);
+    assert_int_equal(test_run("rm -r '%s/node-1' && mv '%s/other' '%s/node-1'", folder, folder, folder), 0);
+    thread_comm_run(RANKS, find_rank, &run);
+    for (int r = 0; r < RANKS; r++)
+        assert_int_equal(run.statuses[r], -ESTALE); /* a run must not begin anew beside them */
+    assert_int_equal(test_run("rm -r '%s/node-1'/step-*", folder), 0);
+    thread_comm_run(RANKS, find_rank, &run);
+    for (int r = 0; r < RANKS; r++)
+        assert_int_equal(run.statuses[r], -ESTALE);
+    assert_int_equal(test_run("rm -r '%s/node-0'/step-*", folder), 0);
+    thread_comm_run(RANKS, find_rank, &run);
+    for (int r = 0; r < RANKS; r++)
+        assert_int_equal(run.statuses[r], -ENOENT);
+    arrays_free(&run.global);
+}
+
+/* Every operation of every rank once; what it leaves is what a death there would leave on the other node. */
+static void an_error_on_one_node_leaves_the_step_before_on_all(void **state)
+{
+    (void)state;
+    static const char *const operations[] = {"begin", "join", "create", "write", "seal", "publish"};
+    struct run run = start();
+    int failures = 0;
+    save(&run, 1, 5);
+    for (size_t o = 0; o < sizeof operations / sizeof operations[0]; o++) {
+        for (int rank = 0; rank < RANKS; rank++) {
+            for (int n = 1; n < OPERATIONS_MAX; n++) {
+                char rules[32];
+                snprintf(rules, sizeof rules, "%s:eio@%d", operations[o], n);
+                run.rules = rules;
+                run.failing_rank = rank;
+                run.step = 2;
+                run.hits = 0;
+                thread_comm_run(RANKS, save_rank, &run);
+                for (int r = 0; r < RANKS; r++)
+                    assert_int_equal(run.statuses[r], run.hits == 0 ? 0 : r == rank ? -EIO : -EREMOTEIO);
+                check_found(&run, run.hits == 0 ? 2 : 1);
+                assert_int_equal(test_run("rm -rf '%s'/node-*/step-00000002", folder), 0);
+                if (run.hits == 0)
+                    break;
+                failures++;
+            }
+        }
+    }
+    assert_true(failures >= 4 * RANKS);
+    save(&run, 3, 6);
+    check_found(&run, 3);
+    arrays_free(&run.global);
+}
+
+static void nodes_that_share_a_folder_after_all_are_refused(void **state)
+{
+    (void)state;
+    struct run run = start();
+    run.one_folder = true;
+    run.step = 1;
+    thread_comm_run(RANKS, save_rank, &run);
+    int busy = 0;
+    for (int r = 0; r < RANKS; r++) {
+        assert_true(run.statuses[r] == -EBUSY || run.statuses[r] == -EREMOTEIO);
+        busy += run.statuses[r] == -EBUSY;
+    }
+    assert_int_equal(busy, 1);
+    arrays_free(&run.global);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(each_node_has_its_ranks_files_and_all_that_is_replicated,
+                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(what_lies_on_another_node_is_named_and_gathered_files_load_anywhere,
+                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_copy_of_a_nodes_step_has_what_is_there, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_step_that_not_all_nodes_have_or_not_the_same_is_passed_over,
+                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(an_error_on_one_node_leaves_the_step_before_on_all, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(nodes_that_share_a_folder_after_all_are_refused, scratch_set_up,
+                                        scratch_tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
