@@ -284,6 +284,8 @@ static int read_options(const struct invocation *invocation, struct train_config
     int status = config_load(invocation->positional[0], (const char *const *)args->set.items, args->set.count,
                              config, err);
     if (!status)
+        status = config_resolve_batch(config, (uint32_t)options->comm->ranks, err);
+    if (!status)
         status = parse_profile(args->profile, &options->profile, err);
     if (status)
         return status;

@@ -275,6 +275,8 @@ int config_parse(const char *text, size_t bytes, const char *name, const char *c
     for (size_t i = 0; i < sets_count && !status; i++)
         status = apply_set(config, lines, sets[i], err);
     if (!status)
+        config_mark_batch(config, lines);
+    if (!status)
         status = config_check(config, lines, name, err);
     if (!status)
         *ret_config = *config;

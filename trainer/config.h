@@ -90,7 +90,8 @@ struct train_config {
         char freeze[CONFIG_TEXT_BYTES_MAX]; /* patterns, see freeze.h */
     } model;
     struct {
-        uint64_t global, micro;
+        uint64_t global, micro; /* 0: auto, before config_resolve_batch */
+        uint64_t accumulation;  /* micro-batches a rank; 0: auto, and so after config_resolve_batch */
         bool sync_each;
     } batch;
     struct {
@@ -195,8 +196,13 @@ int config_load(const char *path, const char *const *sets, size_t sets_count, st
 /* The same from text in memory; name serves messages. */
 int config_parse(const char *text, size_t bytes, const char *name, const char *const *sets, size_t sets_count,
                  struct train_config *ret_config, struct err *err);
+/* batch.global or batch.micro, where batch.accumulation stands for it on so many ranks. -EINVAL where they do not fit. */
+int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err *err);
+
 /* Where a key of the table was given, beside the numbers of lines. */
 enum { CONFIG_BY_DEFAULT = 0, CONFIG_BY_SET = -1 };
+/* What batch.accumulation stands for becomes auto, as its default means nothing then. lines: as for config_check. */
+void config_mark_batch(struct train_config *config, const int *lines);
 /* Contradictions between fields. lines: of each in config_fields' order. -EINVAL with name and lines. */
 int config_check(const struct train_config *config, const int *lines, const char *name, struct err *err);
 

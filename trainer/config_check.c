@@ -77,7 +77,11 @@ static int check_run(const struct train_config *config, const struct check *chec
     if (config->run.steps > 0 && config->run.epochs > 0)
         return contradiction(check, "run.steps", "run.epochs", "run.steps and run.epochs are both given",
                              "give one of them");
-    if (config->batch.global % config->batch.micro != 0)
+    if (config->batch.accumulation == 0 && (config->batch.global == 0 || config->batch.micro == 0))
+        return contradiction(check, "batch.global", "batch.micro", "batch.global or batch.micro is auto",
+                             "give batch.accumulation, or numbers for both");
+    if (config->batch.global > 0 && config->batch.micro > 0 &&
+        config->batch.global % config->batch.micro != 0)
         return contradiction(check, "batch.micro", "batch.global", "batch.micro does not divide batch.global",
                              "choose sizes of which one divides the other");
     if (strcmp(config_device_name(config->device), "cpu") == 0 && config->precision.compute != CONFIG_FP32)
@@ -101,7 +105,7 @@ static int check_mixing(const struct train_config *config, const struct check *c
     const char *mixes = config->data.image.mixup > 0    ? "data.image.mixup"
                         : config->data.image.cutmix > 0 ? "data.image.cutmix"
                                                         : NULL;
-    if (!mixes || config->model.type != MODEL_VIT || config->batch.micro > 1)
+    if (!mixes || config->model.type != MODEL_VIT || config->batch.micro != 1)
         return 0;
     return contradiction(check, mixes, "batch.micro",
                          "images are mixed within a micro-batch, and that has one",

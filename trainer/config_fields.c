@@ -174,10 +174,13 @@ static const struct config_field fields[] = {
          "every so many of the blocks that are not recomputed one keeps its activations in pinned memory of "
          "the host, for less on the device; 0: none; changes no bit"},
 
-    {"batch.global", CONFIG_COUNT, AT(batch.global), "256", 1, COUNT_MAX, ORDERS,
-     .help = "samples an update, over all ranks"},
-    {"batch.micro", CONFIG_COUNT, AT(batch.micro), "32", 1, 65536, ORDERS,
-     .help = "samples that are computed at once; divides batch.global"},
+    {"batch.global", CONFIG_COUNT_AUTO, AT(batch.global), "256", 1, COUNT_MAX, ORDERS,
+     .help = "samples an update, over all ranks; auto: as batch.accumulation says"},
+    {"batch.micro", CONFIG_COUNT_AUTO, AT(batch.micro), "32", 1, 65536, ORDERS,
+     .help = "samples that are computed at once; divides batch.global; auto: as batch.accumulation says"},
+    {"batch.accumulation", CONFIG_COUNT_AUTO, AT(batch.accumulation), "auto", 1, COUNT_MAX,
+     .help = "micro-batches a rank and update, instead of one of the two above; auto: follows from them and "
+             "the ranks"},
     {"batch.sync_each", CONFIG_BOOL, AT(batch.sync_each), "false",
      .help = "reduce gradients after every micro-batch; on one rank nothing changes"},
 

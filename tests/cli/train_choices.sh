@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a configuration of `millrace train` may choose besides the model and the data: parameters that are frozen, an early end, rates.
+# What a configuration of `millrace train` may choose besides the model and the data: parameters that are frozen, an early end, rates, batches.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
@@ -130,6 +130,25 @@ rates_follow_epochs_and_grow_with_the_batch() {
   same "$(json '[round(x["lr"], 6) for x in d if "lr" in x]' runs/fall/metrics.jsonl)" "[0.5, 1, 1, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]"
 }
 
+of_micro_global_and_accumulation_two_make_the_third() {
+  local config
+  batch_of() { millrace train "$@" --print-config | sed -n '/^batch/,/^[a-z]*:/s/^  \(global\|micro\|accumulation\): //p' | tr '\n' ' '; }
+  grep -v '^batch' train.yaml >free.yaml
+  same "$(batch_of free.yaml)" "256 32 auto "
+  same "$(batch_of free.yaml --set batch.micro=8 --set batch.accumulation=6)" "48 8 auto "
+  same "$(batch_of free.yaml --set batch.global=48 --set batch.accumulation=6)" "48 8 auto "
+  same "$(batch_of free.yaml --set batch.accumulation=3)" "96 32 auto "
+  same "$(batch_of train.yaml --set batch.accumulation=2)" "16 8 auto "
+  same "$(status_of millrace train train.yaml --set batch.accumulation=4)" 2
+  contains "$(cat errors)" "the batch contradicts itself"
+  contains "$(cat errors)" "found global 16, micro 8, accumulation 4, ranks 1"
+  same "$(status_of millrace train free.yaml --set batch.global=16 --set batch.accumulation=5)" 2
+  contains "$(cat errors)" "batch.accumulation on these ranks does not divide batch.global"
+  same "$(status_of millrace train free.yaml --set batch.global=auto)" 2
+  contains "$(cat errors)" "batch.global or batch.micro is auto"
+}
+
 run_cases frozen_parameters_stay_as_they_are_and_have_no_moments a_run_with_frozen_parameters_goes_on_to_the_same_weights \
   other_parameters_may_be_frozen_from_a_step_on_which_is_said what_can_not_be_frozen_is_refused \
-  evaluations_that_get_no_better_end_a_run_wherever_it_was_stopped rates_follow_epochs_and_grow_with_the_batch
+  evaluations_that_get_no_better_end_a_run_wherever_it_was_stopped rates_follow_epochs_and_grow_with_the_batch \
+  of_micro_global_and_accumulation_two_make_the_third
