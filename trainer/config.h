@@ -116,6 +116,7 @@ struct train_config {
     struct {
         uint32_t strategy, reduction; /* 0: ddp, canonical */
         uint64_t timeout_ns;          /* of a collective; 0: none */
+        bool debug;
         struct {
             bool optimizer;
         } offload;

@@ -233,6 +233,9 @@ static const struct config_field fields[] = {
      .help = "how gradients of micro-batches are added"},
     {"parallel.timeout", CONFIG_DURATION, AT(parallel.timeout_ns), "10min", 0, 1e18,
      .help = "the run ends where ranks wait for one longer than this; 0: they wait for ever"},
+    {"parallel.debug", CONFIG_BOOL, AT(parallel.debug), "false",
+     .help = "ranks compare each call that they make together, to find where they differ; slower, changes no "
+             "bit"},
     {"parallel.offload.optimizer", CONFIG_BOOL, AT(parallel.offload.optimizer), "false",
      .help = "keep the moments, and with bf16 and fp16 the fp32 weights, in pinned memory of the host, for "
              "less on "

@@ -7,6 +7,7 @@
 #include "trainer/run.h"
 
 #include "base/clock.h"
+#include "comm/comm_checked.h"
 #include "trainer/init.h"
 #include "trainer/memory_need.h"
 #include "trainer/resume.h"
@@ -373,9 +374,10 @@ static int open_comm(struct run *run, struct err *err)
     run->ranges.step = &run->step;
     if (run->comm && run->comm->ops->note)
         run->comm->ops->note(run->comm, "the beginning", 0);
-    if (run->comm)
+    if (run->comm && !run->config->parallel.debug)
         return 0;
-    int status = comm_self_open(&run->own_comm, err);
+    int status =
+        run->comm ? comm_checked_open(run->comm, &run->own_comm, err) : comm_self_open(&run->own_comm, err);
     run->comm = run->own_comm;
     return status;
 }

@@ -58,6 +58,12 @@ an_evaluation_is_the_same_on_any_ranks() {
   done
 }
 
+calls_that_are_compared_change_nothing() {
+  same "$(ranks 3 "$MILLRACE" train train.yaml --set run.dir=runs/plain --quiet)" 0 "$(cat errors)"
+  same "$(ranks 3 "$MILLRACE" train train.yaml --set run.dir=runs/debug --set parallel.debug=true --quiet)" 0 "$(cat errors)"
+  same "$(millrace ckpt hash runs/debug/ckpt)" "$(millrace ckpt hash runs/plain/ckpt)"
+}
+
 what_is_wrong_everywhere_is_told_once() {
   same "$(ranks 3 "$MILLRACE" train train.yaml --set run.dirr=x)" 2
   same "$(grep -c 'unknown key run.dirr' said)" 1
@@ -105,6 +111,6 @@ what_one_rank_alone_reads_wrong_is_damage_for_all_as_the_policy_has_it() {
   same "$(grep -c '^resuming at step 8 from ' errors)" 1 "$(cat errors)"
 }
 
-run_cases the_first_rank_speaks_alone_and_the_data_is_shared an_evaluation_is_the_same_on_any_ranks what_is_wrong_everywhere_is_told_once \
+run_cases the_first_rank_speaks_alone_and_the_data_is_shared an_evaluation_is_the_same_on_any_ranks calls_that_are_compared_change_nothing what_is_wrong_everywhere_is_told_once \
   a_rank_without_its_data_ends_all_before_the_first_step a_rank_that_fails_in_the_middle_tells_why_and_ends_all \
   what_one_rank_finds_damaged_no_other_resumes_from what_one_rank_alone_reads_wrong_is_damage_for_all_as_the_policy_has_it

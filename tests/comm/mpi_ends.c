@@ -3,6 +3,7 @@
  * waits for those of the others before it exits: mpirun ends the others when one exits.
  */
 #include "base/clock.h"
+#include "comm/comm_checked.h"
 #include "comm/comm_mpi.h"
 
 #include <errno.h>
@@ -120,6 +121,25 @@ static int call_otherwise(struct err *err)
     return status ? status : wait_for_nothing(err);
 }
 
+/* Rank 1 reduces where the others gather. */
+static int call_otherwise_checked(struct err *err)
+{
+    static char own[8], all[64];
+    static int64_t value;
+    struct comm *checked;
+    struct comm_options gathering = {.what = "the weights"}, reducing = {.what = "the norm"};
+    struct comm_work work;
+    int status = comm_checked_open(world, &checked, err);
+    if (!status)
+        status = comm_barrier(checked, NULL, err);
+    if (!status && world->rank == 1)
+        status = checked->ops->all_reduce_i64(checked, &value, 1, COMM_SUM, &reducing, &work, err);
+    else if (!status)
+        status = checked->ops->all_gather(checked, own, all, sizeof own, &gathering, &work, err);
+    comm_close(checked);
+    return status;
+}
+
 static int die(struct err *err)
 {
     if (world->rank == 1)
@@ -136,6 +156,7 @@ int main(int argc, char **argv)
                 {"vain", send_in_vain},
                 {"abort", give_up},
                 {"otherwise", call_otherwise},
+                {"checked", call_otherwise_checked},
                 {"dead", die}};
     struct err err = {0};
     if (argc != 2 || comm_mpi_open(NULL, &world, &err))

@@ -44,6 +44,13 @@ ranks_that_make_different_calls_are_told_so() {
   contains "$(cat got.*)" "all ranks must make the same calls in the same order"
 }
 
+calls_that_are_checked_name_the_rank_that_differs() {
+  end checked || fail "$(cat said)"
+  for r in 0 1 2; do
+    same "$(cat got.$r)" "EPROTO ranks do not make the same calls: call 2 of rank 1: expected all_gather of 8 bytes for the weights, as rank 0, found all_reduce_i64 of 1 integers' sum for the norm"
+  done
+}
+
 a_rank_that_dies_ends_the_others() {
   ! end dead || fail "mpirun saw nothing wrong"
   contains "$(cat said)" "signal 9 (Killed)"
@@ -51,4 +58,4 @@ a_rank_that_dies_ends_the_others() {
 }
 
 run_cases a_deadline_that_passes_ends_the_run_and_names_the_late_rank a_rank_that_takes_nothing_is_named an_abort_ends_all_work_on_all_ranks \
-  ranks_that_make_different_calls_are_told_so a_rank_that_dies_ends_the_others
+  ranks_that_make_different_calls_are_told_so calls_that_are_checked_name_the_rank_that_differs a_rank_that_dies_ends_the_others

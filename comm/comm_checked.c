@@ -1,0 +1,220 @@
+/*
+ * comm_checked — see comm_checked.h.
+ */
+#include "comm/comm_checked.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a rank is about to do. Without padding, since it is compared as bytes. */
+struct call {
+    uint64_t number, size;
+    char name[24], unit[16], purpose[64];
+};
+
+struct comm_checked {
+    struct comm base;
+    struct comm *inner;
+    bool owns_inner, has_failed;
+    uint64_t calls_count;
+    struct call *calls; /* [ranks] */
+};
+
+static struct comm_checked *checked_of(struct comm *comm)
+{
+    return (struct comm_checked *)comm;
+}
+
+static void describe(const struct call *call, char *text, size_t bytes)
+{
+    snprintf(text, bytes, "%s of %" PRIu64 " %s%s%s", call->name, call->size, call->unit,
+             *call->purpose ? " for " : "", call->purpose);
+}
+
+static int compare(const struct comm_checked *comm, struct err *err)
+{
+    for (int r = 1; r < comm->base.ranks; r++) {
+        char expected[160], found[160];
+        if (memcmp(&comm->calls[r], &comm->calls[0], sizeof comm->calls[0]) == 0)
+            continue;
+        describe(&comm->calls[0], expected, sizeof expected);
+        describe(&comm->calls[r], found, sizeof found);
+        err_set(err, -EPROTO, "ranks do not make the same calls: call %" PRIu64 " of rank %d",
+                comm->calls[r].number, r);
+        err_expected(err, "%s, as rank 0", expected);
+        err_found(err, "%s", found);
+        return -EPROTO;
+    }
+    return 0;
+}
+
+/* All ranks are at this call; else all fail. */
+static int check(struct comm_checked *comm, const char *name, uint64_t size, const char *unit,
+                 const struct comm_options *options, struct err *err)
+{
+    struct call *own = &comm->calls[comm->base.rank];
+    struct comm_options checking = {.deadline_ns = options ? options->deadline_ns : 0, .what = name};
+    struct comm_work work;
+    *own = (struct call){.number = ++comm->calls_count, .size = size};
+    snprintf(own->name, sizeof own->name, "%s", name);
+    snprintf(own->unit, sizeof own->unit, "%s", unit);
+    if (options && options->what) {
+        checking.what = options->what;
+        snprintf(own->purpose, sizeof own->purpose, "%s", options->what);
+    }
+    int status =
+        comm->inner->ops->all_gather(comm->inner, own, comm->calls, sizeof *own, &checking, &work, err);
+    if (!status)
+        status = comm_wait(comm->inner, &work, err);
+    comm->has_failed = comm->has_failed || status;
+    return status ? status : compare(comm, err);
+}
+
+static int checked_all_gather(struct comm *base, const void *send, void *receive, size_t bytes,
+                              const struct comm_options *options, struct comm_work *work, struct err *err)
+{
+    struct comm_checked *comm = checked_of(base);
+    int status = check(comm, "all_gather", bytes, "bytes", options, err);
+    return status ? status
+                  : comm->inner->ops->all_gather(comm->inner, send, receive, bytes, options, work, err);
+}
+
+static int checked_reduce_scatter(struct comm *base, const void *send, void *receive, size_t count,
+                                  enum dtype dtype, enum comm_order order, const struct comm_options *options,
+                                  struct comm_work *work, struct err *err)
+{
+    struct comm_checked *comm = checked_of(base);
+    char unit[16];
+    snprintf(unit, sizeof unit, "%.7s %s", dtype_name(dtype), order == COMM_FAST ? "fast" : "");
+    int status = check(comm, "reduce_scatter", count, unit, options, err);
+    return status ? status
+                  : comm->inner->ops->reduce_scatter(comm->inner, send, receive, count, dtype, order, options,
+                                                     work, err);
+}
+
+static int checked_all_reduce_i64(struct comm *base, int64_t *values, size_t count, enum comm_i64_op op,
+                                  const struct comm_options *options, struct comm_work *work, struct err *err)
+{
+    static const char *const names[] = {
+        [COMM_SUM] = "integers' sum", [COMM_MAX] = "integers' max", [COMM_OR] = "integers' or"};
+    struct comm_checked *comm = checked_of(base);
+    int status = check(comm, "all_reduce_i64", count, names[op], options, err);
+    return status ? status
+                  : comm->inner->ops->all_reduce_i64(comm->inner, values, count, op, options, work, err);
+}
+
+static int checked_all_to_all(struct comm *base, const void *send, const size_t *send_offsets,
+                              const size_t *send_bytes, void *receive, const size_t *receive_offsets,
+                              const size_t *receive_bytes, const struct comm_options *options,
+                              struct comm_work *work, struct err *err)
+{
+    struct comm_checked *comm = checked_of(base);
+    int status = check(comm, "all_to_all", (uint64_t)base->ranks, "slices", options, err);
+    return status ? status
+                  : comm->inner->ops->all_to_all(comm->inner, send, send_offsets, send_bytes, receive,
+                                                 receive_offsets, receive_bytes, options, work, err);
+}
+
+static int checked_send(struct comm *base, const void *data, size_t bytes, int to, int tag,
+                        const struct comm_options *options, struct comm_work *work, struct err *err)
+{
+    struct comm *inner = checked_of(base)->inner;
+    return inner->ops->send(inner, data, bytes, to, tag, options, work, err);
+}
+
+static int checked_receive(struct comm *base, void *data, size_t bytes, int from, int tag,
+                           const struct comm_options *options, struct comm_work *work, struct err *err)
+{
+    struct comm *inner = checked_of(base)->inner;
+    return inner->ops->receive(inner, data, bytes, from, tag, options, work, err);
+}
+
+/* Work is the inner communicator's. */
+static int checked_test(struct comm_work *work, bool *ret_done, struct err *err)
+{
+    return work->comm->ops->test(work, ret_done, err);
+}
+
+static int checked_wait(struct comm_work *work, struct err *err)
+{
+    return comm_wait(work->comm, work, err);
+}
+
+static void checked_note(struct comm *base, const char *what, uint64_t step)
+{
+    struct comm *inner = checked_of(base)->inner;
+    if (inner->ops->note)
+        inner->ops->note(inner, what, step);
+}
+
+static void checked_abort(struct comm *base)
+{
+    struct comm *inner = checked_of(base)->inner;
+    inner->ops->abort(inner);
+}
+
+static void checked_close(struct comm *base)
+{
+    struct comm_checked *comm = checked_of(base);
+    if (comm->owns_inner)
+        comm_close(comm->inner);
+    if (comm->has_failed) /* others may still read and write it */
+        comm_retain(comm->calls);
+    else
+        free(comm->calls);
+    free(comm);
+}
+
+static int checked_split(struct comm *base, int color, int key, struct comm **ret_comm, struct err *err)
+{
+    struct comm_checked *comm = checked_of(base);
+    struct comm *part = NULL, *made = NULL;
+    int status = check(comm, "split", 1, "communicator", NULL, err);
+    if (!status)
+        status = comm->inner->ops->split(comm->inner, color, key, &part, err);
+    if (!status && part)
+        status = comm_checked_open(part, &made, err);
+    if (status) {
+        comm_close(part);
+        return status;
+    }
+    if (made)
+        checked_of(made)->owns_inner = true;
+    *ret_comm = made;
+    return 0;
+}
+
+static const struct comm_ops checked_ops = {
+    .name = "checked",
+    .split = checked_split,
+    .all_gather = checked_all_gather,
+    .reduce_scatter = checked_reduce_scatter,
+    .all_reduce_i64 = checked_all_reduce_i64,
+    .all_to_all = checked_all_to_all,
+    .send = checked_send,
+    .receive = checked_receive,
+    .test = checked_test,
+    .wait = checked_wait,
+    .note = checked_note,
+    .abort = checked_abort,
+    .close = checked_close,
+};
+
+int comm_checked_open(struct comm *inner, struct comm **ret_comm, struct err *err)
+{
+    struct comm_checked *comm = calloc(1, sizeof *comm);
+    struct call *calls = calloc((size_t)inner->ranks, sizeof *calls);
+    if (!comm || !calls) {
+        free(comm);
+        free(calls);
+        return err_set(err, -ENOMEM, "out of memory to check the calls of %d ranks", inner->ranks);
+    }
+    *comm = (struct comm_checked){.base = {.ops = &checked_ops, .rank = inner->rank, .ranks = inner->ranks},
+                                  .inner = inner,
+                                  .calls = calls};
+    *ret_comm = &comm->base;
+    return 0;
+}
