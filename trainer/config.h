@@ -117,6 +117,7 @@ struct train_config {
         uint32_t strategy, reduction; /* 0: ddp, canonical */
         uint64_t timeout_ns;          /* of a collective; 0: none */
         bool debug;
+        uint64_t check_sync; /* steps; 0: never */
         struct {
             bool optimizer;
         } offload;

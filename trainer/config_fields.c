@@ -233,6 +233,8 @@ static const struct config_field fields[] = {
      .help = "how gradients of micro-batches are added"},
     {"parallel.timeout", CONFIG_DURATION, AT(parallel.timeout_ns), "10min", 0, 1e18,
      .help = "the run ends where ranks wait for one longer than this; 0: they wait for ever"},
+    {"parallel.check_sync", CONFIG_COUNT, AT(parallel.check_sync), "0", 0, COUNT_MAX,
+     .help = "updates between comparisons of what all ranks hold alike, to find a flipped bit; 0: never"},
     {"parallel.debug", CONFIG_BOOL, AT(parallel.debug), "false",
      .help = "ranks compare each call that they make together, to find where they differ; slower, changes no "
              "bit"},

@@ -11,6 +11,7 @@
 #include "trainer/init.h"
 #include "trainer/memory_need.h"
 #include "trainer/resume.h"
+#include "trainer/sync_check.h"
 
 #include "io/whole.h"
 
@@ -445,7 +446,11 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
         status = run_open_saver(run, err);
     if (status)
         return status;
-    return run_agree(run, open_state(run, *reader, path, err), "restoring the state", err);
+    status = open_state(run, *reader, path, err);
+    if (!status && run->config->parallel.check_sync > 0 && run->comm->ranks > 1)
+        status =
+            sync_check_open(run->comm, run->device, run->tensors, run->tensors_count, &run->sync_check, err);
+    return run_agree(run, status, "restoring the state", err);
 }
 
 /* How many classes or tokens there are, and where documents end. */
@@ -559,6 +564,7 @@ void run_close(struct run *run)
     feed_deinit(&run->feed);
     loader_close(run->loader);
     metrics_close(run->metrics);
+    sync_check_close(run->sync_check);
     if (run->model) {
         uint64_t rows = model_rows(run->model), elements = run->params->elements;
         run_close_queue(run);

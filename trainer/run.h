@@ -114,6 +114,7 @@ struct run {
     char *tensor_names;
     uint64_t tensors_count;
     struct metrics *metrics;
+    struct sync_check *sync_check; /* NULL: ranks are not compared */
 
     struct damaged_steps damaged;
     struct feed feed;     /* micro-batches to the device */

@@ -8,6 +8,7 @@
 #include "trainer/announce.h"
 #include "trainer/gauges.h"
 #include "trainer/run.h"
+#include "trainer/sync_check.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -273,6 +274,18 @@ static int make_step(struct run *run, struct err *err)
     return status;
 }
 
+/* Before anything is made of what the step gave. */
+static int check_sync(struct run *run, struct err *err)
+{
+    if (!run->sync_check || !is_due(run->config->parallel.check_sync, run->step))
+        return 0;
+    struct comm_options options = run_comm_options(run, "comparing the ranks");
+    int status = run->ops->table->sync(run->ops, err);
+    if (!status)
+        status = sync_check_look(run->sync_check, run->step, &options, err);
+    return run_agree(run, status, "comparing the ranks", err);
+}
+
 /* One step and what follows from it, for which the steps that are queued have to be done. */
 static int advance(struct loop *loop, struct err *err)
 {
@@ -287,6 +300,9 @@ static int advance(struct loop *loop, struct err *err)
              run->step, loader_stats(run->loader).ahead_count);
     struct trainer_report stepped = {.event = TRAINER_STEPPED, .step = run->step, .steps = run->steps};
     run_report(run, &stepped);
+    status = check_sync(run, err);
+    if (status)
+        return status;
     bool is_end = run->step == run->steps || run->stop_requested;
     bool evaluates = evaluation_is_due(run) && !run->stop_requested;
     bool saves = is_end || save_is_due(run, evaluates);
