@@ -92,6 +92,7 @@ struct train_config {
     struct {
         uint64_t global, micro; /* 0: auto, before config_resolve_batch */
         uint64_t accumulation;  /* micro-batches a rank; 0: auto, and so after config_resolve_batch */
+        char schedule[256];     /* see epochs.h */
         bool sync_each;
     } batch;
     struct {

@@ -3,6 +3,7 @@
  */
 #include "ckpt/ckpt.h"
 #include "trainer/config.h"
+#include "trainer/epochs.h"
 #include "trainer/model.h"
 #include "trainer/schedule.h"
 
@@ -172,6 +173,25 @@ static int check_loss_scale(const struct train_config *config, const struct chec
     return 0;
 }
 
+static int check_batch_schedule(const struct train_config *config, const struct check *check)
+{
+    struct epochs epochs = {0};
+    struct err why = {0};
+    int status = epochs_parse(config->batch.schedule, &epochs, &why);
+    if (status) {
+        contradiction(check, "batch.schedule", "batch.schedule", why.what, "");
+        err_expected(check->err, "%s", why.expected);
+        err_found(check->err, "%s", why.found);
+        return status;
+    }
+    if (epochs.changes_count > 0 && config->schedule.by == CONFIG_BY_EPOCH)
+        return contradiction(
+            check, "batch.schedule", "schedule.by",
+            "schedule.by: epoch wants epochs of as many steps, and batch.schedule makes them differ",
+            "set schedule.by: step, or leave batch.schedule out");
+    return 0;
+}
+
 static int check_early_stop(const struct train_config *config, const struct check *check)
 {
     if (config->early_stop.patience == 0 || config->data.val[0])
@@ -189,6 +209,8 @@ int config_check(const struct train_config *config, const int *lines, const char
         status = check_mixing(config, &check);
     if (!status)
         status = check_model(config, &check);
+    if (!status)
+        status = check_batch_schedule(config, &check);
     if (!status)
         status = check_loss_scale(config, &check);
     if (!status)

@@ -181,6 +181,9 @@ static const struct config_field fields[] = {
     {"batch.accumulation", CONFIG_COUNT_AUTO, AT(batch.accumulation), "auto", 1, COUNT_MAX,
      .help = "micro-batches a rank and update, instead of one of the two above; auto: follows from them and "
              "the ranks"},
+    {"batch.schedule", CONFIG_TEXT, AT(batch.schedule), "\"\"", ORDERS,
+     .help = "EPOCH:TIMES with commas between: from that epoch on, the first being 0, an update is of so "
+             "many times batch.global; \"4:2, 8:4\""},
     {"batch.sync_each", CONFIG_BOOL, AT(batch.sync_each), "false",
      .help = "reduce gradients after every micro-batch; on one rank nothing changes"},
 

@@ -131,13 +131,13 @@ struct loader_options run_loader_options(struct run *run, bool training)
 
 static int open_data(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
 {
-    struct loader_options options = run_loader_options(run, true);
     struct cursor cursor = {0};
-    int status = 0;
+    int status = reader ? run_decode_cursor(ckpt_reader_state(reader), path, &cursor, err) : 0;
+    if (status)
+        return status;
+    run_set_batch(run, cursor.epoch);
+    struct loader_options options = run_loader_options(run, true);
     if (reader) {
-        status = run_decode_cursor(ckpt_reader_state(reader), path, &cursor, err);
-        if (status)
-            return status;
         options.epoch = cursor.epoch;
         options.position = cursor.position;
         options.once = run->comm->rank == 0 ? cursor.once : 0; /* they are sums over the ranks */
@@ -149,18 +149,13 @@ static int open_data(struct run *run, struct ckpt_reader *reader, const char *pa
     run->shape = loader_shape(run->loader);
     if (reader && (status = resume_check_cursor(run, &cursor, ckpt_reader_state(reader), path, err)))
         return status;
-    if (run->shape.steps == 0) {
-        err_set(err, -EINVAL, "the training data is smaller than one batch");
-        err_at(err, run->config->data.train.sources[0].path, ERR_NO_OFFSET);
-        err_expected(err, "at least batch.global = %" PRIu64 " samples", run->config->batch.global);
-        err_found(err, "%" PRIu64, run->shape.samples);
-        return -EINVAL;
-    }
+    status = run_count_steps(run, cursor.epoch, err);
+    if (status)
+        return status;
     if (run->config->model.classes == 0)
         run->config->model.classes = run->shape.classes_count;
     if (run->config->model.vocabulary == 0)
         run->config->model.vocabulary = run->shape.vocabulary;
-    run->steps = run->config->run.steps ? run->config->run.steps : run->config->run.epochs * run->shape.steps;
     return 0;
 }
 

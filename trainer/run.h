@@ -12,6 +12,7 @@
 #include "comm/comm.h"
 #include "loader/loader.h"
 #include "trainer/early_stop.h"
+#include "trainer/epochs.h"
 #include "trainer/feed.h"
 #include "trainer/metrics.h"
 #include "trainer/model.h"
@@ -119,9 +120,12 @@ struct run {
     struct damaged_steps damaged;
     struct feed feed;     /* micro-batches to the device */
     uint64_t step, steps; /* queued, of all; finished where nothing is in the queue */
-    bool stop_requested;  /* on any rank, as the last reduction said */
-    bool time_is_up;      /* the clock of this rank, the first, asked for it */
-    bool save_requested;  /* by the first rank's clock, as the last reduction said */
+    struct epochs epochs;
+    /* After it the batch is another one: the run is saved, closed and opened anew, by the checkpoint. steps, where it stays. */
+    uint64_t turn_step;
+    bool stop_requested; /* on any rank, as the last reduction said */
+    bool time_is_up;     /* the clock of this rank, the first, asked for it */
+    bool save_requested; /* by the first rank's clock, as the last reduction said */
     struct triggers triggers;
     /* Of finished steps, since the last line of progress; a checkpoint keeps what its loss is made of. */
     struct step_totals window;
@@ -143,6 +147,11 @@ void run_close(struct run *run); /* safe on a zeroed run */
 
 /* Scaler, schedule and early stop at the beginning of a run, as configured: the model is open and the number of steps known. */
 void run_begin_policies(struct run *run);
+
+/* The batch of the epoch that the run begins or goes on in, before its data is opened; then, with the data known, the number of steps and
+ * the one before the next batch. -EINVAL where an epoch has less than a batch. */
+void run_set_batch(struct run *run, uint64_t epoch);
+int run_count_steps(struct run *run, uint64_t epoch, struct err *err);
 
 /* Queues one update: all micro-batches that this rank owns, the reduction, the decision, the optimizer. Then as run_settle, of all steps but
  * the newest DECISION_AHEAD_MAX, or of all where device memory is the host's. */

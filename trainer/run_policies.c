@@ -1,9 +1,45 @@
 /*
- * run_policies — what steps are made by: the scale of the loss, the learning rate, when enough is enough. See run.h.
+ * run_policies — what steps are made by: how many samples, how many steps, the scale of the loss, the learning rate, when enough is enough. See
+ * run.h.
  */
 #include "trainer/run.h"
 
+#include <errno.h>
 #include <inttypes.h>
+
+void run_set_batch(struct run *run, uint64_t epoch)
+{
+    const struct train_config *given = run->options->config;
+    struct epochs *epochs = &run->epochs;
+    *epochs = (struct epochs){.global = given->batch.global};
+    int status = epochs_parse(given->batch.schedule, epochs, NULL);
+    assert(status == 0); /* config_check has seen it */
+    (void)status;
+    run->config->batch.global = run->batching.global = given->batch.global * epochs_times(epochs, epoch);
+}
+
+int run_count_steps(struct run *run, uint64_t epoch, struct err *err)
+{
+    const struct train_config *config = run->config;
+    struct epochs *epochs = &run->epochs;
+    uint64_t most = config->batch.global;
+    epochs->samples = run->shape.samples;
+    for (uint32_t i = 0; i < epochs->changes_count; i++)
+        if (epochs->changes[i].times * epochs->global > most)
+            most = epochs->changes[i].times * epochs->global;
+    if (run->shape.samples < most) {
+        err_set(err, -EINVAL, "the training data is smaller than one batch");
+        err_at(err, config->data.train.sources[0].path, ERR_NO_OFFSET);
+        err_expected(err, "at least %" PRIu64 " samples", most);
+        err_found(err, "%" PRIu64, run->shape.samples);
+        return -EINVAL;
+    }
+    uint64_t next = epochs_next_change(epochs, epoch);
+    run->steps = config->run.steps ? config->run.steps : epochs_first_step(epochs, config->run.epochs);
+    uint64_t turn = next == UINT64_MAX ? UINT64_MAX : epochs_first_step(epochs, next);
+    run->turn_step = turn < run->steps ? turn : run->steps;
+    return 0;
+}
 
 static struct scaler begin_scaler(const struct train_config *config, uint64_t rows)
 {

@@ -49,7 +49,7 @@ static void start_clock(struct loop *loop)
 
 static uint32_t current_epoch(const struct run *run)
 {
-    return (uint32_t)(run->step / run->shape.steps);
+    return (uint32_t)epochs_at(&run->epochs, run->step);
 }
 
 /* A run is worth more than a line about it: what can't be written is said, and the run goes on. */
@@ -303,7 +303,7 @@ static int advance(struct loop *loop, struct err *err)
     status = check_sync(run, err);
     if (status)
         return status;
-    bool is_end = run->step == run->steps || run->stop_requested;
+    bool is_end = run->step == run->turn_step || run->stop_requested;
     bool evaluates = evaluation_is_due(run) && !run->stop_requested;
     bool saves = is_end || save_is_due(run, evaluates);
     if (line_is_due(run) || evaluates || saves)
@@ -371,6 +371,7 @@ static void begin_triggers(struct run *run, uint64_t began_ns)
                       .every = config->checkpoint.every,
                       .on_epoch_end = config->checkpoint.on_epoch_end,
                       .epoch_steps = run->shape.steps,
+                      .first_step = epochs_first_step(&run->epochs, epochs_at(&run->epochs, run->step)),
                       .max_time_ns = config->run.max_time_ns,
                       .began_ns = began_ns,
                       .state_bytes = elements * ops_master_bytes(run->ops) / run->batching.ranks,
@@ -406,16 +407,25 @@ static int run_loop(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;
     int status = catch_up(loop, err);
-    while (run->step < run->steps && !run->stop_requested && !early_stop_is_over(&run->early_stop) && !status)
+    while (run->step < run->turn_step && !run->stop_requested && !early_stop_is_over(&run->early_stop) &&
+           !status)
         status = advance(loop, err);
     return status;
 }
 
-int trainer_run(const struct trainer_options *options, struct trainer_result *ret_result, struct err *err)
+/* Is it saved and not at its end, but the next step of another batch? */
+static bool turns(const struct run *run)
+{
+    return run->step == run->turn_step && run->step < run->steps && !run->stop_requested &&
+           !early_stop_is_over(&run->early_stop);
+}
+
+/* The steps of one batch: to the end of the run, or to where the batch becomes another one. */
+static int run_stretch(const struct trainer_options *options, uint64_t began_ns,
+                       struct trainer_result *ret_result, bool *ret_turns, struct err *err)
 {
     struct run run;
     struct err detail = {0};
-    uint64_t began_ns = clock_now_ns();
     int status = run_open(&run, options, err);
     if (status)
         return status;
@@ -429,6 +439,7 @@ int trainer_run(const struct trainer_options *options, struct trainer_result *re
     status = run_loop(&loop, &detail);
     if (!status)
         status = fill_result(&loop, how_it_ended(&run), ret_result, &detail);
+    *ret_turns = !status && turns(&run);
     stop_profile(&loop);
     gauges_close(&loop.gauges);
     if (status) {
@@ -438,4 +449,32 @@ int trainer_run(const struct trainer_options *options, struct trainer_result *re
     }
     run_close(&run);
     return status;
+}
+
+/* What was measured in an earlier stretch, where the later one measured nothing. */
+static void keep_profile(struct trainer_result *result, const struct trainer_result *earlier)
+{
+    if (result->profiled.last > 0)
+        return;
+    result->profiled = earlier->profiled;
+    result->profiled_ns = earlier->profiled_ns;
+    memcpy(result->ranges, earlier->ranges, sizeof result->ranges);
+}
+
+int trainer_run(const struct trainer_options *options, struct trainer_result *ret_result, struct err *err)
+{
+    struct trainer_options next = *options;
+    struct trainer_result result = {0}, earlier;
+    uint64_t began_ns = clock_now_ns();
+    bool goes_on = true;
+    while (goes_on) {
+        earlier = result;
+        int status = run_stretch(&next, began_ns, &result, &goes_on, err);
+        if (status)
+            return status;
+        keep_profile(&result, &earlier);
+        next.resume = CONFIG_RESUME_AUTO; /* by the checkpoint that the stretch left */
+    }
+    *ret_result = result;
+    return 0;
 }

@@ -23,6 +23,7 @@ struct triggers_options {
     struct config_period every; /* 0: never */
     bool on_epoch_end;
     uint64_t epoch_steps; /* of an epoch; 0: unknown, then none ends */
+    uint64_t first_step;  /* steps before one of those epochs */
     uint64_t max_time_ns; /* 0: none */
     uint64_t began_ns;    /* when the run began */
     uint64_t state_bytes; /* that this rank saves */

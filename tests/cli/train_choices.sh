@@ -148,7 +148,42 @@ of_micro_global_and_accumulation_two_make_the_third() {
   contains "$(cat errors)" "batch.global or batch.micro is auto"
 }
 
+# 56 samples: epochs of 3 steps of 16, then of 1 of 32, then of 3 again; each sample at most once an epoch, whatever the batch.
+a_batch_that_grows_by_epoch_delivers_the_order_and_survives_stops() {
+  need_python
+  local -a grows=('batch.schedule=1:2, 3:1' run.steps=0 run.epochs=4 log.every=1 optimizer.base_batch=16)
+  train grows "${grows[@]}"
+  same "$(sed -n 's/^step  *//p' out)" 8
+  same "$(grep -c '^model: .* 2 micro-batches of 8 a step$' errors) $(grep -c '^model: .* 4 micro-batches of 8 a step$' errors)" "2 1"
+  same "$(json '[(x["step"], x["epoch"], x["lr"] / d[-2]["lr"]) for x in d if "lr" in x]' runs/grows/metrics.jsonl)" \
+    "[(1, 0, 0.5), (2, 0, 1.0), (3, 1, 1.0), (4, 2, 2.0), (5, 3, 2.0), (6, 3, 1.0), (7, 3, 1.0), (8, 4, 1.0)]"
+  # what it saw, by the digest of the same epochs read alone
+  local -a read=(millrace read shards --print none --json --quiet --seed 3 --micro 8)
+  local once=0 part
+  for part in "0 16 48" "1 32 32" "2 32 32" "3 16 48"; do
+    # shellcheck disable=SC2086
+    set -- $part
+    "${read[@]}" --epoch "$1" --batch "$2" --count "$3" >part
+    once=$("$python" -c 'import json, sys; print((int(sys.argv[1]) + int(json.load(open("part"))["once"], 16)) % 2**64)' "$once")
+  done
+  same "$(sed -n 's/^once  *//p' out)" "$(printf %016x "$once")"
+  # stopped in each batch, and by steps where it changes
+  local steps
+  for steps in 2 3 4 5 7; do
+    train grows-cut "${grows[@]}" run.epochs=0 run.steps=$steps threads=1
+  done
+  train grows-cut "${grows[@]}"
+  same "$(hash_of grows-cut)" "$(hash_of grows)"
+  same "$(status_of millrace train train.yaml --set run.dir=runs/grows --set batch.schedule=1:3 --set run.epochs=5 --set run.steps=0)" 2
+  contains "$(cat errors)" "batch.schedule can't change in the middle of a run"
+  same "$(status_of millrace train train.yaml --set run.dir=runs/no --set batch.schedule=1:4)" 2
+  contains "$(cat errors)" "the training data is smaller than one batch"
+  same "$(status_of millrace train train.yaml --set run.dir=runs/no --set batch.schedule=1)" 2
+  contains "$(cat errors)" "batch.schedule is no list of epochs and factors"
+}
+
 run_cases frozen_parameters_stay_as_they_are_and_have_no_moments a_run_with_frozen_parameters_goes_on_to_the_same_weights \
   other_parameters_may_be_frozen_from_a_step_on_which_is_said what_can_not_be_frozen_is_refused \
   evaluations_that_get_no_better_end_a_run_wherever_it_was_stopped rates_follow_epochs_and_grow_with_the_batch \
-  of_micro_global_and_accumulation_two_make_the_third
+  of_micro_global_and_accumulation_two_make_the_third \
+  a_batch_that_grows_by_epoch_delivers_the_order_and_survives_stops

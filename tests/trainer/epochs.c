@@ -1,0 +1,80 @@
+/*
+ * epochs (test) — steps and epochs where the batch grows, counted one by one.
+ */
+#include "trainer/epochs.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+
+static struct epochs parsed(const char *text, uint64_t samples, uint64_t global)
+{
+    struct epochs epochs = {.samples = samples, .global = global};
+    struct err err;
+    assert_ok(epochs_parse(text, &epochs, &err), &err);
+    return epochs;
+}
+
+static void steps_are_those_of_whole_batches_of_each_epoch(void **state)
+{
+    (void)state;
+    static const char *const schedules[] = {"", "1:2", "2:3, 3:1, 4:1, 7:5", " 1:4 ,2:4,3:1"};
+    const uint64_t times[][9] = {{1, 1, 1, 1, 1, 1, 1, 1, 1},
+                                 {1, 2, 2, 2, 2, 2, 2, 2, 2},
+                                 {1, 1, 3, 1, 1, 1, 1, 5, 5},
+                                 {1, 4, 4, 1, 1, 1, 1, 1, 1}};
+    for (size_t i = 0; i < 4; i++) {
+        const struct epochs epochs = parsed(schedules[i], 103, 10);
+        uint64_t step = 0;
+        for (uint64_t epoch = 0; epoch < 9; epoch++) {
+            assert_int_equal(epochs_times(&epochs, epoch), times[i][epoch]);
+            assert_int_equal(epochs_first_step(&epochs, epoch), step);
+            for (uint64_t left = 103; left >= 10 * times[i][epoch]; left -= 10 * times[i][epoch])
+                assert_int_equal(epochs_at(&epochs, step++), epoch);
+            assert_int_equal(epochs_first_step(&epochs, epoch) + epochs_steps(&epochs, epoch), step);
+            uint64_t next = epoch + 1;
+            while (next < 9 && times[i][next] == times[i][epoch])
+                next++;
+            assert_int_equal(epochs_next_change(&epochs, epoch), next < 9 ? next : UINT64_MAX);
+        }
+    }
+}
+
+static void far_epochs_cost_nothing(void **state)
+{
+    (void)state;
+    const struct epochs epochs = parsed("3:2", 1000, 10);
+    assert_int_equal(epochs_first_step(&epochs, 1000000003), 300 + UINT64_C(50000000000));
+    assert_int_equal(epochs_at(&epochs, 300 + UINT64_C(50000000000)), 1000000003);
+    const struct epochs many = parsed("", UINT64_C(1) << 47, 1);
+    assert_int_equal(epochs_first_step(&many, UINT64_C(1) << 30), UINT64_MAX);
+}
+
+static void what_is_no_schedule_is_refused(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {
+        "0:2",       "1",
+        "1:",        "1:0",
+        "2:1,2:2",   "3:1,2:1",
+        "1:2,",      ",",
+        "1:2 3:4",   "-1:2",
+        "1:-2",      "1:2;3:4",
+        "1:9999999", "9999999999:1",
+        "x",         "1:1,2:1,3:1,4:1,5:1,6:1,7:1,8:1,9:1,10:1,11:1,12:1,13:1,14:1,15:1,16:1,17:1"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct epochs epochs = {.samples = 10, .global = 1};
+        struct err err;
+        if (epochs_parse(wrong[i], &epochs, &err) != -EINVAL)
+            fail_msg("\"%s\" was taken", wrong[i]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_are_those_of_whole_batches_of_each_epoch),
+        cmocka_unit_test(far_epochs_cost_nothing),
+        cmocka_unit_test(what_is_no_schedule_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
