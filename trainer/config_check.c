@@ -134,8 +134,7 @@ static int check_model(const struct train_config *config, const struct check *ch
 
 static int check_saves(const struct train_config *config, const struct check *check)
 {
-    bool is_loss = config->checkpoint.keep.best.metric == CONFIG_METRIC_VAL_LOSS;
-    bool finds_smallest = config->checkpoint.keep.best.mode == CKPT_MIN;
+    enum ckpt_mode good;
     if (config->checkpoint.keep.last == 0 &&
         (config->checkpoint.keep.every > 0 || config->checkpoint.keep.best.count > 0))
         return contradiction(
@@ -149,11 +148,12 @@ static int check_saves(const struct train_config *config, const struct check *ch
         return contradiction(check, "checkpoint.keep.best.count", "data.val",
                              "which checkpoints are best is not known without validation data",
                              "give data.val, or leave checkpoint.keep.best out");
-    if (is_loss != finds_smallest)
+    if (ckpt_metric_mode(config_metric_name(config->checkpoint.keep.best.metric), &good) &&
+        good != (enum ckpt_mode)config->checkpoint.keep.best.mode)
         return contradiction(
             check, "checkpoint.keep.best.metric", "checkpoint.keep.best.mode",
-            is_loss ? "the best val_loss is the smallest" : "the best val_accuracy is the largest",
-            is_loss ? "set checkpoint.keep.best.mode: min" : "set checkpoint.keep.best.mode: max");
+            good == CKPT_MIN ? "the best val_loss is the smallest" : "the best val_accuracy is the largest",
+            good == CKPT_MIN ? "set checkpoint.keep.best.mode: min" : "set checkpoint.keep.best.mode: max");
     return 0;
 }
 

@@ -3,10 +3,10 @@
  */
 #include "io/io_fault.h"
 #include "tests/ckpt/steps.h"
+#include "tests/support/child.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -118,27 +118,18 @@ static void a_folder_in_use_is_not_pruned(void **state)
     assert_steps("1 2");
 }
 
+static int open_reader(void *context)
+{
+    struct ckpt_reader *reader;
+    return ckpt_reader_open(io, context, &reader, NULL);
+}
+
 /* A process that has the step open until it is killed. */
 static pid_t start_reader(uint64_t step)
 {
-    int ready[2];
-    char byte, path[FIXTURE_PATH_BYTES];
+    char path[FIXTURE_PATH_BYTES];
     snprintf(path, sizeof path, "%s/step-%08" PRIu64, folder, step);
-    assert_int_equal(pipe(ready), 0);
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        struct ckpt_reader *reader;
-        close(ready[0]);
-        if (ckpt_reader_open(io, path, &reader, NULL) || write(ready[1], "x", 1) != 1)
-            _exit(1);
-        for (;;)
-            pause();
-    }
-    close(ready[1]);
-    assert_int_equal(read(ready[0], &byte, 1), 1);
-    close(ready[0]);
-    return child;
+    return child_start(open_reader, path);
 }
 
 static void note_reasons(void *context, const struct ckpt_verdict *verdict)
@@ -165,9 +156,7 @@ static void a_step_that_another_process_reads_stays_until_its_end(void **state)
     assert_ok(ckpt_prune(io, folder, &options, &err), &err);
     assert_int_equal(reasons[1], CKPT_KEPT_READ);
     assert_int_equal(reasons[3], CKPT_KEPT_LAST);
-    int status;
-    kill(reader, SIGKILL);
-    assert_int_equal(waitpid(reader, &status, 0), reader);
+    child_kill(reader);
     saver = open_keeping(io, &(struct ckpt_keep){.last = 1});
     save_with(saver, 4, "");
     ckpt_saver_close(saver);
@@ -232,9 +221,7 @@ static void the_same_arrays_with_other_metrics_give_way_for_good(void **state)
     save_arrays(saver, 5, 5, "{\"loader\":{\"position\":7},\"metrics\":{\"val_step\":5,\"val_loss\":0.25}}");
     assert_true(is_aside_there());
     assert_true(loss_of_step_5() == 0.25);
-    int status;
-    kill(reader, SIGKILL);
-    assert_int_equal(waitpid(reader, &status, 0), reader);
+    child_kill(reader);
     save_arrays(saver, 5, 5, "{\"loader\":{\"position\":7}}");
     assert_false(is_aside_there());
     save_arrays(saver, 5, 5, "{\"loader\":{\"position\":8}}"); /* it goes on elsewhere: another content */

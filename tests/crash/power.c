@@ -119,30 +119,10 @@ static bool touches(const struct history_op *op, uint64_t begin, uint64_t end)
     return op->kind == HISTORY_WRITE && op->offset < end && begin < op->offset + op->bytes;
 }
 
-/* How many of the open operations the unit has seen. */
-static uint32_t unit_cut(const struct making *making, const struct open_ops *open, uint64_t unit)
+/* How many of the open operations a part of the file has seen. is_chosen: the choice is one that touches it. what, at: of the draw. */
+static uint32_t cut(const struct making *making, const struct open_ops *open, bool is_chosen, enum draw what,
+                    uint64_t at)
 {
-    uint64_t begin = unit * making->unit_bytes, end = begin + making->unit_bytes;
-    bool is_touched = open->chosen < open->count && touches(open->ops[open->chosen], begin, end);
-    switch (making->choice.kind) {
-    case POWER_NONE:
-        return 0;
-    case POWER_ALL:
-        return open->count;
-    case POWER_ALL_BUT:
-        return is_touched ? open->chosen : open->count;
-    case POWER_ONLY:
-        return is_touched ? open->chosen + 1 : 0;
-    case POWER_SOME:
-        break;
-    }
-    struct philox_block random = draw(making, DRAW_UNIT, open->file, unit);
-    return philox_unit(random.word[0]) < making->share ? open->count : random.word[1] % (open->count + 1);
-}
-
-static uint32_t size_cut(const struct making *making, const struct open_ops *open)
-{
-    bool is_chosen = open->chosen < open->count;
     switch (making->choice.kind) {
     case POWER_NONE:
         return 0;
@@ -155,8 +135,20 @@ static uint32_t size_cut(const struct making *making, const struct open_ops *ope
     case POWER_SOME:
         break;
     }
-    struct philox_block random = draw(making, DRAW_SIZE, open->file, 0);
+    struct philox_block random = draw(making, what, open->file, at);
     return philox_unit(random.word[0]) < making->share ? open->count : random.word[1] % (open->count + 1);
+}
+
+static uint32_t unit_cut(const struct making *making, const struct open_ops *open, uint64_t unit)
+{
+    uint64_t begin = unit * making->unit_bytes, end = begin + making->unit_bytes;
+    bool is_touched = open->chosen < open->count && touches(open->ops[open->chosen], begin, end);
+    return cut(making, open, is_touched, DRAW_UNIT, unit);
+}
+
+static uint32_t size_cut(const struct making *making, const struct open_ops *open)
+{
+    return cut(making, open, open->chosen < open->count, DRAW_SIZE, 0);
 }
 
 static uint64_t size_after(const struct history_op *op, uint64_t bytes)

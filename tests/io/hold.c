@@ -3,42 +3,30 @@
  */
 #include "io/io.h"
 #include "io/whole.h"
+#include "tests/support/child.h"
 #include "tests/support/scratch.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
+
+struct held {
+    const char *path;
+    bool is_exclusive;
+};
+
+static int take_hold(void *context)
+{
+    const struct held *held = context;
+    struct io_hold *hold;
+    return io_hold(io, held->path, held->is_exclusive, &hold, NULL);
+}
 
 /* A process that holds the file until it is killed. */
 static pid_t start_holder(const char *path, bool is_exclusive)
 {
-    int ready[2];
-    char byte;
-    assert_int_equal(pipe(ready), 0);
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        struct io_hold *hold;
-        close(ready[0]);
-        if (io_hold(io, path, is_exclusive, &hold, NULL) || write(ready[1], "x", 1) != 1)
-            _exit(1);
-        for (;;)
-            pause();
-    }
-    close(ready[1]);
-    assert_int_equal(read(ready[0], &byte, 1), 1);
-    close(ready[0]);
-    return child;
-}
-
-static void stop(pid_t child)
-{
-    int status;
-    kill(child, SIGKILL);
-    assert_int_equal(waitpid(child, &status, 0), child);
+    return child_start(take_hold, &(struct held){path, is_exclusive});
 }
 
 static const char *make_file(void)
@@ -60,9 +48,9 @@ static void readers_hold_together_and_no_remover_beside_them(void **state)
     assert_int_equal(io_hold(io, path, true, &other, &err), -EBUSY);
     assert_string_equal(err.path, path);
     io_let_go(io, mine);
-    stop(first);
+    child_kill(first);
     assert_int_equal(io_hold(io, path, true, &other, &err), -EBUSY);
-    stop(second); /* the kernel frees what a death leaves */
+    child_kill(second); /* the kernel frees what a death leaves */
     assert_ok(io_hold(io, path, true, &other, &err), &err);
     io_let_go(io, other);
     io_let_go(io, NULL);
@@ -77,7 +65,7 @@ static void a_remover_keeps_readers_and_other_removers_out(void **state)
     pid_t remover = start_holder(path, true);
     assert_int_equal(io_hold(io, path, false, &hold, &err), -EBUSY);
     assert_int_equal(io_hold(io, path, true, &hold, &err), -EBUSY);
-    stop(remover);
+    child_kill(remover);
     assert_ok(io_hold(io, path, false, &hold, &err), &err);
     io_let_go(io, hold);
 }

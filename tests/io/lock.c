@@ -2,42 +2,26 @@
  * lock — one owner a folder, with real processes.
  */
 #include "io/io.h"
+#include "tests/support/child.h"
 #include "tests/support/engines.h"
 #include "tests/support/scratch.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+static int take_lock(void *context)
+{
+    struct io_lock *lock;
+    (void)context;
+    return io->ops->lock_acquire(io, folder, NULL, &lock, NULL);
+}
+
 /* A process that holds the lock until it is killed. */
 static pid_t start_holder(void)
 {
-    int ready[2];
-    char byte;
-    assert_int_equal(pipe(ready), 0);
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        struct io_lock *lock;
-        close(ready[0]);
-        if (io->ops->lock_acquire(io, folder, NULL, &lock, NULL) || write(ready[1], "x", 1) != 1)
-            _exit(1);
-        for (;;)
-            pause();
-    }
-    close(ready[1]);
-    assert_int_equal(read(ready[0], &byte, 1), 1);
-    close(ready[0]);
-    return child;
-}
-
-static void stop(pid_t child)
-{
-    int status;
-    kill(child, SIGKILL);
-    assert_int_equal(waitpid(child, &status, 0), child);
+    return child_start(take_lock, NULL);
 }
 
 static void a_second_process_is_refused_with_host_and_pid(void **state)
@@ -48,7 +32,7 @@ static void a_second_process_is_refused_with_host_and_pid(void **state)
     char host[100] = "", pid[30];
     pid_t child = start_holder();
     assert_int_equal(io->ops->lock_acquire(io, folder, NULL, &lock, &err), -EBUSY);
-    stop(child);
+    child_kill(child);
     assert_null(lock);
     gethostname(host, sizeof host - 1);
     snprintf(pid, sizeof pid, "pid=%ld ", (long)child);
@@ -64,7 +48,7 @@ static void the_death_of_the_holder_frees_the_folder(void **state)
     for (int round = 0; round < 5; round++) {
         struct err err = {0};
         struct io_lock *lock = NULL;
-        stop(start_holder());
+        child_kill(start_holder());
         assert_ok(io->ops->lock_acquire(io, folder, NULL, &lock, &err), &err);
         io->ops->lock_release(lock);
     }

@@ -1,0 +1,14 @@
+/*
+ * child — another process that has something, until it is killed.
+ */
+#ifndef MILLRACE_TESTS_SUPPORT_CHILD_H
+#define MILLRACE_TESTS_SUPPORT_CHILD_H
+
+#include <sys/types.h>
+
+/* A process in which begin(context) has returned 0, and that does nothing more. Another result fails the case. */
+pid_t child_start(int (*begin)(void *context), void *context);
+/* By SIGKILL; returns when it is gone. */
+void child_kill(pid_t child);
+
+#endif
