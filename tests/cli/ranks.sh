@@ -64,6 +64,20 @@ calls_that_are_compared_change_nothing() {
   same "$(millrace ckpt hash runs/debug/ckpt)" "$(millrace ckpt hash runs/plain/ckpt)"
 }
 
+ranks_that_index_the_same_tar_at_once_do_not_disturb_each_other() {
+  mkdir -p members foreign
+  tar -xf shards/shard-000000.tar -C members
+  (cd members && find . -type f -printf '%P\n' | sort | tar -cf ../foreign/part.tar -T -)
+  export XDG_CACHE_HOME=$scratch/cold
+  local n
+  for n in 1 2 3; do
+    rm -rf cold
+    same "$(ranks 4 "$MILLRACE" train train.yaml --set data.train=foreign/part.tar --set data.val=foreign/part.tar --set model.classes=7 --set run.dir=runs/foreign$n --set run.steps=4)" 0 "$(cat errors)"
+    same "$(find cold -type f | wc -l)" 1 "entries of the cache ($(find cold -type f))"
+    same "$(millrace ckpt hash runs/foreign$n/ckpt)" "$(millrace ckpt hash runs/foreign1/ckpt)"
+  done
+}
+
 what_is_wrong_everywhere_is_told_once() {
   same "$(ranks 3 "$MILLRACE" train train.yaml --set run.dirr=x)" 2
   same "$(grep -c 'unknown key run.dirr' said)" 1
@@ -111,6 +125,7 @@ what_one_rank_alone_reads_wrong_is_damage_for_all_as_the_policy_has_it() {
   same "$(grep -c '^resuming at step 8 from ' errors)" 1 "$(cat errors)"
 }
 
-run_cases the_first_rank_speaks_alone_and_the_data_is_shared an_evaluation_is_the_same_on_any_ranks calls_that_are_compared_change_nothing what_is_wrong_everywhere_is_told_once \
+run_cases the_first_rank_speaks_alone_and_the_data_is_shared an_evaluation_is_the_same_on_any_ranks calls_that_are_compared_change_nothing \
+  ranks_that_index_the_same_tar_at_once_do_not_disturb_each_other what_is_wrong_everywhere_is_told_once \
   a_rank_without_its_data_ends_all_before_the_first_step a_rank_that_fails_in_the_middle_tells_why_and_ends_all \
   what_one_rank_finds_damaged_no_other_resumes_from what_one_rank_alone_reads_wrong_is_damage_for_all_as_the_policy_has_it

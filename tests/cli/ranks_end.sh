@@ -13,7 +13,6 @@ model:      {layers: 1, heads: 2, width: 32, patch: 8}
 batch:      {global: 12, micro: 4}
 checkpoint: {every: 0}
 log:        {every: 1}
-parallel:   {timeout: 5s}
 YAML
 # Leaves each rank's pid. Rank 1 alone has FAULT.
 cat >rank <<'SH'
@@ -84,7 +83,7 @@ a_rank_that_is_killed_ends_the_run() {
 }
 
 a_rank_that_does_not_answer_is_named() {
-  begin --set run.dir=runs/stopped
+  begin --set run.dir=runs/stopped --set parallel.timeout=10s
   kill -STOP "$(cat pid.2)"
   end
   [[ $ended != 0 ]] || fail "mpirun saw nothing wrong"
@@ -92,7 +91,7 @@ a_rank_that_does_not_answer_is_named() {
 }
 
 a_rank_that_is_stuck_is_named_with_what_it_is_at() {
-  FAULT=read:hold@40+:shard-000000 begin --set run.dir=runs/stuck
+  FAULT=read:hold@40+:shard-000000 begin --set run.dir=runs/stuck --set parallel.timeout=10s
   end
   [[ $ended != 0 ]] || fail "mpirun saw nothing wrong"
   grep -qE '^millrace: rank [02]: rank [02] of 3 waited too long for the step.*: found nothing from rank 1; rank 1: at data of step [0-9]+ for [0-9.]+ s; ' errors
