@@ -36,7 +36,8 @@ case $kind in
     for i in 1 2 3 4; do cat "$0"; done > "$work/text.txt"
     "$program" convert dataset "$work/text.txt" "$work/shards" --tokenizer bytes --quiet
     model=(--set model.type="$kind" --set data.text.block=32)
-    [[ $kind != llama ]] || model+=(--set optimizer.type=sgd --set optimizer.lr=0.1 --set optimizer.nesterov=true --set optimizer.clip_value=0.05) ;;
+    [[ $kind != llama ]] || model+=(--set optimizer.type=sgd --set optimizer.lr=0.1 --set optimizer.nesterov=true --set optimizer.clip_value=0.05
+      --set 'model.freeze=*.mlp.*, !blocks.1.*' --set batch.schedule=1:2 --set early_stop.patience=8) ;;
   *) fail "unknown kind $kind" ;;
 esac
 
