@@ -40,16 +40,17 @@ static int submit(struct image_writer *image, struct io_file *file, unsigned buf
                   struct err *err)
 {
     uint64_t bytes = manifest_block_bytes(image->snapshot->layout->file_bytes, block);
+    const char *data = snapshot_bytes(image->snapshot, buffer);
     struct io_request *request = &image->requests[buffer];
     *request = (struct io_request){.kind = IO_WRITE,
                                    .file = file,
                                    .offset = block * CKPT_BLOCK_BYTES,
-                                   .data = (void *)(uintptr_t)snapshot_bytes(image->snapshot, buffer),
+                                   .data = (void *)(uintptr_t)data,
                                    .bytes = bytes_round_up(bytes, IO_ALIGN_BYTES),
                                    .flags = IO_ONCE}; /* whoever resumes does so much later */
-    image->block_crc32c[block] = crc32c(0, request->data, bytes);
     int taken = image->io->ops->submit(image->queue, &request, 1);
-    assert(taken != 0); /* the queue is as deep as writes may be under way */
+    assert(taken != 0);                                  /* the queue is as deep as writes may be under way */
+    image->block_crc32c[block] = crc32c(0, data, bytes); /* while it is written, which only reads */
     return taken < 0 ? err_errno(err, taken, "a write could not be submitted") : 0;
 }
 

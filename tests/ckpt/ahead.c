@@ -141,8 +141,11 @@ static void what_the_caller_waits_for_is_taken_first(void **state)
 {
     (void)state;
     struct arrays arrays = make_arrays("262144");
-    struct layout_options options = {
-        .tensors = arrays.tensors, .tensors_count = arrays.count, .groups_count = GROUPS, .ranks = 1};
+    struct layout_options options = {.tensors = arrays.tensors,
+                                     .tensors_count = arrays.count,
+                                     .groups_count = GROUPS,
+                                     .ranks = 1,
+                                     .node_ranks = 1};
     struct layout layout;
     struct snapshot snapshot;
     struct err err = {0};
