@@ -8,6 +8,7 @@
 
 #include "base/cgroup.h"
 #include "base/thread.h"
+#include "base/trace.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -31,6 +32,7 @@ struct workers {
     struct member {
         struct workers *crew;
         unsigned worker;
+        struct trace_track *track; /* guarded by mutex between jobs; NULL: no trace */
         pthread_t thread;
     } members[];
 };
@@ -78,8 +80,11 @@ static void *member_main(void *argument)
         if (crew->stop)
             break;
         seen = crew->generation;
+        struct trace_track *track = member->track;
         pthread_mutex_unlock(&crew->mutex);
+        uint64_t began_ns = trace_begin(track);
         take_tiles(crew, member->worker);
+        trace_end(track, "tiles", began_ns);
         pthread_mutex_lock(&crew->mutex);
         if (--crew->busy == 0)
             pthread_cond_signal(&crew->finished);
@@ -139,6 +144,14 @@ void workers_close(struct workers *crew)
 unsigned workers_count(const struct workers *crew)
 {
     return crew->count;
+}
+
+void workers_add_tracks(struct workers *crew, struct trace *trace)
+{
+    pthread_mutex_lock(&crew->mutex);
+    for (unsigned i = 1; i <= crew->started; i++)
+        crew->members[i].track = trace_add_track(trace, "compute", i);
+    pthread_mutex_unlock(&crew->mutex);
 }
 
 void workers_run(struct workers *crew, size_t tiles,

@@ -17,11 +17,16 @@
 enum { WORKERS_COUNT_MAX = 256 };
 
 struct workers;
+struct trace;
 
 /* count >= 1 includes the caller; 0 means one a CPU that this process may use. Gives the crew. -EAGAIN, -ENOMEM. */
 int workers_open(unsigned count, struct workers **ret_crew, struct err *err);
 void workers_close(struct workers *crew); /* joins; NULL is fine */
 unsigned workers_count(const struct workers *crew);
+
+/* From now on the threads of the crew, the caller's aside, add their share of each job to tracks of the trace (trace.h), which outlives
+ * the crew. NULL is fine. Not while a job runs. */
+void workers_add_tracks(struct workers *crew, struct trace *trace);
 
 /* Blocks until all tiles are done. One caller at a time; not from within a tile. Allocates nothing. */
 void workers_run(struct workers *crew, size_t tiles,

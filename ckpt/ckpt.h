@@ -58,6 +58,7 @@ extern "C" {
 #endif
 
 struct json_t;
+struct trace;
 
 #define CKPT_OPTIMIZER_PREFIX "optimizer."
 
@@ -111,6 +112,8 @@ struct ckpt_saver_options {
     const char *run_id;          /* names the owner of temporaries */
     const char *numerics_id;
     const struct log *log;
+    struct trace *
+        trace; /* of the program, which outlives the saver: its thread adds what it does (base/trace.h); NULL: none */
 };
 
 struct ckpt_saver;

@@ -68,7 +68,9 @@ static void reap(struct image_writer *image, const char *path, unsigned least, u
                  int *status, struct err *err)
 {
     struct io_request *done[IMAGE_WRITES_MAX];
+    uint64_t began_ns = trace_begin(image->track);
     int count = image->io->ops->reap(image->queue, done, IMAGE_WRITES_MAX, least, least > 0 ? IO_FOREVER : 0);
+    trace_end(image->track, least > 0 ? "wait for writes" : "reap", began_ns);
     for (int i = 0; i < count; i++) {
         ssize_t result = done[i]->result;
         if (result >= 0 && (size_t)result != done[i]->bytes)
@@ -105,6 +107,7 @@ int image_writer_run(struct image_writer *image, struct io_file *file, const cha
         uint64_t block;
         if (!status)
             status = snapshot_status(snapshot, err); /* a copy from the device failed */
+        uint64_t began_ns = trace_begin(image->track);
         enum snapshot_next next = SNAPSHOT_LATER;
         if (status)
             next = SNAPSHOT_ALL;
@@ -113,13 +116,17 @@ int image_writer_run(struct image_writer *image, struct io_file *file, const cha
         if (next == SNAPSHOT_GOT) {
             status = submit(image, file, buffer, block, err);
             in_flight += status == 0;
+            trace_end_with(image->track, "block", began_ns, "block", block);
         } else if (in_flight > 0) {
             bool staged = !status && snapshot_stage_ahead(snapshot);
+            if (staged)
+                trace_end(image->track, "stage ahead", began_ns);
             reap(image, path, !staged, &in_flight, &status, err);
         } else if (next == SNAPSHOT_ALL) {
             return status;
         } else {
             snapshot_wait(snapshot);
+            trace_end(image->track, "wait for copies", began_ns);
         }
         if (status)
             snapshot_fail(snapshot, status, err);

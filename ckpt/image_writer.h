@@ -7,6 +7,7 @@
 #define MILLRACE_CKPT_IMAGE_WRITER_H
 
 #include "base/err.h"
+#include "base/trace.h"
 #include "ckpt/snapshot.h"
 #include "io/io.h"
 
@@ -21,6 +22,7 @@ struct image_writer {
     struct io_queue *queue;      /* of the thread that runs; NULL after it broke, until the next run */
     struct io_request *requests; /* [buffers_count] */
     uint32_t *block_crc32c;      /* [blocks_count] borrowed */
+    struct trace_track *track;   /* borrowed; NULL: no trace */
 };
 
 /* Borrows snapshot and block_crc32c. */

@@ -41,6 +41,7 @@ struct ckpt_saver {
     struct image_writer image; /* the writer's while a save is due */
     unsigned touched_count;    /* the writer's: buffers that staging_touch was called for */
     struct commit commit;
+    struct trace_track *track; /* the writer's; NULL: no trace */
     pthread_t thread;
     bool has_thread;
 
@@ -67,13 +68,18 @@ static int run_save(struct ckpt_saver *saver, struct err *err)
     struct io_file *file = NULL;
     struct commit_request request = {.file_bytes = saver->layout.file_bytes,
                                      .state_json = str_text(&saver->state_json)};
+    uint64_t began_ns = trace_begin(saver->track);
     int status = commit_begin(&saver->commit, saver->step, request.file_bytes, &file, err);
+    trace_end(saver->track, "begin", began_ns);
     if (!status)
         status = image_writer_run(&saver->image, file, saver->commit.path, err);
     else
         snapshot_fail(&saver->snapshot, status, err);
     snapshot_end(&saver->snapshot);
-    return commit_finish(&saver->commit, status, &request, err);
+    began_ns = trace_begin(saver->track);
+    status = commit_finish(&saver->commit, status, &request, err);
+    trace_end(saver->track, "commit", began_ns);
+    return status;
 }
 
 static void record(struct ckpt_saver *saver, int status, const struct err *detail)
@@ -117,7 +123,9 @@ static void *write_saves(void *context)
         pthread_mutex_unlock(&saver->mutex);
         struct err detail = {0};
         char line[ERR_LINE_BYTES_MAX];
+        uint64_t began_ns = trace_begin(saver->track);
         int status = run_save(saver, &detail);
+        trace_end_with(saver->track, "save", began_ns, "step", saver->step);
         if (status && (status != -EREMOTEIO || saver->nodes.all->rank == 0)) /* others tell why */
             log_line(log_of(saver), LOG_ERROR, "the checkpoint of step %llu was not saved: %s",
                      (unsigned long long)saver->step, err_format(&detail, line, sizeof line));
@@ -231,6 +239,7 @@ int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_
     status = agree(saver, prepare(saver, options, err), err);
     if (status)
         goto out;
+    saver->track = saver->image.track = trace_add_track(options->trace, "checkpoint", 0);
     status = thread_start(&saver->thread, write_saves, saver);
     saver->has_thread = status == 0;
     if (status)

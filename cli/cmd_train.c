@@ -3,6 +3,7 @@
  */
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/trace.h"
 #include "cli/crew.h"
 #include "cli/output.h"
 #include "cli/signals.h"
@@ -29,8 +30,10 @@ static const struct option rows[] = {
      "auto: from the newest whole checkpoint, if there is one; never: an existing one is an error; PATH: a "
      "checkpoint (default: what checkpoint.resume says)"},
     {"profile", 0, OPTION_TEXT, AT(profile), "A:B", NULL,
-     "print where the time of steps A to B went, and let a profiler that is attached see them alone "
-     "(nsys profile --capture-range=cudaProfilerApi)"},
+     "print where the time of steps A to B went, write what all threads of all ranks did in them to "
+     "trace-A-B.json in run.dir, for ui.perfetto.dev, and let a profiler that is attached see them alone "
+     "(nsys "
+     "profile --capture-range=cudaProfilerApi)"},
     {"print-config", 0, OPTION_FLAG, AT(print_config),
      .help = "print the effective configuration and do nothing else"},
 };
@@ -198,6 +201,8 @@ static void write_profile(struct json_writer *json, const struct trainer_result 
     json_write_u64(json, "first_step", result->profiled.first);
     json_write_u64(json, "last_step", result->profiled.last);
     json_write_f64(json, "total_seconds", seconds);
+    if (result->trace[0])
+        json_write_string(json, "trace", result->trace);
     json_begin_array(json, "ranges");
     for (int range = 0; range < RANGE_COUNT; range++) {
         const struct range_time *time = &result->ranges[range];
@@ -298,7 +303,10 @@ static int read_options(const struct invocation *invocation, struct train_config
         options->resume = CONFIG_RESUME_PATH;
         options->resume_path = args->resume;
     }
-    return args->print_config ? 0 : io_open(config->run.dir, NULL, &options->io, err);
+    if (args->print_config)
+        return 0;
+    status = args->profile ? trace_open(&options->trace, err) : 0;
+    return status ? status : io_open(config->run.dir, NULL, &options->io, err);
 }
 
 /* The first rank's. */
@@ -350,6 +358,7 @@ static int run(const struct invocation *invocation, struct err *err)
     else if (!status && options.comm->rank == 0)
         status = print_config(&config, args->common.json, err);
     io_close(options.io);
+    trace_close(options.trace);
     return crew_close(invocation, options.comm, status, err);
 }
 

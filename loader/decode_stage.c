@@ -147,7 +147,9 @@ static void finish_slot(struct load_worker *worker, struct load_slot *slot)
     struct loader *loader = worker->loader;
     if (loader->mixup && slot->failed_item == UINT32_MAX) {
         pthread_mutex_unlock(&loader->mutex);
+        uint64_t began_ns = trace_begin(worker->track);
         pair_slot(worker, slot);
+        trace_end(worker->track, "mix", began_ns);
         pthread_mutex_lock(&loader->mutex);
     }
     slot_set_ready(loader, slot);
@@ -166,8 +168,10 @@ void *decode_stage_main(void *argument)
         }
         uint32_t count = decode_stage_take(loader, group);
         pthread_mutex_unlock(&loader->mutex);
+        uint64_t began_ns = trace_begin(worker->track);
         for (uint32_t i = 0; i < count; i++)
             decode_one(worker, group[i].slot, group[i].item);
+        trace_end_with(worker->track, "decode", began_ns, "items", count);
         pthread_mutex_lock(&loader->mutex);
         for (uint32_t i = 0; i < count; i++)
             decode_stage_finish(loader, &group[i]);

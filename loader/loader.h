@@ -43,6 +43,7 @@ extern "C" {
 #endif
 
 struct loader;
+struct trace;
 
 /* What a batch holds. */
 enum loader_decode {
@@ -134,6 +135,8 @@ struct loader_options {
     uint64_t
         stall_report_ns; /* how long a wait is worth a line that names what it waits for; 0: 30 s; UINT64_MAX: never */
     uint64_t timeout_ns; /* how long a wait ends the run with -ETIMEDOUT; 0: none does */
+    struct trace *
+        trace; /* of the program, which outlives the loader: its threads add what they do (base/trace.h); NULL: none */
 };
 
 /* Shuffled bytes, in micro-batches of 32 of 256; bad samples substituted, up to 1 %; 1 GiB; images 224 x 224, centre

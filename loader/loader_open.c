@@ -178,6 +178,7 @@ static int start_threads(struct loader *loader, struct err *err)
 {
     for (uint32_t i = 0; i < loader->workers_count; i++) {
         struct load_worker *worker = &loader->workers[i];
+        worker->track = trace_add_track(loader->options.trace, "decode", i);
         pthread_cond_init(&worker->wake, NULL);
         int status = thread_start(&worker->thread, decode_stage_main, worker);
         if (status) {
@@ -186,6 +187,7 @@ static int start_threads(struct loader *loader, struct err *err)
         }
         loader->workers_started++;
     }
+    loader->reader_track = trace_add_track(loader->options.trace, "read", 0);
     int status = thread_start(&loader->reader, read_stage_main, loader);
     if (status)
         return err_errno(err, status, "could not start the reading thread");

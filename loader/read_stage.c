@@ -98,7 +98,9 @@ static struct load_slot *begin_slot(struct loader *loader)
     uint32_t items = plan_items(&loader->plan, &micro, &first, &stride);
     slot_begin(slot, &micro, items);
     struct err err;
+    uint64_t began_ns = trace_begin(loader->reader_track);
     int status = read_plan_slot(loader, slot, first, stride, &err);
+    trace_end_with(loader->reader_track, "plan", began_ns, "items", items);
     pthread_mutex_lock(&loader->mutex);
     loader->planned++;
     if (status)
@@ -137,6 +139,7 @@ static void complete_chunk(struct loader *loader, struct load_chunk *chunk, uint
 {
     struct load_slot *slot = chunk->slot;
     uint64_t got = chunk->request.result > 0 ? (uint64_t)chunk->request.result : 0;
+    trace_end_flight(loader->reader_track, "read", chunk->traced_ns, "bytes", got);
     loader->stats.read_bytes += got;
     loader->stats.reads_count++;
     for (uint32_t i = chunk->first_piece; i < chunk->first_piece + chunk->pieces_count; i++) {
@@ -176,7 +179,9 @@ static void end_reading(struct loader *loader, int status)
 
 static void reap(struct loader *loader, unsigned least, int timeout_ms)
 {
+    uint64_t began_ns = trace_begin(loader->reader_track);
     int count = loader->io->ops->reap(loader->queue, loader->reaped, LOADER_QUEUE_DEPTH, least, timeout_ms);
+    trace_end(loader->reader_track, "reap", began_ns);
     if (count < 0)
         end_reading(loader, count);
     if (count <= 0)
@@ -197,7 +202,9 @@ static void submit(struct loader *loader, struct io_request *const *requests, un
 {
     unsigned done = 0;
     while (done < count) {
+        uint64_t began_ns = trace_begin(loader->reader_track);
         int taken = loader->io->ops->submit(loader->queue, requests + done, count - done);
+        trace_end(loader->reader_track, "submit", began_ns);
         if (taken > 0) {
             done += (unsigned)taken;
             loader->in_flight += (uint32_t)taken;
@@ -246,6 +253,7 @@ static bool issue_chunks(struct loader *loader, struct load_slot *slot)
                 loader->frees_seen = loader->room.frees_count;
                 break;
             }
+            chunk->traced_ns = trace_begin(loader->reader_track);
             requests[count++] = request;
             bytes += request->bytes;
             slot->chunks_issued++;
@@ -313,9 +321,11 @@ static struct load_slot *wait_for_room(struct loader *loader, struct load_slot *
             slot = NULL;
             continue;
         }
+        uint64_t began_ns = trace_begin(loader->reader_track);
         loader->reader_waits = true;
         pthread_cond_wait(&loader->reader_wake, &loader->mutex);
         loader->reader_waits = false;
+        trace_end(loader->reader_track, "wait for room", began_ns);
     }
     pthread_mutex_unlock(&loader->mutex);
     return slot;

@@ -22,6 +22,7 @@
 #ifndef MILLRACE_LOADER_STATE_H
 #define MILLRACE_LOADER_STATE_H
 
+#include "base/trace.h"
 #include "image/jpeg.h"
 #include "image/pipeline.h"
 #include "loader/loader.h"
@@ -54,6 +55,7 @@ struct load_chunk {
     uint32_t first_piece, pieces_count; /* in the slot's sorted list */
     uint32_t users;                     /* G: pieces whose items are not finished */
     bool is_read;                       /* G */
+    uint64_t traced_ns;                 /* when it was issued; 0: nobody wants to know */
 };
 
 struct load_piece {
@@ -124,6 +126,7 @@ struct load_worker {
     atomic_uint_least64_t jpeg_warnings;
     struct io_queue *queue;    /* for substitutes, opened when first needed */
     struct view_piece *pieces; /* pieces_max, of a substitute */
+    struct trace_track *track; /* NULL: no trace */
     uint8_t *scratch;          /* a substitute's bytes */
     uint64_t scratch_bytes;
 };
@@ -163,7 +166,8 @@ struct loader {
     struct io_request **reaped; /* LOADER_QUEUE_DEPTH */
     uint32_t in_flight;
     bool reading_failed;
-    uint64_t frees_seen; /* the room's count when it last had none */
+    uint64_t frees_seen;              /* the room's count when it last had none */
+    struct trace_track *reader_track; /* NULL: no trace */
     pthread_t reader;
 
     pthread_mutex_t mutex;

@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 struct ops;
+struct trace;
 
 /* C[m,n] = op(A) op(B) (+ bias[n] on each row) (+ C). A is [m,k], or [k,m] where trans_a; B is [k,n], or [n,k] where trans_b. */
 struct gemm_shape {
@@ -221,6 +222,8 @@ struct ops_table {
     int (*sync)(struct ops *ops, struct err *err); /* blocks; the first failure since the last call */
     /* Does not block: the failure that sync would tell, as far as it is known, and tells again. */
     int (*status)(const struct ops *ops, struct err *err);
+    /* Optional: the threads of the crew add to the trace, which outlives the ops, from now on. */
+    void (*add_tracks)(struct ops *ops, struct trace *trace);
     void (*close)(struct ops *ops);
 };
 

@@ -204,6 +204,11 @@ void ops_cpu_decide(struct ops *ops, struct decision *decision, const int64_t *l
     decision_make(decision, losses, squares, request);
 }
 
+void ops_cpu_add_tracks(struct ops *ops, struct trace *trace)
+{
+    workers_add_tracks(ops_cpu_of(ops)->crew, trace);
+}
+
 void ops_cpu_numerics_id(struct ops *ops, struct str *out)
 {
     char model[MACHINE_TEXT_BYTES];

@@ -67,6 +67,7 @@ void ops_cpu_count_add(struct ops *ops, int64_t *word, const uint8_t *flags, uin
 void ops_cpu_decide(struct ops *ops, struct decision *decision, const int64_t *losses, const int64_t *squares,
                     const struct decision_request *request);
 void ops_cpu_numerics_id(struct ops *ops, struct str *out);
+void ops_cpu_add_tracks(struct ops *ops, struct trace *trace);
 int ops_cpu_sync(struct ops *ops, struct err *err);
 int ops_cpu_status(const struct ops *ops, struct err *err);
 void ops_cpu_close(struct ops *ops);

@@ -59,12 +59,18 @@ void range_end(struct ranges *ranges)
 {
     assert(ranges->depth > 0);
     ranges->depth--;
-    struct range_time *time = &ranges->times[ranges->open[ranges->depth].range];
+    enum range range = ranges->open[ranges->depth].range;
+    struct range_time *time = &ranges->times[range];
     uint64_t began_ns = ranges->open[ranges->depth].began_ns, now_ns = clock_now_ns();
     time_parts_turn(&ranges->parts, ranges->open[ranges->depth].part, now_ns);
     if (began_ns > 0) {
         time->count++;
         time->ns += now_ns - began_ns;
+        if (ranges->track)
+            trace_add(ranges->track, &(struct trace_span){.name = range_name(range),
+                                                          .began_ns = began_ns,
+                                                          .ended_ns = now_ns,
+                                                          .kind = TRACE_NESTED});
     }
     profiler_pop();
     note(ranges, ranges->depth > 0 ? range_name(ranges->open[ranges->depth - 1].range) : "the end");

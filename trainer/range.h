@@ -9,6 +9,7 @@
 #ifndef MILLRACE_TRAINER_RANGE_H
 #define MILLRACE_TRAINER_RANGE_H
 
+#include "base/trace.h"
 #include "comm/comm.h"
 #include "trainer/time_parts.h"
 
@@ -42,8 +43,9 @@ enum { RANGE_DEPTH_MAX = 4 };
 
 /* Zero at first. Owner thread. */
 struct ranges {
-    bool measures; /* spans that begin now are added to times */
-    bool queues;   /* the device is not the host */
+    bool measures;             /* spans that begin now are added to times */
+    bool queues;               /* the device is not the host */
+    struct trace_track *track; /* borrowed; NULL: no trace */
     struct time_parts parts;
     /* Others are told through it what this rank is at, where it is late; borrowed, as step, of the last one that is queued. NULL: nobody. */
     struct comm *comm;

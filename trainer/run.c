@@ -126,6 +126,7 @@ struct loader_options run_loader_options(struct run *run, bool training)
     o.memory_bytes = c->data.memory_bytes;
     o.timeout_ns = c->data.timeout_ns;
     o.log = run->options->log;
+    o.trace = training ? run->options->trace : NULL; /* an evaluation's threads are new ones each time */
     return o;
 }
 

@@ -170,6 +170,8 @@ int run_end_step(struct run *run, const struct run_words *counts, struct err *er
  * window are then those after them. -EDOM names a step whose gradients are not finite, where the scaler does not forgive it: then all
  * weights are those before that step. */
 int run_settle(struct run *run, uint64_t left, struct err *err);
+/* Of all steps that are queued, as a range of waiting. */
+int run_settle_all(struct run *run, struct err *err);
 
 /* For a collective of the ranks that begins now; what: names it in messages, and lives as long as it. */
 struct comm_options run_comm_options(const struct run *run, const char *what);

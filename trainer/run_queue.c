@@ -125,3 +125,11 @@ int run_settle(struct run *run, uint64_t left, struct err *err)
         status = settle_oldest(run, err);
     return status;
 }
+
+int run_settle_all(struct run *run, struct err *err)
+{
+    range_begin(&run->ranges, RANGE_WAIT);
+    int status = run_settle(run, 0, err);
+    range_end(&run->ranges);
+    return status;
+}

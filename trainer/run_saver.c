@@ -120,6 +120,7 @@ int run_open_saver(struct run *run, struct err *err)
         .run_id = run->run_id,
         .numerics_id = str_text(&run->numerics_id),
         .log = run->options->log,
+        .trace = run->options->trace,
     };
     return ckpt_saver_open(&options, run->tensors, run->tensors_count, &run->saver, err);
 }

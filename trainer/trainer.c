@@ -4,9 +4,9 @@
 #include "trainer/trainer.h"
 
 #include "base/clock.h"
-#include "device/profiler.h"
 #include "trainer/announce.h"
 #include "trainer/gauges.h"
+#include "trainer/profile.h"
 #include "trainer/run.h"
 #include "trainer/sync_check.h"
 
@@ -33,8 +33,7 @@ struct loop {
     struct window window;
     struct gauges gauges;
     struct saving saving;
-    struct trainer_steps profiled; /* last is 0 while they are made */
-    uint64_t profile_began_ns, profiled_ns;
+    struct profile profile;
     uint64_t began_ns, began_step; /* for the time that remains */
 };
 
@@ -213,57 +212,6 @@ static bool save_is_due(const struct run *run, bool evaluates)
            (evaluates && run->config->checkpoint.keep.best.count > 0);
 }
 
-/* Until all steps that are queued are done. */
-static int settle(struct run *run, struct err *err)
-{
-    range_begin(&run->ranges, RANGE_WAIT);
-    int status = run_settle(run, 0, err);
-    range_end(&run->ranges);
-    return status;
-}
-
-/* Steps that were queued before are none of it. */
-static int begin_profile(struct loop *loop, struct err *err)
-{
-    struct run *run = loop->run;
-    const struct trainer_steps *wanted = &run->options->profile;
-    uint64_t step = run->step + 1;
-    if (step < wanted->first || step > wanted->last || loop->profiled.first > 0)
-        return 0;
-    int status = settle(run, err);
-    if (status)
-        return status;
-    if (!run->device->ops->is_host)
-        profiler_start();
-    loop->profiled.first = step;
-    loop->profile_began_ns = clock_now_ns();
-    run->ranges.measures = true;
-    return 0;
-}
-
-/* Where a step fails too: a profiler that is attached then has what it was told to. */
-static void stop_profile(struct loop *loop)
-{
-    struct run *run = loop->run;
-    if (!run->ranges.measures)
-        return;
-    run->ranges.measures = false;
-    loop->profiled_ns = clock_now_ns() - loop->profile_began_ns;
-    loop->profiled.last = run->step;
-    if (!run->device->ops->is_host)
-        profiler_stop();
-}
-
-static int end_profile(struct loop *loop, bool is_end, struct err *err)
-{
-    struct run *run = loop->run;
-    if (!run->ranges.measures || (run->step < run->options->profile.last && !is_end))
-        return 0;
-    int status = settle(run, err);
-    stop_profile(loop);
-    return status;
-}
-
 static int make_step(struct run *run, struct err *err)
 {
     triggers_begin_step(&run->triggers, clock_now_ns());
@@ -290,7 +238,7 @@ static int check_sync(struct run *run, struct err *err)
 static int advance(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;
-    int status = begin_profile(loop, err);
+    int status = profile_begin(&loop->profile, err);
     if (status)
         return status;
     status = make_step(run, err);
@@ -307,7 +255,7 @@ static int advance(struct loop *loop, struct err *err)
     bool evaluates = evaluation_is_due(run) && !run->stop_requested;
     bool saves = is_end || save_is_due(run, evaluates);
     if (line_is_due(run) || evaluates || saves)
-        status = settle(run, err);
+        status = run_settle_all(run, err);
     if (!status && line_is_due(run))
         report_steps(loop);
     if (!status && evaluates)
@@ -317,7 +265,7 @@ static int advance(struct loop *loop, struct err *err)
     is_end = is_end || run->stop_requested || early_stop_is_over(&run->early_stop); /* by the evaluation */
     if (!status && (saves || is_end))
         status = save(loop, is_end, err);
-    return status ? status : end_profile(loop, is_end, err);
+    return status ? status : profile_end(&loop->profile, is_end, err);
 }
 
 /* The evaluation of a step after which the run was stopped: the checkpoint of that step is saved again with what it says, so that which
@@ -349,9 +297,10 @@ static int fill_result(const struct loop *loop, enum trainer_end end, struct tra
                                       .once = cursor.once,
                                       .order = cursor.order,
                                       .data_limit = loader_stats(run->loader).limit,
-                                      .profiled = loop->profiled,
-                                      .profiled_ns = loop->profiled_ns};
+                                      .profiled = loop->profile.made,
+                                      .profiled_ns = loop->profile.ns};
     memcpy(result->ranges, run->ranges.times, sizeof result->ranges);
+    memcpy(result->trace, loop->profile.trace, sizeof result->trace);
     snprintf(result->checkpoint, sizeof result->checkpoint, "%s/step-%08" PRIu64, run->folder, run->step);
     return status;
 }
@@ -431,8 +380,9 @@ static int run_stretch(const struct trainer_options *options, uint64_t began_ns,
         return status;
     begin_triggers(&run, began_ns);
     announce_run(&run);
-    struct loop loop = {.run = &run, .began_ns = clock_now_ns(), .began_step = run.step};
+    struct loop loop = {.run = &run, .profile.run = &run, .began_ns = clock_now_ns(), .began_step = run.step};
     gauges_open(&loop.gauges, run.ops);
+    profile_open(&loop.profile);
     run.ranges.queues = !run.device->ops->is_host;
     time_parts_start(&run.ranges.parts, loop.began_ns);
     start_clock(&loop);
@@ -440,7 +390,7 @@ static int run_stretch(const struct trainer_options *options, uint64_t began_ns,
     if (!status)
         status = fill_result(&loop, how_it_ended(&run), ret_result, &detail);
     *ret_turns = !status && turns(&run);
-    stop_profile(&loop);
+    profile_stop(&loop.profile);
     gauges_close(&loop.gauges);
     if (status) {
         give_up(&run, status, &detail);
@@ -458,6 +408,7 @@ static void keep_profile(struct trainer_result *result, const struct trainer_res
         return;
     result->profiled = earlier->profiled;
     result->profiled_ns = earlier->profiled_ns;
+    memcpy(result->trace, earlier->trace, sizeof result->trace);
     memcpy(result->ranges, earlier->ranges, sizeof result->ranges);
 }
 

@@ -23,6 +23,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct trace;
+
 enum trainer_event {
     TRAINER_STARTED, /* text: what is about to run, a few lines, one a call */
     TRAINER_STEP,    /* each log.every steps */
@@ -78,6 +80,9 @@ struct trainer_options {
     struct io *io;
     atomic_int *stop;             /* non-zero: save and return; NULL: never */
     struct trainer_steps profile; /* measured by range, and told to a profiler that is attached */
+    /* Of this rank, borrowed: all threads of the run add what they do in the steps of profile, and it is written, with those of all ranks, to
+     * trace-FIRST-LAST.json in the run's folder. NULL: none. */
+    struct trace *trace;
     const struct log *log;
     /* On the first rank; on others only of failures that are their own. */
     void (*report)(void *context, const struct trainer_report *report);
@@ -97,6 +102,7 @@ struct trainer_result {
     double val_loss, val_accuracy;         /* the last evaluation's */
     struct trainer_steps profiled;         /* those of options.profile that were made */
     uint64_t profiled_ns;                  /* with what came after them: evaluations, checkpoints */
+    char trace[IO_PATH_BYTES_MAX];         /* the file that was written; "": none */
     struct range_time ranges[RANGE_COUNT]; /* of them */
     uint64_t once, order;                  /* the training loaders' digests at that step, of all ranks */
     enum loader_stage data_limit; /* which stage of it the others waited for; the consumer is the training */

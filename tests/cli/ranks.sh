@@ -125,7 +125,21 @@ what_one_rank_alone_reads_wrong_is_damage_for_all_as_the_policy_has_it() {
   same "$(grep -c '^resuming at step 8 from ' errors)" 1 "$(cat errors)"
 }
 
+a_trace_has_the_threads_of_all_ranks() {
+  need_python
+  local n rank
+  for n in 2 3; do
+    same "$(ranks $n "$MILLRACE" train train.yaml --set run.dir=runs/trace$n --set data.workers=1 --set threads=1 --profile 2:4 --quiet)" 0 "$(cat errors)"
+    "$python" "$TEST_SOURCE_DIR/tests/oracle/chrome_trace.py" runs/trace$n/trace-2-4.json >seen
+    for ((rank = 0; rank < n; rank++)); do
+      same "$(sed -n "s/^$rank: //p" seen | cut -d: -f1)" "checkpoint 0, decode 0, read 0, trainer 0" "threads of rank $rank of $n"
+      contains "$(sed -n "s/^$rank: //p" seen)" ": 3 steps of data feed micro-batch"
+    done
+  done
+}
+
 run_cases the_first_rank_speaks_alone_and_the_data_is_shared an_evaluation_is_the_same_on_any_ranks calls_that_are_compared_change_nothing \
   ranks_that_index_the_same_tar_at_once_do_not_disturb_each_other what_is_wrong_everywhere_is_told_once \
   a_rank_without_its_data_ends_all_before_the_first_step a_rank_that_fails_in_the_middle_tells_why_and_ends_all \
-  what_one_rank_finds_damaged_no_other_resumes_from what_one_rank_alone_reads_wrong_is_damage_for_all_as_the_policy_has_it
+  what_one_rank_finds_damaged_no_other_resumes_from what_one_rank_alone_reads_wrong_is_damage_for_all_as_the_policy_has_it \
+  a_trace_has_the_threads_of_all_ranks

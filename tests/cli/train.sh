@@ -57,7 +57,7 @@ a_profile_tells_where_the_time_of_its_steps_went() {
     "[('step', 4), ('micro-batch', 8), ('forward', 8), ('backward', 8), ('update', 4), ('wait', 8), ('evaluate', 1), ('save', 1)]"
   json '{r["range"]: r["total_seconds"] for r in d[-1]["profile"]["ranges"]}' out >seconds
   same "$("$python" -c 't = eval(open("seconds").read())
-parts = sum(t[r] for r in t if r not in ("step", "forward", "backward", "evaluate", "save"))
+parts = sum(t[r] for r in t if r not in ("step", "forward", "backward", "stage", "evaluate", "save"))
 print(0 < t["forward"] + t["backward"] <= t["micro-batch"] < t["step"] and parts <= t["step"] + t["wait"])')" True
   same "$(json 'sum(r["total_seconds"] for r in d[-1]["profile"]["ranges"] if r["range"] in ("step", "evaluate", "save")) <= d[-1]["profile"]["total_seconds"]' out)" True
   same "$(json 'd[-1]["order"]' out)" "$(sed -n 's/^order  *//p' whole.out)" "order of the same run"
@@ -68,6 +68,24 @@ print(0 < t["forward"] + t["backward"] <= t["micro-batch"] < t["step"] and parts
     same "$(status_of millrace train train.yaml --profile "$wrong")" 2 "$wrong"
     one_line errors
   done
+}
+
+# By name what each thread did in the steps, which the spans of the program's own thread make up from beginning to end.
+a_trace_tells_what_each_thread_did() {
+  need_python
+  same "$(status_of millrace train train.yaml --set run.dir=runs/trace --set data.workers=2 --set threads=2 --set checkpoint.async=false --profile 1:12 --json --quiet)" 0
+  same "$(json 'd[-1]["profile"]["trace"]' out)" runs/trace/trace-1-12.json
+  same "$("$python" "$TEST_SOURCE_DIR/tests/oracle/chrome_trace.py" runs/trace/trace-1-12.json)" \
+    "0: checkpoint 0, compute 1, decode 0, decode 1, read 0, trainer 0: 12 steps of data feed micro-batch feed data feed micro-batch feed norm reduce update wait"
+  local name
+  for name in step forward backward update stage evaluate save decode read block commit tiles; do
+    grep -q "\"name\":\"$name\"" runs/trace/trace-1-12.json || fail "nothing of $name"
+  done
+  millrace ckpt hash runs/trace/ckpt >hash && millrace ckpt hash runs/a/ckpt | cmp - hash
+  [[ -z $(compgen -G "runs/a/trace-*") ]] || fail "a trace that nobody asked for"
+  mkdir -p runs/untraced/trace-1-2.json/taken
+  same "$(status_of millrace train train.yaml --set run.dir=runs/untraced --set run.steps=2 --profile 1:2)" 0
+  contains "$(cat errors)" "no trace of steps 1 to 2"
 }
 
 # Seen by what NVTX takes for a profiler (tests/device/nvtx_twin.c); only a build with CUDA tells one.
@@ -381,7 +399,7 @@ a_checkpoint_is_inspected_by_its_manifest() {
 }
 
 run_cases tiled_photos_give_the_weights_that_they_give_as_they_are data_that_never_comes_ends_a_run_where_there_is_a_time_limit a_run_tells_its_steps_on_stderr_and_its_result_on_stdout a_finished_run_is_done_again_at_once \
-  json_is_a_line_an_event the_parts_of_a_lines_time_add_up_to_it a_profile_tells_where_the_time_of_its_steps_went \
+  json_is_a_line_an_event the_parts_of_a_lines_time_add_up_to_it a_profile_tells_where_the_time_of_its_steps_went a_trace_tells_what_each_thread_did \
   a_profiler_sees_the_ranges_of_a_run_nested_and_closed a_stop_on_request_saves_and_says_75_and_the_same_command_goes_on \
   data_that_changed_under_a_run_is_refused a_mix_goes_on_where_it_was_and_names_what_changed \
   mixup_and_cutmix_train_to_the_same_weights_whatever_computes_them a_second_interrupt_ends_at_once_with_130 checkpoints_are_listed_oldest_first_and_only_as_many_as_kept \
