@@ -52,7 +52,7 @@ an_evaluation_is_the_same_on_any_ranks() {
   millrace train train.yaml --quiet >/dev/null
   millrace eval train.yaml --from runs/a/ckpt --json >alone 2>/dev/null
   local n
-  for n in 2 3 4; do
+  for n in 2 3; do
     same "$(ranks $n "$MILLRACE" eval train.yaml --from runs/a/ckpt --json)" 0 "$(cat errors)"
     same "$(json 'd["valid_count"], d["loss"], d["accuracy"]' out)" "$(json 'd["valid_count"], d["loss"], d["accuracy"]' alone)"
   done
@@ -70,7 +70,7 @@ ranks_that_index_the_same_tar_at_once_do_not_disturb_each_other() {
   (cd members && find . -type f -printf '%P\n' | sort | tar -cf ../foreign/part.tar -T -)
   export XDG_CACHE_HOME=$scratch/cold
   local n
-  for n in 1 2 3; do
+  for n in 1 2; do
     rm -rf cold
     same "$(ranks 4 "$MILLRACE" train train.yaml --set data.train=foreign/part.tar --set data.val=foreign/part.tar --set model.classes=7 --set run.dir=runs/foreign$n --set run.steps=4)" 0 "$(cat errors)"
     same "$(find cold -type f | wc -l)" 1 "entries of the cache ($(find cold -type f))"
