@@ -65,7 +65,8 @@ static void say_memory(const struct run *run)
     run_say(run,
             "memory: %s%s for weights, gradients (%u buffers of the tree), moments, activations, batches and "
             "staging of checkpoints%s",
-            str_format_size(is_host ? all : used, here), host, run->tree.buffers_count, evaluating);
+            str_format_size(is_host ? all : used, here), host, run->reduction.local.buffers_count,
+            evaluating);
     if (is_host && (config->model.offload > 0 || config->parallel.offload.optimizer))
         run_say(
             run,

@@ -115,8 +115,12 @@ struct train_config {
         } loss_scale;
     } precision;
     struct {
-        uint32_t strategy, reduction; /* 0: ddp, canonical */
-        uint64_t timeout_ns;          /* of a collective; 0: none */
+        uint32_t strategy, reduction; /* a row of strategy_names; 0: canonical */
+        uint64_t shard;               /* ranks that hold one copy together; 0: as the strategy has it */
+        uint64_t keep_below_params;   /* groups of fewer are held whole */
+        uint64_t prefetch;            /* groups */
+        uint64_t bucket_bytes;
+        uint64_t timeout_ns; /* of a collective; 0: none */
         bool debug;
         uint64_t check_sync; /* steps; 0: never */
         struct {

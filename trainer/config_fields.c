@@ -9,6 +9,7 @@
 #include "trainer/optimizer.h"
 #include "trainer/scaler.h"
 #include "trainer/schedule.h"
+#include "trainer/strategy.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -23,7 +24,6 @@ static const char *const schedule_by_names[] = {"step", "epoch", NULL};
 static const char *const optimizer_names[] = {"adamw", "sgd", NULL};
 static const char *const compute_names[] = {"fp32", "bf16", "fp16", NULL};
 static const char *const reduce_names[] = {"fp32", NULL};
-static const char *const strategy_names[] = {"ddp", NULL};
 static const char *const reduction_names[] = {"canonical", NULL};
 static const char *const mask_names[] = {"none", "document", NULL};
 static const char *const owner_names[] = {"auto", "lock", "lease", NULL};
@@ -231,7 +231,20 @@ static const struct config_field fields[] = {
     {"precision.loss_scale.least", CONFIG_COUNT, AT(precision.loss_scale.least), "1", 1, SCALER_MOST,
      .help = "fp16: an overflow at so small a scale, a power of two, ends the run"},
     {"parallel.strategy", CONFIG_CHOICE, AT(parallel.strategy), "ddp", .choices = strategy_names,
-     .help = "what ranks share; changes no bit"},
+     .help = "what ranks share of the model's state, hence the memory and the traffic of each: ddp nothing, "
+             "zero1 the moments, zero2 the "
+             "gradients too, "
+             "zero3 the weights too; changes no bit"},
+    {"parallel.shard", CONFIG_COUNT, AT(parallel.shard), "0", 0, 1 << 20,
+     .help = "ranks that hold one copy of what is shared together; divides the ranks; 0: all of them, with "
+             "hybrid_shard those of a machine"},
+    {"parallel.keep_below_params", CONFIG_COUNT, AT(parallel.keep_below_params), "0", 0, 1 << 30,
+     .help = "blocks (embedding and head count as such) of fewer parameters are held whole by each rank"},
+    {"parallel.prefetch", CONFIG_COUNT, AT(parallel.prefetch), "1", 0, 64,
+     .help = "blocks whose weights are gathered before they are needed, where weights are shared; changes no "
+             "bit"},
+    {"parallel.bucket", CONFIG_SIZE, AT(parallel.bucket_bytes), "8MiB", 1, 1e12,
+     .help = "gradients that travel at a time; changes no bit"},
     {"parallel.reduction", CONFIG_CHOICE, AT(parallel.reduction), "canonical", .choices = reduction_names,
      .help = "how gradients of micro-batches are added"},
     {"parallel.timeout", CONFIG_DURATION, AT(parallel.timeout_ns), "10min", 0, 1e18,

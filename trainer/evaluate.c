@@ -6,8 +6,14 @@
 
 #include <errno.h>
 
+static void walk(struct run *run, const struct model_memory *memory)
+{
+    if (weights_want_hooks(&run->weights)) /* others may need this rank's weights */
+        model_walk(run->model, &run->stage, memory, MODEL_FORWARD);
+}
+
 static int evaluate_batch(struct run *run, struct loader *loader, const struct batch *batch,
-                          struct run_words *words, struct err *err)
+                          const struct model_memory *memory, struct run_words *words, struct err *err)
 {
     struct model_input input;
     uint64_t valid = 0;
@@ -16,10 +22,11 @@ static int evaluate_batch(struct run *run, struct loader *loader, const struct b
         return status;
     if (valid > 0) {
         const struct model_result result = {run->losses, run->correct};
-        model_forward(run->model, &run->stage, run->compute_weights, &run->activations, &input, NULL, NULL,
-                      &result);
+        model_forward(run->model, &run->stage, memory, &run->activations, &input, NULL, NULL, &result);
         run_add_result(run, &result);
         words->valid_count += (int64_t)valid;
+    } else {
+        walk(run, memory);
     }
     return feed_pop(&run->feed, err);
 }
@@ -38,22 +45,62 @@ static void report_done(const struct run *run, uint64_t done, uint64_t all)
     run_report(run, &report);
 }
 
+/* Where passes need all ranks: does any have a batch, or wish to stop? */
+static int share_round(struct run *run, bool *has_batch, int64_t *stop, struct err *err)
+{
+    struct comm_options options = run_comm_options(run, "a round of the evaluation");
+    struct comm_work work;
+    int64_t values[2] = {*has_batch, *stop};
+    if (!weights_want_hooks(&run->weights))
+        return 0;
+    int status = run->comm->ops->all_reduce_i64(run->comm, values, 2, COMM_OR, &options, &work, err);
+    if (!status)
+        status = comm_wait(run->comm, &work, err);
+    *has_batch = values[0];
+    *stop = values[1];
+    return status;
+}
+
+/* The next batch of this rank, where it has one; *ret_goes_on: it or another has. */
+static int evaluate_round(struct run *run, struct loader *loader, struct run_words *mine, uint64_t *done,
+                          bool *ret_goes_on, struct err *err)
+{
+    const struct batch *batch = NULL;
+    struct model_memory memory;
+    int next = loader_next(loader, &batch, err);
+    if (next < 0)
+        return next;
+    *ret_goes_on = next == LOADER_BATCH;
+    int status = share_round(run, ret_goes_on, &mine->stop, err);
+    *ret_goes_on = *ret_goes_on && !mine->stop;
+    if (status || !*ret_goes_on)
+        return status;
+    status = run_begin_pass(run, UINT64_MAX, &memory, err);
+    if (status)
+        return status;
+    if (next != LOADER_BATCH) {
+        walk(run, &memory);
+        return weights_status(&run->weights, err);
+    }
+    *done += batch->items_count;
+    status = evaluate_batch(run, loader, batch, &memory, mine, err);
+    return status ? status : weights_status(&run->weights, err);
+}
+
 /* Every batch of the loader, until a stop is asked for. */
 static int evaluate_all(struct run *run, struct loader *loader, struct run_words *ret_words, struct err *err)
 {
     struct run_words mine = {0};
-    const struct batch *batch;
     uint64_t done = 0, all = loader_shape(loader).samples;
+    bool goes_on = true;
     int status = run_begin_words(run, err);
     report_done(run, done, all);
-    while (!status && !mine.stop) {
-        status = loader_next(loader, &batch, err);
-        if (status != LOADER_BATCH)
+    while (!status) {
+        status = evaluate_round(run, loader, &mine, &done, &goes_on, err);
+        if (status || !goes_on)
             break;
-        done += batch->items_count;
-        status = evaluate_batch(run, loader, batch, &mine, err);
         report_done(run, done, all);
-        mine.stop = run_wishes_stop(run);
+        mine.stop = mine.stop || run_wishes_stop(run);
     }
     int flushed = feed_flush(&run->feed, status ? NULL : err);
     status = status ? status : flushed;

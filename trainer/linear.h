@@ -21,11 +21,11 @@ struct linear {
     struct gemm_plan forward, backward_input, backward_weight;
 };
 
-/* Where the gradients of one group go: an arena of what is trained. */
+/* Where the gradients of one group go: laid out as what is trained of it. */
 struct group_gradients {
     const struct params *params;
     uint64_t group;
-    void *arena;
+    void *memory; /* where the group begins */
 };
 
 /* Weights of the compute type at an offset in elements. */
@@ -38,9 +38,9 @@ static inline const void *linear_weights(const struct ops *ops, const void *weig
 static inline void *linear_gradients(const struct ops *ops, const struct group_gradients *gradients,
                                      uint64_t offset)
 {
-    uint64_t place;
+    uint64_t place, first = gradients->params->groups[gradients->group].trained_offset;
     return params_gradient(gradients->params, gradients->group, offset, &place)
-               ? (char *)gradients->arena + place * ops_master_bytes(ops)
+               ? (char *)gradients->memory + (place - first) * ops_master_bytes(ops)
                : NULL;
 }
 

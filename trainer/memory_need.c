@@ -4,31 +4,32 @@
 #include "trainer/memory_need.h"
 
 #include "base/str.h"
-#include "trainer/tree.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 
-struct memory_need memory_need_of(const struct model *model, const struct model_stage *stage, struct ops *ops,
-                                  uint64_t leaves, const struct optimizer_options *optimizer,
-                                  const struct feed_options *feed)
+struct memory_need memory_need_of(const struct model *model, const struct model_stage *stage,
+                                  const struct weights_options *weights,
+                                  const struct reduction_options *reduction,
+                                  const struct optimizer_options *optimizer, const struct feed_options *feed)
 {
-    bool optimizer_offloaded = optimizer && optimizer->offloaded;
-    uint64_t elements = model_params(model)->elements, master = elements * ops_master_bytes(ops);
-    uint64_t trained = model_params(model)->trained_elements * ops_master_bytes(ops);
-    struct memory_need need = {.weights = master, .activations = model_activation_bytes(model, stage)};
+    struct ops *ops = weights->ops;
+    const struct weights_need held = weights_need_of(weights, model);
+    struct memory_need need = {.weights = held.device_bytes,
+                               .pinned = held.pinned_bytes,
+                               .activations = model_activation_bytes(model, stage)};
     need.batches = feed_device_bytes(feed, ops) + model_rows(model) * (sizeof(double) + 1);
-    if (ops->compute != ops->master) {
-        need.weights = elements * ops_compute_bytes(ops);
-        *(optimizer_offloaded ? &need.pinned : &need.weights) += master;
-    }
-    if (leaves > 0) {
-        need.gradients_count = tree_buffers(leaves);
-        need.gradients = need.gradients_count * trained;
-        *(optimizer_offloaded ? &need.pinned : &need.moments) += optimizer_moments_count(optimizer) * trained;
-        need.pinned += model_offload_bytes(model, stage);
-        need.batches += optimizer_scratch_bytes(model_params(model));
+    if (reduction) {
+        const struct partition *partition = reduction->partition;
+        const struct reduction_need sums = reduction_need_of(reduction);
+        uint64_t moments =
+            optimizer_moments_count(optimizer) * partition->trained_shards.elements * ops_master_bytes(ops);
+        need.gradients = sums.device_bytes;
+        need.gradients_count = reduction_buffers(reduction);
+        *(optimizer->offloaded ? &need.pinned : &need.moments) += moments;
+        need.pinned += model_offload_bytes(model, stage) + sums.pinned_bytes;
+        need.batches += optimizer_scratch_bytes(partition);
     }
     need.total = need.weights + need.gradients + need.moments + need.activations + need.batches +
                  MEMORY_NEED_SPARE_BYTES;

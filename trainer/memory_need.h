@@ -8,6 +8,8 @@
 #include "trainer/feed.h"
 #include "trainer/model.h"
 #include "trainer/optimizer.h"
+#include "trainer/reduction.h"
+#include "trainer/weights.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,22 +17,23 @@
 /* Bytes that a run takes once its model is open, whose plans have theirs already. What the device takes for itself is left out, as kernels
  * that it loads when they are first used: see MEMORY_NEED_SPARE_BYTES. */
 struct memory_need {
-    uint64_t weights;   /* master type, and the copy in the compute type */
-    uint64_t gradients; /* gradients_count buffers of the tree */
-    uint64_t gradients_count;
+    uint64_t weights;         /* master type, the copy in the compute type, and what is gathered of them */
+    uint64_t gradients;       /* leaves and sums */
+    uint64_t gradients_count; /* buffers of this rank's own tree */
     uint64_t moments;
     uint64_t activations; /* of one micro-batch */
     uint64_t batches;     /* micro-batches on the device, their losses, and what the update works in */
     uint64_t total;       /* with the spare */
-    uint64_t pinned;      /* of the host's memory: what is offloaded */
+    uint64_t pinned;      /* of the host's memory: what is offloaded, and on its way to other ranks */
 };
 
 enum { MEMORY_NEED_SPARE_BYTES = 64 << 20 };
 
-/* leaves: micro-batches of a step that this rank adds up; 0: an evaluation, without gradients and moments, and optimizer is NULL. feed: what feeds them. */
-struct memory_need memory_need_of(const struct model *model, const struct model_stage *stage, struct ops *ops,
-                                  uint64_t leaves, const struct optimizer_options *optimizer,
-                                  const struct feed_options *feed);
+/* reduction and optimizer: NULL of an evaluation, which has no gradients and moments. feed: what feeds the batches. */
+struct memory_need memory_need_of(const struct model *model, const struct model_stage *stage,
+                                  const struct weights_options *weights,
+                                  const struct reduction_options *reduction,
+                                  const struct optimizer_options *optimizer, const struct feed_options *feed);
 
 /* -ENOMEM where the device has less memory free, with what is needed, and how much a smaller micro-batch, recomputing and offloading would
  * save. items: of a micro-batch. Where device memory is the host's nobody can tell, and it is 0. */

@@ -426,67 +426,132 @@ static void head_backward(struct model *model, const struct model_pass *pass,
                          false);
 }
 
-void model_forward(struct model *model, const struct model_stage *stage, const void *weights,
+static void need(const struct model_memory *memory, uint64_t group, enum model_use use)
+{
+    if (memory->need)
+        memory->need(memory->context, group, use);
+}
+
+static void done(const struct model_memory *memory, uint64_t group, enum model_use use)
+{
+    if (memory->done)
+        memory->done(memory->context, group, use);
+}
+
+/* The head uses the embedding's table where it is tied. In a backward pass the embedding then stays until it is done itself. */
+static void need_head(const struct model *model, const struct model_memory *memory, enum model_use use)
+{
+    need(memory, model_group_head(model), use);
+    if (model->tied >= 0)
+        need(memory, MODEL_GROUP_EMBED, use);
+}
+
+static void done_head(const struct model *model, const struct model_memory *memory, enum model_use use)
+{
+    if (model->tied >= 0 && use == MODEL_FORWARD)
+        done(memory, MODEL_GROUP_EMBED, use);
+    done(memory, model_group_head(model), use);
+}
+
+static void need_embed(const struct model *model, const struct model_stage *stage,
+                       const struct model_memory *memory, enum model_use use)
+{
+    bool is_there = use == MODEL_BACKWARD && model->tied >= 0 && stage->heads;
+    if (!is_there)
+        need(memory, MODEL_GROUP_EMBED, use);
+}
+
+void model_walk(const struct model *model, const struct model_stage *stage, const struct model_memory *memory,
+                enum model_use use)
+{
+    bool is_forward = use == MODEL_FORWARD;
+    uint64_t first = MODEL_GROUP_BLOCKS + (uint64_t)stage->first_block;
+    for (int end = 0; end < 2; end++) { /* the first end of the pass, then, behind the blocks, the other */
+        bool is_embed = is_forward == (end == 0);
+        if (is_embed && stage->embeds) {
+            need_embed(model, stage, memory, use);
+            done(memory, MODEL_GROUP_EMBED, use);
+        }
+        if (!is_embed && stage->heads) {
+            need_head(model, memory, use);
+            done_head(model, memory, use);
+        }
+        for (uint32_t i = 0; end == 0 && i < stage->blocks_count; i++) {
+            uint64_t group = first + (is_forward ? i : stage->blocks_count - 1 - i);
+            need(memory, group, use);
+            done(memory, group, use);
+        }
+    }
+}
+
+void model_forward(struct model *model, const struct model_stage *stage, const struct model_memory *memory,
                    const struct model_activations *activations, const struct model_input *input,
                    const void *hidden_in, void *hidden_out, const struct model_result *result)
 {
     check_stage(model, stage);
     const struct model_pass pass = {.stage = stage,
-                                    .weights = weights,
+                                    .memory = memory,
                                     .activations = activations->memory,
                                     .offload = result ? NULL : activations->offload,
                                     .input = input,
                                     .layout = lay_out(model, stage),
                                     .saved = saved_plan_of(model, stage)};
     void *x = hidden_at(&pass, 0);
-    if (stage->embeds)
+    if (stage->embeds) {
+        need_embed(model, stage, memory, MODEL_FORWARD);
         model->kind->embed_forward(model, &pass, x);
-    else
+        done(memory, MODEL_GROUP_EMBED, MODEL_FORWARD);
+    } else {
         copy_stream(model, x, hidden_in);
+    }
     for (uint32_t i = 0; i < stage->blocks_count; i++) {
         bool leaves = i + 1 == stage->blocks_count && !stage->heads;
+        need(memory, block_group(&pass, i), MODEL_FORWARD);
         forward_block(model, &pass, i, leaves ? hidden_out : hidden_at(&pass, i + 1));
+        done(memory, block_group(&pass, i), MODEL_FORWARD);
     }
-    if (stage->heads)
-        head_norm(model, &pass, hidden_at(&pass, stage->blocks_count));
     assert(!result || stage->heads);
+    if (!stage->heads)
+        return;
+    need_head(model, memory, MODEL_FORWARD);
+    head_norm(model, &pass, hidden_at(&pass, stage->blocks_count));
     if (result)
         model->kind->head_forward(model, &pass, result);
+    done_head(model, memory, MODEL_FORWARD);
 }
 
-void model_backward(struct model *model, const struct model_stage *stage, const void *weights,
+void model_backward(struct model *model, const struct model_stage *stage, const struct model_memory *memory,
                     const struct model_activations *activations, const struct model_input *input,
-                    void *gradients, const struct model_result *result, const void *d_hidden_out,
-                    void *d_hidden_in, void (*done)(void *context, uint64_t group), void *context)
+                    const struct model_result *result, const void *d_hidden_out, void *d_hidden_in)
 {
     check_stage(model, stage);
     assert(!stage->heads || input->loss_scale);
     assert(activations->offload || model_offload_bytes(model, stage) == 0);
     const struct model_pass pass = {.stage = stage,
-                                    .weights = weights,
+                                    .memory = memory,
                                     .activations = activations->memory,
                                     .offload = activations->offload,
-                                    .gradients = gradients,
                                     .input = input,
                                     .layout = lay_out(model, stage),
                                     .saved = saved_plan_of(model, stage)};
     void *d = stage->embeds ? arena_at(pass.activations, pass.layout.d) : d_hidden_in;
-    if (stage->heads)
+    if (stage->heads) {
+        need_head(model, memory, MODEL_BACKWARD);
         head_backward(model, &pass, result, hidden_at(&pass, stage->blocks_count), d);
-    else
+        done_head(model, memory, MODEL_BACKWARD);
+    } else {
         copy_stream(model, d, d_hidden_out);
-    if (stage->heads && done)
-        done(context, model_group_head(model));
+    }
     for (uint32_t i = stage->blocks_count; i-- > 0;) {
+        need(memory, block_group(&pass, i), MODEL_BACKWARD);
         if (block_group(&pass, i) >= model->first_trained)
             backward_block(model, &pass, i, d);
-        if (done)
-            done(context, block_group(&pass, i));
+        done(memory, block_group(&pass, i), MODEL_BACKWARD);
     }
     if (stage->embeds) {
+        need_embed(model, stage, memory, MODEL_BACKWARD);
         if (model->first_trained == MODEL_GROUP_EMBED)
             model->kind->embed_backward(model, &pass, d);
-        if (done)
-            done(context, MODEL_GROUP_EMBED);
+        done(memory, MODEL_GROUP_EMBED, MODEL_BACKWARD);
     }
 }

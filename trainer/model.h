@@ -7,14 +7,14 @@
  * nothing is "the backward of the whole model".
  *
  *     model_open(&config, ops, items, &model, err);
- *     model_forward(model, &stage, weights, &activations, &input, hidden_in, hidden_out, NULL);
- *     model_backward(model, &stage, weights, &activations, &input, gradients, &result, d_hidden_out, d_hidden_in, ...);
+ *     model_forward(model, &stage, &memory, &activations, &input, hidden_in, hidden_out, NULL);
+ *     model_backward(model, &stage, &memory, &activations, &input, &result, d_hidden_out, d_hidden_in);
  *
  * The losses of a training pass come with its backward pass: the head makes them and the gradients of the logits together, some
  * rows at a time, so that rows x vocabulary never lie in memory. An evaluation gives `result` to model_forward.
  *
- * Memory is the caller's: an arena of weights (compute type), one of gradients (master type, laid out by what model_params says is trained),
- * and for each micro-batch in flight a struct model_activations, in which its forward pass keeps what its backward pass needs.
+ * Memory is the caller's: weights and gradients (struct model_memory), and for each micro-batch in flight a struct model_activations, in which
+ * its forward pass keeps what its backward pass needs.
  */
 #ifndef MILLRACE_TRAINER_MODEL_H
 #define MILLRACE_TRAINER_MODEL_H
@@ -66,6 +66,22 @@ struct model_stage {
 struct model_activations {
     void *memory;            /* model_activation_bytes, on the device */
     struct offload *offload; /* of model_open_offload; an evaluation needs none */
+};
+
+enum model_use { MODEL_FORWARD, MODEL_BACKWARD };
+
+/* Where the groups of parameters lie: in arenas laid out as model_params, or each where an array says. The hooks may be NULL; they come
+ * between two uses of a group, in an order that the model and its stage alone decide (model_walk): `need` before a group is used, and
+ * what it writes into the arrays counts from then on; `done` when this pass uses it no more, and in a backward pass its gradients are final.
+ * A group that another one ties (model_tied_param) is needed with that one too; in a backward pass until it is done itself. */
+struct model_memory {
+    const void *weights;              /* compute type; NULL: group_weights */
+    void *gradients;                  /* master type; NULL: group_gradients, and in a forward pass neither */
+    const void *const *group_weights; /* [groups_count] */
+    void *const *group_gradients;
+    void (*need)(void *context, uint64_t group, enum model_use use);
+    void (*done)(void *context, uint64_t group, enum model_use use);
+    void *context;
 };
 
 /* The data of one micro-batch, on the device. Exactly the items the model was opened for; absent ones have targets of -1, and
@@ -123,22 +139,24 @@ int64_t model_tied_param(const struct model *model);
 void model_stage_groups(const struct model *model, const struct model_stage *stage, uint64_t *ret_first,
                         uint64_t *ret_count);
 
+/* Calls the hooks of the memory as a pass of that use would, and computes nothing. */
+void model_walk(const struct model *model, const struct model_stage *stage, const struct model_memory *memory,
+                enum model_use use);
+
 /* hidden_in: NULL for a stage that embeds, else copied; hidden_out: NULL for one with the head. result: of an evaluation with the
  * head; NULL in training. */
-void model_forward(struct model *model, const struct model_stage *stage, const void *weights,
+void model_forward(struct model *model, const struct model_stage *stage, const struct model_memory *memory,
                    const struct model_activations *activations, const struct model_input *input,
                    const void *hidden_in, void *hidden_out, const struct model_result *result);
 /* [rows, vocabulary or classes, and the padding of ops.h's logits_align], compute type, in the activations of an evaluation's
  * forward pass; NULL where they were more rows than are held at a time. */
 const void *model_logits(const struct model *model, const struct model_stage *stage,
                          const struct model_activations *activations);
-/* After model_forward without a result, of the same input. gradients: every element that the stage owns and trains is written (a fresh leaf:
+/* After model_forward without a result, of the same input. Gradients: every element that the stage owns and trains is written (a fresh leaf:
  * not added to), the padding excepted. result, filled: NULL for a stage without the head. d_hidden_out: NULL with the head;
- * d_hidden_in: NULL for a stage that embeds; of no meaning where nothing before the stage is trained. done (may be NULL) is called after each group whose gradients are final, last group
- * first. */
-void model_backward(struct model *model, const struct model_stage *stage, const void *weights,
+ * d_hidden_in: NULL for a stage that embeds; of no meaning where nothing before the stage is trained. Groups are done last group first. */
+void model_backward(struct model *model, const struct model_stage *stage, const struct model_memory *memory,
                     const struct model_activations *activations, const struct model_input *input,
-                    void *gradients, const struct model_result *result, const void *d_hidden_out,
-                    void *d_hidden_in, void (*done)(void *context, uint64_t group), void *context);
+                    const struct model_result *result, const void *d_hidden_out, void *d_hidden_in);
 
 #endif

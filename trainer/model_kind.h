@@ -23,13 +23,12 @@ struct model_layout {
     uint64_t bytes;
 };
 
-/* The arguments of one call of model_forward or model_backward; gradients NULL in the former. */
+/* The arguments of one call of model_forward or model_backward. */
 struct model_pass {
     const struct model_stage *stage;
-    const void *weights;
+    const struct model_memory *memory;
     void *activations;       /* on the device */
     struct offload *offload; /* NULL: nothing is copied */
-    void *gradients;
     const struct model_input *input;
     struct model_layout layout;
     struct saved_plan saved;
@@ -109,13 +108,20 @@ int model_add_param(struct model *model, const struct param_spec *spec, uint64_t
 static inline const void *model_group_weights(const struct model *model, const struct model_pass *pass,
                                               uint64_t group)
 {
-    return linear_weights(model->ops, pass->weights, model->params.groups[group].offset);
+    const struct model_memory *memory = pass->memory;
+    return memory->weights ? linear_weights(model->ops, memory->weights, model->params.groups[group].offset)
+                           : memory->group_weights[group];
 }
 
 static inline struct group_gradients model_group_gradients(const struct model *model,
                                                            const struct model_pass *pass, uint64_t group)
 {
-    return (struct group_gradients){&model->params, group, pass->gradients};
+    const struct model_memory *memory = pass->memory;
+    uint64_t first = model->params.groups[group].trained_offset;
+    return (struct group_gradients){&model->params, group,
+                                    memory->gradients
+                                        ? (char *)memory->gradients + first * ops_master_bytes(model->ops)
+                                        : memory->group_gradients[group]};
 }
 
 static inline bool model_is_trained(const struct model *model, uint64_t group, uint64_t offset)

@@ -6,7 +6,7 @@
 
 #include "trainer/decision.h"
 #include "trainer/ops.h"
-#include "trainer/params.h"
+#include "trainer/partition.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,35 +33,37 @@ const char *optimizer_type_name(enum optimizer_type type);
 unsigned optimizer_moments_count(const struct optimizer_options *options);
 const char *optimizer_moment_name(enum optimizer_type type, unsigned moment);
 
-/* Owner thread. Owns the moments: memory of the device, or pinned, master type, laid out as what is trained of params; zero at first. */
+/* Owner thread. Owns the moments: memory of the device, or pinned, master type, an arena of the partition's trained shards; zero at first. */
 struct optimizer {
     struct optimizer_options options;
     struct ops *ops;
-    const struct params *params;          /* borrowed */
+    const struct partition *partition;    /* borrowed: this rank holds moments of its shards */
     void *moments[OPTIMIZER_MOMENTS_MAX]; /* NULL beyond optimizer_moments_count */
-    uint8_t *decays;  /* as ops.h's update_arrays has them, for the whole arena; device memory */
-    double *row_sums; /* of all rows of all parameters that are trained; device memory */
+    uint8_t
+        *decays; /* as ops.h's update_arrays has them, for the arena of all that is trained; device memory */
+    double *row_sums; /* of all rows of this rank's parts that are trained; device memory */
     uint64_t row_sums_count;
     uint64_t updates; /* made so far, as the host knows */
 };
 
 /* What optimizer_init takes of the device's memory besides the moments. */
-uint64_t optimizer_scratch_bytes(const struct params *params);
+uint64_t optimizer_scratch_bytes(const struct partition *partition);
 
 int optimizer_init(struct optimizer *optimizer, const struct optimizer_options *options, struct ops *ops,
-                   const struct params *params, struct err *err);
+                   const struct partition *partition, struct err *err);
 void optimizer_deinit(struct optimizer *optimizer);
 
-/* Queues: adds the squares of all gradients to the words of an exact_sum in device memory, which ranks may add up: fp64 sums of
- * rows, then the exact accumulator. */
-void optimizer_sum_squares(struct optimizer *optimizer, const void *gradients, int64_t *words);
+/* Queues: sums the squares of this rank's parts of all groups, which `part` tells where to find, and adds them to the words of an exact_sum
+ * in device memory, which ranks add up: fp64 sums of rows, then the exact accumulator. */
+void optimizer_sum_squares(struct optimizer *optimizer, const void *(*part)(void *context, uint64_t group),
+                           void *context, int64_t *words);
 
 /* Of the update that follows so many. */
 struct decision_factors optimizer_factors(const struct optimizer *optimizer, uint64_t updates, double lr);
 
-/* Queues the update of one group of weights (master type) in place. compute: the arena of weights in the compute type, which follows;
- * NULL where there is none of its own. scalars: device memory. */
-void optimizer_update_group(struct optimizer *optimizer, uint64_t group, void *weights, void *compute,
+/* Queues the update of this rank's shard of a group of weights (master type) in place: where it begins, as do its gradients. compute: its
+ * weights in the compute type, which follow; NULL where there are none of its own. scalars: device memory. */
+void optimizer_update_shard(struct optimizer *optimizer, uint64_t group, void *weights, void *compute,
                             const void *gradients, const struct update_scalars *scalars);
 
 #endif

@@ -259,44 +259,47 @@ static void note_damage(struct run *run, const char *path)
         snprintf(run->damaged.first, sizeof run->damaged.first, "%s", path);
 }
 
-/* The tensors that the checkpoint has. Moments of parameters that were frozen when it was saved begin at zero, which is said. Gives the list. */
+/* What this rank holds of what the checkpoint has. Moments of parameters that were frozen when it was saved begin at zero, which is said. Gives the
+ * list and its names. */
 static int choose_tensors(const struct run *run, const struct manifest *manifest,
-                          struct ckpt_tensor **ret_wanted, uint64_t *ret_count, struct err *err)
+                          struct ckpt_tensor **ret_wanted, char **ret_names, uint64_t *ret_count,
+                          struct err *err)
 {
-    struct ckpt_tensor *wanted = calloc(run->tensors_count, sizeof *wanted);
-    uint64_t wanted_count = 0;
-    if (!wanted)
-        return err_set(err, -ENOMEM, "out of memory for the tensors to resume");
-    for (uint64_t i = 0; i < run->tensors_count; i++) {
-        const char *name = run->tensors[i].name;
+    struct ckpt_tensor *tensors;
+    uint64_t count = 0, wanted_count = 0;
+    int status = run_describe_tensors(run, true, &tensors, ret_names, &count, err);
+    *ret_wanted = tensors;
+    for (uint64_t i = 0; i < count && !status; i++) {
+        const char *name = tensors[i].name;
         bool is_moment = strncmp(name, CKPT_OPTIMIZER_PREFIX, strlen(CKPT_OPTIMIZER_PREFIX)) == 0;
         if (!is_moment || manifest_find(manifest, name))
-            wanted[wanted_count++] = run->tensors[i];
+            tensors[wanted_count++] = tensors[i];
     }
-    if (wanted_count < run->tensors_count)
+    if (!status && wanted_count < count)
         run_say(run,
                 "%" PRIu64
                 " moments are not in the checkpoint, which kept none of what was frozen: they begin at zero",
-                run->tensors_count - wanted_count);
-    *ret_wanted = wanted;
+                count - wanted_count);
     *ret_count = wanted_count;
-    return 0;
+    return status;
 }
 
 int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
 {
     const struct json_t *state = ckpt_reader_state(reader);
     struct ckpt_tensor *wanted = NULL;
+    char *names = NULL;
     uint64_t wanted_count = 0;
     int status = check_optimizer(run, state, path, err);
     if (!status)
         status =
             json_get_u64(json_get(state, "optimizer"), "updates_count", &run->optimizer.updates, path, err);
     if (!status)
-        status = choose_tensors(run, ckpt_reader_manifest(reader), &wanted, &wanted_count, err);
+        status = choose_tensors(run, ckpt_reader_manifest(reader), &wanted, &names, &wanted_count, err);
     status = run_agree(run, status, "reading the state", err);
     if (!status)
         status = ckpt_reader_load_together(reader, run->comm, wanted, wanted_count, run->device, err);
+    free(names);
     free(wanted);
     if (status == -EBADMSG)
         note_damage(run, path);

@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "comm/comm_checked.h"
-#include "trainer/init.h"
 #include "trainer/memory_need.h"
 #include "trainer/resume.h"
 #include "trainer/sync_check.h"
@@ -165,27 +164,11 @@ static int allocate(struct run *run, enum mem_kind kind, uint64_t bytes, void *r
     return run->device->ops->mem_alloc(run->device, kind, bytes, ret_memory, err);
 }
 
-/* A second arena: products run in another type than the optimizer. */
-static bool has_compute_weights(const struct run *run)
-{
-    return run->ops->compute != run->ops->master;
-}
-
-/* With a copy for the passes, weights of the master type are the optimizer's alone. */
-static enum mem_kind weights_kind(const struct run *run)
-{
-    return has_compute_weights(run) && run->config->parallel.offload.optimizer ? MEM_PINNED : MEM_DEVICE;
-}
-
 /* The memory of a model whose size is known now. */
 static int allocate_model(struct run *run, bool trains, struct err *err)
 {
-    uint64_t rows = model_rows(run->model), elements = run->params->elements;
-    int status = allocate(run, weights_kind(run), elements * ops_master_bytes(run->ops), &run->weights, err);
-    run->compute_weights = run->weights;
-    if (!status && has_compute_weights(run))
-        status =
-            allocate(run, MEM_DEVICE, elements * ops_compute_bytes(run->ops), &run->compute_weights, err);
+    uint64_t rows = model_rows(run->model);
+    int status = run_open_weights(run, err);
     if (!status)
         status = allocate(run, MEM_DEVICE, model_activation_bytes(run->model, &run->stage),
                           &run->activations.memory, err);
@@ -233,8 +216,8 @@ static struct optimizer_options optimizer_options_of(const struct train_config *
     };
 }
 
-/* leaves: micro-batches whose gradients are added up; 0: an evaluation. */
-static int open_model(struct run *run, uint64_t leaves, struct err *err)
+/* trains: else it is an evaluation, without gradients and moments. */
+static int open_model(struct run *run, bool trains, struct err *err)
 {
     const struct train_config *c = run->config;
     if (c->model.type == MODEL_VIT && c->model.classes == 0)
@@ -267,11 +250,17 @@ static int open_model(struct run *run, uint64_t leaves, struct err *err)
     run->stage = (struct model_stage){.blocks_count = config.layers, .embeds = true, .heads = true};
     const struct feed_options feed = feed_options_of(run);
     const struct optimizer_options optimizer = optimizer_options_of(c);
-    struct memory_need need =
-        memory_need_of(run->model, &run->stage, run->ops, leaves, leaves > 0 ? &optimizer : NULL, &feed);
+    const struct partition_options shards = run_partition_options(run, trains);
+    status = partition_init(&run->partition, &shards, run->params, err);
+    if (status)
+        return status;
+    const struct weights_options weights = run_weights_options(run);
+    const struct reduction_options reduction = run_reduction_options(run);
+    struct memory_need need = memory_need_of(run->model, &run->stage, &weights, trains ? &reduction : NULL,
+                                             trains ? &optimizer : NULL, &feed);
     status = memory_need_check(&need, run->model, &run->stage, run->ops, run->batching.micro, err);
     if (!status)
-        status = allocate_model(run, leaves > 0, err);
+        status = allocate_model(run, trains, err);
     return status ? status : feed_init(&run->feed, &feed, run->ops, err);
 }
 
@@ -280,55 +269,16 @@ static int open_optimizer(struct run *run, struct err *err)
     const struct train_config *c = run->config;
     run_begin_policies(run);
     const struct optimizer_options optimizer = optimizer_options_of(c);
-    int status = tree_init(&run->tree, run->ops, run->params->trained_elements,
-                           batching_owned_count(&run->batching), err);
-    if (!status)
-        status = replay_init(&run->passes, run->ops, run->tree.buffers_count * FEED_VARIANTS, err);
+    const struct reduction_options reduction = run_reduction_options(run);
+    int status = reduction_open(&run->reduction, &reduction, err);
+    if (!status) /* by the leaf that is filled, where this rank has a tree of its own */
+        status = replay_init(&run->passes, run->ops, (run->reduction.local.buffers_count + 1) * FEED_VARIANTS,
+                             err);
     if (!status)
         status = replay_init(&run->sums, run->ops, 1, err);
     if (!status)
-        status = optimizer_init(&run->optimizer, &optimizer, run->ops, run->params, err);
+        status = optimizer_init(&run->optimizer, &optimizer, run->ops, &run->partition, err);
     return status;
-}
-
-/* weights: an arena of host memory. */
-static int load_initial(const struct run *run, const char *path, void *weights, struct err *err)
-{
-    struct io *io;
-    int status = io_open(path, NULL, &io, err);
-    if (status)
-        return status;
-    status = init_load(io, path, model_config_of(run->model), run->params, weights, run->options->log, err);
-    io_close(io);
-    if (!status)
-        run_say(run, "weights: from %s", path);
-    return status;
-}
-
-/* Weights of the host's making: random, or what a file holds (init). */
-static int fill_weights(struct run *run, const char *init, struct err *err)
-{
-    size_t bytes = run->params->elements * ops_master_bytes(run->ops);
-    bool is_host = run->device->ops->is_host;
-    void *host = is_host ? run->weights : malloc(bytes);
-    if (!host)
-        return err_set(err, -ENOMEM, "out of memory for the initial weights");
-    int status = 0;
-    params_init_values(run->params, run->config->run.seed, run->ops->master, host);
-    if (init)
-        status = load_initial(run, init, host, err);
-    if (!status && !is_host)
-        status = device_upload(run->device, run->weights, host, bytes, err);
-    if (!is_host)
-        free(host);
-    return status;
-}
-
-/* Once the weights are what training or evaluation begins with. */
-static void fill_compute_weights(struct run *run)
-{
-    if (has_compute_weights(run))
-        run->ops->table->to_compute(run->ops, run->compute_weights, run->weights, run->params->elements);
 }
 
 /* The first rank writes them. */
@@ -387,7 +337,7 @@ static int open_place(struct run *run, struct err *err)
                                       .micro = c->batch.micro,
                                       .rank = (uint32_t)run->comm->rank,
                                       .ranks = (uint32_t)run->comm->ranks,
-                                      .interleaved = c->batch.sync_each};
+                                      .interleaved = c->batch.sync_each || run_sums_each(run)};
     int status = batching_check(&run->batching, err);
     if (!status && c->checkpoint.dir[0])
         snprintf(run->folder, sizeof run->folder, "%s", c->checkpoint.dir);
@@ -402,11 +352,11 @@ static int open_parts(struct run *run, struct ckpt_reader *reader, const char *p
     const struct train_config *c = run->config;
     int status = open_data(run, reader, path, err);
     if (!status)
-        status = open_model(run, batching_owned_count(&run->batching), err);
+        status = open_model(run, true, err);
     if (!status)
         status = open_optimizer(run, err);
     if (!status && !reader)
-        status = fill_weights(run, c->model.init[0] ? c->model.init : NULL, err);
+        status = run_fill_weights(run, c->model.init[0] ? c->model.init : NULL, err);
     return status;
 }
 
@@ -419,10 +369,15 @@ static int open_state(struct run *run, struct ckpt_reader *reader, const char *p
     if (!status)
         status = run_begin_queue(run, err);
     if (!status)
-        fill_compute_weights(run);
-    if (!status)
         status = open_metrics(run, err);
     return status;
+}
+
+/* Communicators of those parts' own. */
+static int connect(struct run *run, struct err *err)
+{
+    int status = weights_connect(&run->weights, err);
+    return status ? status : reduction_connect(&run->reduction, err);
 }
 
 static int open_all(struct run *run, struct ckpt_reader **reader, struct err *err)
@@ -432,12 +387,16 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
     if (status)
         return status;
     status = run_agree(run, open_place(run, err), "opening the device", err);
+    if (!status)
+        status = run_count_shards(run, err);
     if (status)
         return status;
     status = resume_find(run, reader, path, err);
     if (!status)
         status = open_parts(run, *reader, path, err);
     status = run_agree(run, status, "opening the data and the model", err);
+    if (!status)
+        status = run_agree(run, connect(run, err), "connecting", err);
     if (!status)
         status = run_open_saver(run, err);
     if (status)
@@ -446,7 +405,8 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
     if (!status && run->config->parallel.check_sync > 0 && run->comm->ranks > 1)
         status =
             sync_check_open(run->comm, run->device, run->tensors, run->tensors_count, &run->sync_check, err);
-    return run_agree(run, status, "restoring the state", err);
+    status = run_agree(run, status, "restoring the state", err);
+    return status ? status : weights_refresh(&run->weights, err);
 }
 
 /* How many classes or tokens there are, and where documents end. */
@@ -483,11 +443,11 @@ static int open_for_evaluation(struct run *run, const char *from, struct err *er
     if (!status)
         status = look_at_validation(run, err);
     if (!status)
-        status = open_model(run, 0, err);
+        status = open_model(run, false, err);
     if (!status)
-        status = fill_weights(run, from, err);
+        status = run_fill_weights(run, from, err);
     if (!status)
-        fill_compute_weights(run);
+        status = weights_refresh(&run->weights, err);
     return status;
 }
 
@@ -562,18 +522,17 @@ void run_close(struct run *run)
     metrics_close(run->metrics);
     sync_check_close(run->sync_check);
     if (run->model) {
-        uint64_t rows = model_rows(run->model), elements = run->params->elements;
+        uint64_t rows = model_rows(run->model);
         run_close_queue(run);
         release(run, MEM_DEVICE, run->correct, rows);
         release(run, MEM_DEVICE, run->losses, rows * sizeof(double));
         offload_close(run->activations.offload);
         release(run, MEM_DEVICE, run->activations.memory, model_activation_bytes(run->model, &run->stage));
-        if (run->compute_weights != run->weights)
-            release(run, MEM_DEVICE, run->compute_weights, elements * ops_compute_bytes(run->ops));
-        release(run, weights_kind(run), run->weights, elements * ops_master_bytes(run->ops));
     }
+    weights_deinit(&run->weights);
     optimizer_deinit(&run->optimizer);
-    tree_deinit(&run->tree);
+    reduction_close(&run->reduction);
+    partition_deinit(&run->partition);
     model_close(run->model);
     ops_close(run->ops);
     device_close(run->device);

@@ -18,12 +18,13 @@
 #include "trainer/model.h"
 #include "trainer/optimizer.h"
 #include "trainer/range.h"
+#include "trainer/reduction.h"
 #include "trainer/replay.h"
 #include "trainer/scaler.h"
 #include "trainer/schedule.h"
 #include "trainer/trainer.h"
-#include "trainer/tree.h"
 #include "trainer/triggers.h"
+#include "trainer/weights.h"
 
 #include <assert.h>
 
@@ -91,8 +92,9 @@ struct run {
     struct model_stage stage;
     struct batching batching; /* of training */
 
-    void *weights;         /* master type */
-    void *compute_weights; /* compute type; the same arena where the types are one */
+    uint32_t shards;            /* in how many the optimizer's state is cut: see strategy.h */
+    struct partition partition; /* of the parameters: who holds what */
+    struct weights weights;
     struct model_activations activations;
     double *losses; /* of a micro-batch, as are hits; device memory */
     uint8_t *correct;
@@ -100,7 +102,7 @@ struct run {
     struct run_words *host_words;                     /* pinned */
     struct queued_step queued[QUEUED_STEPS_MAX];      /* a ring: step n is n % QUEUED_STEPS_MAX */
     uint64_t queued_count;
-    struct tree tree;
+    struct reduction reduction;
     struct replay passes; /* of a micro-batch: by where its input lies and which leaf it fills */
     struct replay sums;   /* of squares */
     struct optimizer optimizer;
@@ -140,6 +142,18 @@ struct run {
 
 /* All of it, resumed where there is something to resume. On failure the run is closed. */
 int run_open(struct run *run, const struct trainer_options *options, struct err *err);
+/* run_weights.c: who holds what, and the memory for it; the first values (of `init`, NULL: random). Weights that ranks hold are whole for passes
+ * once they were filled or a checkpoint's were put in their places, and run_refresh_weights was called. */
+int run_count_shards(struct run *run, struct err *err); /* collective */
+bool run_sums_each(const struct run *run);              /* gradients travel after each micro-batch */
+int run_open_weights(struct run *run, struct err *err);
+int run_fill_weights(struct run *run, const char *init, struct err *err);
+struct partition_options run_partition_options(const struct run *run, bool trains);
+struct weights_options run_weights_options(const struct run *run);
+struct reduction_options run_reduction_options(const struct run *run);
+/* Where a pass finds and leaves things, hooks included. round: of the reduction; UINT64_MAX: an evaluation, which has no gradients. */
+int run_begin_pass(struct run *run, uint64_t round, struct model_memory *ret_memory, struct err *err);
+
 /* What run_evaluate needs and nothing else: no training data, optimizer, saver or metrics. from: as init_load's path. */
 int run_open_for_evaluation(struct run *run, const struct trainer_options *options, const char *from,
                             struct err *err);
@@ -195,6 +209,9 @@ int run_evaluate(struct run *run, struct err *err);
 /* The options of a loader over the configuration's training or validation data; they borrow from the run. */
 struct loader_options run_loader_options(struct run *run, bool training);
 
+/* The boxes of parameters and moments: what this rank saves, or what it holds and loads. Gives both arrays, which are malloc'ed. */
+int run_describe_tensors(const struct run *run, bool loads, struct ckpt_tensor **ret_tensors,
+                         char **ret_names, uint64_t *ret_count, struct err *err);
 /* Names the run and its numerics, and opens the saver of all parameters and moments: the model, the optimizer and the loader are open. */
 int run_open_saver(struct run *run, struct err *err);
 

@@ -11,41 +11,79 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The checkpoint's view of a parameter and, where it is trained, its moments: whole, replicated, changed by its group's update. */
-static int describe_tensors(struct run *run, struct err *err)
+/* Rows of a parameter and of its moments, which are laid out alike. */
+struct boxes {
+    const struct run *run;
+    bool loads;
+    struct ckpt_tensor *list;
+    char *names;
+    uint64_t count;
+};
+
+enum { PREFIX_BYTES = 32, NAME_BYTES = PARAMS_NAME_BYTES_MAX + PREFIX_BYTES };
+
+/* Where the row lies of what this rank holds. kind: 0 is the parameter, others its moments. */
+static void *row_place(const struct run *run, const struct param *param, uint64_t row, unsigned kind)
 {
-    enum { PREFIX_BYTES = 32, NAME_BYTES = PARAMS_NAME_BYTES_MAX + PREFIX_BYTES };
-    const struct optimizer *optimizer = &run->optimizer;
-    unsigned kinds = 1 + optimizer_moments_count(&optimizer->options);
-    char prefix[1 + OPTIMIZER_MOMENTS_MAX][PREFIX_BYTES] = {""},
-                    *arena[1 + OPTIMIZER_MOMENTS_MAX] = {run->weights};
-    for (unsigned kind = 1; kind < kinds; kind++) {
-        snprintf(prefix[kind], PREFIX_BYTES, CKPT_OPTIMIZER_PREFIX "%s.",
-                 optimizer_moment_name(optimizer->options.type, kind - 1));
-        arena[kind] = optimizer->moments[kind - 1];
+    const struct partition *partition = &run->partition;
+    uint64_t group = param->group, element = row * param_row_elements(param);
+    size_t element_bytes = ops_master_bytes(run->ops);
+    if (kind == 0) {
+        element += param->offset - partition_shard(partition, group, partition->options.rank).offset;
+        return (char *)weights_shard(&run->weights, group) + element * element_bytes;
     }
+    element += param->trained_offset -
+               partition_trained_shard(partition, group, partition->options.rank).offset +
+               partition->trained_shards.offsets[group];
+    return (char *)run->optimizer.moments[kind - 1] + element * element_bytes;
+}
+
+static void add_box(struct boxes *boxes, const struct param *param, unsigned kind)
+{
+    const struct run *run = boxes->run;
+    const struct partition *partition = &run->partition;
+    bool is_whole = partition_is_whole(partition, param->group);
+    /* of what several ranks hold together, each saves what it sums */
+    struct span span = boxes->loads || is_whole
+                           ? partition_shard(partition, param->group, partition->options.rank)
+                           : partition_part(partition, param->group, partition->options.rank);
+    struct row_range rows = span_rows(&span, param);
+    if (rows.count == 0 || (kind > 0 && param->frozen))
+        return;
+    char *name = boxes->names + boxes->count * NAME_BYTES;
+    snprintf(name, NAME_BYTES, "%s%s%s%s", kind ? CKPT_OPTIMIZER_PREFIX : "",
+             kind ? optimizer_moment_name(run->optimizer.options.type, kind - 1) : "", kind ? "." : "",
+             param->name);
+    struct ckpt_tensor *tensor = &boxes->list[boxes->count++];
+    *tensor = (struct ckpt_tensor){.name = name,
+                                   .dtype = run->ops->master,
+                                   .rank = param->rank,
+                                   .replicated = is_whole,
+                                   .group = param->group,
+                                   .data = row_place(run, param, rows.first, kind)};
+    for (uint32_t d = 0; d < param->rank; d++)
+        tensor->shape[d] = tensor->extent[d] = param->shape[d];
+    tensor->start[0] = rows.first;
+    tensor->extent[0] = rows.count;
+}
+
+int run_describe_tensors(const struct run *run, bool loads, struct ckpt_tensor **ret_tensors,
+                         char **ret_names, uint64_t *ret_count, struct err *err)
+{
+    unsigned kinds = 1 + optimizer_moments_count(&run->optimizer.options);
     uint64_t count_max = kinds * run->params->count;
-    run->tensors = calloc(count_max, sizeof run->tensors[0]);
-    run->tensor_names = calloc(count_max, NAME_BYTES);
-    if (!run->tensors || !run->tensor_names)
+    struct boxes boxes = {.run = run,
+                          .loads = loads,
+                          .list = calloc(count_max, sizeof *boxes.list),
+                          .names = calloc(count_max, NAME_BYTES)};
+    *ret_tensors = boxes.list;
+    *ret_names = boxes.names;
+    if (!boxes.list || !boxes.names)
         return err_set(err, -ENOMEM, "out of memory for %" PRIu64 " tensor names", count_max);
-    for (uint64_t i = 0; i < count_max; i++) {
-        const struct param *param = &run->params->list[i / kinds];
-        uint64_t kind = i % kinds, offset = kind == 0 ? param->offset : param->trained_offset;
-        if (kind > 0 && param->frozen)
-            continue;
-        char *name = run->tensor_names + run->tensors_count * NAME_BYTES;
-        snprintf(name, NAME_BYTES, "%s%s", prefix[kind], param->name);
-        struct ckpt_tensor *tensor = &run->tensors[run->tensors_count++];
-        *tensor = (struct ckpt_tensor){.name = name,
-                                       .dtype = run->ops->master,
-                                       .rank = param->rank,
-                                       .replicated = true,
-                                       .group = param->group,
-                                       .data = arena[kind] + offset * ops_master_bytes(run->ops)};
-        for (uint32_t d = 0; d < param->rank; d++)
-            tensor->shape[d] = tensor->extent[d] = param->shape[d];
-    }
+    for (uint64_t i = 0; i < run->params->count; i++)
+        for (unsigned kind = 0; kind < kinds; kind++)
+            add_box(&boxes, &run->params->list[i], kind);
+    *ret_count = boxes.count;
     return 0;
 }
 
@@ -100,7 +138,10 @@ static int name_numerics(struct run *run, struct err *err)
 
 int run_open_saver(struct run *run, struct err *err)
 {
-    int named = name_numerics(run, err), status = named ? named : describe_tensors(run, err);
+    int named = name_numerics(run, err), status = named;
+    if (!status)
+        status =
+            run_describe_tensors(run, false, &run->tensors, &run->tensor_names, &run->tensors_count, err);
     status = run_agree(run, status, "describing the state", err);
     if (!status)
         status = name_run(run, err);

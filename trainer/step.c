@@ -79,6 +79,7 @@ bool run_wishes_stop(struct run *run)
 struct pass {
     struct run *run;
     const struct model_input *input;
+    const struct model_memory *memory;
 };
 
 /* A micro-batch forward and backward, into the leaf. */
@@ -88,29 +89,39 @@ static void queue_pass(void *context)
     struct run *run = pass->run;
     const struct model_result result = {run->losses, run->correct};
     range_begin(&run->ranges, RANGE_FORWARD);
-    model_forward(run->model, &run->stage, run->compute_weights, &run->activations, pass->input, NULL, NULL,
-                  NULL);
+    model_forward(run->model, &run->stage, pass->memory, &run->activations, pass->input, NULL, NULL, NULL);
     range_end(&run->ranges);
     range_begin(&run->ranges, RANGE_BACKWARD);
-    model_backward(run->model, &run->stage, run->compute_weights, &run->activations, pass->input,
-                   tree_leaf(&run->tree), &result, NULL, NULL, NULL, NULL);
+    model_backward(run->model, &run->stage, pass->memory, &run->activations, pass->input, &result, NULL,
+                   NULL);
     run_add_result(run, &result);
     range_end(&run->ranges);
 }
 
-struct sums {
-    struct run *run;
-    const void *gradients; /* the sum of all leaves, which is where the first was */
-};
+/* One whose hooks wait for other ranks can't be recorded. */
+static int run_pass(struct run *run, const struct pass *pass, struct err *err)
+{
+    uint32_t variant = run->reduction.local.depth * FEED_VARIANTS + feed_variant(&run->feed);
+    if (!pass->memory->need)
+        return replay_run(&run->passes, variant, queue_pass, (void *)(uintptr_t)pass, err);
+    queue_pass((void *)(uintptr_t)pass);
+    return 0;
+}
+
+static const void *part_of(void *context, uint64_t group)
+{
+    const struct run *run = context;
+    return reduction_part(&run->reduction, group);
+}
 
 static void queue_sums(void *context)
 {
-    const struct sums *sums = context;
-    struct run *run = sums->run;
-    optimizer_sum_squares(&run->optimizer, sums->gradients, run->device_record->words.squares.limb);
+    struct run *run = context;
+    optimizer_sum_squares(&run->optimizer, part_of, run, run->device_record->words.squares.limb);
 }
 
-static int micro_gradients(struct run *run, struct run_words *counts, struct err *err)
+static int micro_gradients(struct run *run, uint64_t round, const struct model_memory *memory,
+                           struct run_words *counts, struct err *err)
 {
     const struct batch *batch;
     range_begin(&run->ranges, RANGE_DATA);
@@ -129,12 +140,11 @@ static int micro_gradients(struct run *run, struct run_words *counts, struct err
     if (status)
         return status;
     input.loss_scale = &run->device_record->decision.loss_factor;
-    struct pass pass = {run, &input};
+    const struct pass pass = {run, &input, memory};
     range_begin(&run->ranges, RANGE_MICRO);
-    status = replay_run(&run->passes, run->tree.depth * FEED_VARIANTS + feed_variant(&run->feed), queue_pass,
-                        &pass, err);
+    status = run_pass(run, &pass, err);
     if (!status)
-        tree_push(&run->tree);
+        status = reduction_end_round(&run->reduction, round, err);
     range_end(&run->ranges);
     if (status) {
         int cause = offload_status(run->activations.offload, err);
@@ -148,33 +158,65 @@ static int micro_gradients(struct run *run, struct run_words *counts, struct err
     return status;
 }
 
-static void update(struct run *run, const void *gradients)
+/* A round in which this rank may have no micro-batch, while others have. */
+static int make_round(struct run *run, uint64_t round, struct run_words *counts, struct err *err)
 {
-    void *compute = run->compute_weights == run->weights ? NULL : run->compute_weights;
-    for (uint64_t group = 0; group < run->params->groups_count; group++) {
+    struct model_memory memory;
+    int status = run_begin_pass(run, round, &memory, err);
+    if (status)
+        return status;
+    if (reduction_computes(&run->reduction, round)) {
+        status = micro_gradients(run, round, &memory, counts, err);
+    } else {
+        model_walk(run->model, &run->stage, &memory, MODEL_FORWARD);
+        model_walk(run->model, &run->stage, &memory, MODEL_BACKWARD);
+        status = reduction_end_round(&run->reduction, round, err);
+    }
+    return status ? status : weights_status(&run->weights, err);
+}
+
+static int sum_gradients(struct run *run, struct run_words *counts, struct err *err)
+{
+    int status = 0;
+    reduction_begin(&run->reduction);
+    for (uint64_t round = 0; round < reduction_rounds(&run->reduction) && !status; round++)
+        status = make_round(run, round, counts, err);
+    range_begin(&run->ranges, RANGE_NORM);
+    if (!status)
+        status = reduction_finish(&run->reduction, err);
+    if (!status)
+        status = replay_run(&run->sums, 0, queue_sums, run, err);
+    range_end(&run->ranges);
+    return status;
+}
+
+static int update(struct run *run, struct err *err)
+{
+    const struct update_scalars *scalars = &run->device_record->decision.scalars;
+    int status = 0;
+    for (uint64_t group = 0; group < run->params->groups_count && !status; group++) {
+        const void *gradients;
         if (run->params->groups[group].trained_elements == 0)
             continue;
+        status = reduction_shard(&run->reduction, group, &gradients, err);
+        if (status)
+            return status;
         range_begin(&run->ranges, RANGE_STAGE);
         ckpt_saver_before_update(run->saver, (uint32_t)group);
         range_end(&run->ranges);
-        optimizer_update_group(&run->optimizer, group, run->weights, compute, gradients,
-                               &run->device_record->decision.scalars);
+        optimizer_update_shard(&run->optimizer, group, weights_shard(&run->weights, group),
+                               weights_compute_shard(&run->weights, group), gradients, scalars);
+        status = weights_updated(&run->weights, group, err);
     }
+    return status;
 }
 
 int run_step(struct run *run, struct err *err)
 {
     struct run_words counts = {0};
     int status = run_begin_words(run, err);
-    tree_reset(&run->tree);
-    for (uint64_t n = 0; n < batching_owned_count(&run->batching) && !status; n++)
-        status = micro_gradients(run, &counts, err);
-    if (status)
-        return status;
-    range_begin(&run->ranges, RANGE_NORM);
-    struct sums sums = {run, tree_finish(&run->tree)};
-    status = replay_run(&run->sums, 0, queue_sums, &sums, err);
-    range_end(&run->ranges);
+    if (!status)
+        status = sum_gradients(run, &counts, err);
     if (status)
         return status;
     counts.stop = run_wishes_stop(run);
@@ -190,8 +232,10 @@ int run_step(struct run *run, struct err *err)
         return status;
     range_begin(&run->ranges, RANGE_UPDATE);
     run_decide(run, counts.valid_count);
-    update(run, sums.gradients);
+    status = update(run, err);
     range_end(&run->ranges);
+    if (status)
+        return status;
     run->stop_requested = counts.stop > 0;
     run->save_requested = counts.save > 0;
     status = run_end_step(run, &counts, err);

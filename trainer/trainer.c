@@ -308,12 +308,12 @@ static int fill_result(const struct loop *loop, enum trainer_end end, struct tra
 static void begin_triggers(struct run *run, uint64_t began_ns)
 {
     const struct train_config *config = run->config;
-    uint64_t elements = 0; /* of all tensors, which ranks share */
+    uint64_t elements = 0; /* that this rank writes; what all hold is shared out */
     for (uint64_t i = 0; i < run->tensors_count; i++) {
         uint64_t count = 1;
         for (uint32_t d = 0; d < run->tensors[i].rank; d++)
-            count *= run->tensors[i].shape[d];
-        elements += count;
+            count *= run->tensors[i].extent[d];
+        elements += run->tensors[i].replicated ? count / run->batching.ranks : count;
     }
     triggers_init(&run->triggers,
                   &(struct triggers_options){
@@ -323,7 +323,7 @@ static void begin_triggers(struct run *run, uint64_t began_ns)
                       .first_step = epochs_first_step(&run->epochs, epochs_at(&run->epochs, run->step)),
                       .max_time_ns = config->run.max_time_ns,
                       .began_ns = began_ns,
-                      .state_bytes = elements * ops_master_bytes(run->ops) / run->batching.ranks,
+                      .state_bytes = elements * ops_master_bytes(run->ops),
                       .steps_ahead = run->device->ops->is_host ? 0 : DECISION_AHEAD_MAX,
                   });
 }

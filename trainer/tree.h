@@ -8,6 +8,9 @@
  *     tree_reset(&tree);
  *     for each micro-batch: fill tree_leaf(&tree), then tree_push(&tree);
  *     sum = tree_finish(&tree);       // lives until the next reset
+ *
+ * A rank that has the leaves first.. of a larger tree begins there: then what is on the stack are the largest subtrees of the larger tree
+ * that its leaves make up, in order, for whoever finishes it to push.
  */
 #ifndef MILLRACE_TRAINER_TREE_H
 #define MILLRACE_TRAINER_TREE_H
@@ -17,29 +20,41 @@
 
 #include <stdint.h>
 
-enum { TREE_LEVELS_MAX = 40 };
+enum { TREE_LEVELS_MAX = 64 };
 
 /* Owner thread. Owns its buffers: device memory of the ops, master type. */
 struct tree {
     struct ops *ops;
     uint64_t elements; /* of a leaf */
-    uint64_t leaves_max;
+    uint64_t first;    /* the first leaf's place in the larger tree */
     uint32_t buffers_count;
     void *buffers[TREE_LEVELS_MAX];
     uint64_t sizes[TREE_LEVELS_MAX]; /* leaves summed in buffer i of the stack */
     uint32_t depth;                  /* buffers on the stack; the leaf being filled is buffers[depth] */
+    uint64_t next;                   /* the place of the leaf that comes next */
 };
 
-/* Buffers for sums of up to leaves_max leaves: tree_buffers(leaves_max) of them. -ENOMEM. */
-int tree_init(struct tree *tree, struct ops *ops, uint64_t elements, uint64_t leaves_max, struct err *err);
+/* Buffers for the leaves first .. first + leaves - 1: tree_buffers of them. -ENOMEM. */
+int tree_init(struct tree *tree, struct ops *ops, uint64_t elements, uint64_t first, uint64_t leaves,
+              struct err *err);
 void tree_deinit(struct tree *tree);
-uint32_t tree_buffers(uint64_t leaves_max);
+/* The same, where somebody may still read its buffers (comm.h): they stay until the process exits. */
+void tree_retain(struct tree *tree);
+uint32_t tree_buffers(uint64_t first, uint64_t leaves);
+/* How many subtrees those leaves are on the stack, once all are pushed, and how many leaves each sums. */
+uint32_t tree_subtrees(uint64_t first, uint64_t leaves, uint64_t ret_sizes[TREE_LEVELS_MAX]);
+
+/* The same stack of fewer elements: those from `offset` on. It owns nothing, and its pushes do not show in the whole's stack. */
+struct tree tree_part(const struct tree *tree, uint64_t offset, uint64_t elements);
 
 void tree_reset(struct tree *tree);
 void *tree_leaf(struct tree *tree); /* where the next leaf is to be written */
 void tree_push(struct tree *tree);
-/* A subtree that another rank has summed: aligned, of leaves (a power of two) leaves. The leaf buffer holds it. */
+/* A subtree that was summed elsewhere: aligned, of leaves (a power of two) leaves. The leaf buffer holds it. */
 void tree_push_subtree(struct tree *tree, uint64_t leaves);
+/* The same of one that lies elsewhere: it is added from there, or copied where nothing of its size is on the stack. -EIO. */
+int tree_push_from(struct tree *tree, const void *source, uint64_t leaves, struct err *err);
+/* Of a tree that begins at leaf 0. */
 void *tree_finish(struct tree *tree);
 
 #endif

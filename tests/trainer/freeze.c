@@ -189,7 +189,17 @@ static void memory_is_asked_for_what_is_trained_alone(void **state)
     config.freeze = "*, !blocks.1.*";
     case_open(&c, &config, ITEMS, DTYPE_F32, 1);
     const struct params *params = model_params(c.model);
-    const struct memory_need need = memory_need_of(c.model, &c.whole, c.ops, 4, &optimizer, &feed);
+    struct partition partition;
+    const struct partition_options alone = {.rank = 0, .ranks = 1, .shards = 1};
+    struct err err;
+    assert_ok(partition_init(&partition, &alone, model_params(c.model), &err), &err);
+    const struct weights_options weights = {.ops = c.ops, .partition = &partition};
+    const struct reduction_options sums = {
+        .ops = c.ops,
+        .partition = &partition,
+        .batching = {.global = 4 * c.items, .micro = c.items, .rank = 0, .ranks = 1}};
+    const struct memory_need need = memory_need_of(c.model, &c.whole, &weights, &sums, &optimizer, &feed);
+    partition_deinit(&partition);
     uint64_t trained = params->groups[2].elements * sizeof(float);
     assert_int_equal(need.weights, params->elements * sizeof(float));
     assert_int_equal(need.gradients, 3 * trained);

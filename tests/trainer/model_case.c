@@ -148,9 +148,9 @@ void case_forward(struct model_case *c, bool trains)
 {
     const struct model_input input = case_input(c);
     const struct model_result result = {c->losses, c->correct};
+    const struct model_memory memory = {.weights = c->weights};
     memset(c->activations.memory, 0xff, c->activation_bytes);
-    model_forward(c->model, &c->whole, c->weights, &c->activations, &input, NULL, NULL,
-                  trains ? NULL : &result);
+    model_forward(c->model, &c->whole, &memory, &c->activations, &input, NULL, NULL, trains ? NULL : &result);
 }
 
 void case_backward(struct model_case *c, void *gradients)
@@ -164,8 +164,8 @@ void case_backward(struct model_case *c, void *gradients)
             memset((char *)gradients + params->list[p].trained_offset * bytes, 0xff,
                    params->list[p].count * bytes);
     const struct model_result result = {c->losses, c->correct};
-    model_backward(c->model, &c->whole, c->weights, &c->activations, &input, gradients, &result, NULL, NULL,
-                   NULL, NULL);
+    const struct model_memory memory = {.weights = c->weights, .gradients = gradients};
+    model_backward(c->model, &c->whole, &memory, &c->activations, &input, &result, NULL, NULL);
     struct err err;
     assert_ok(c->ops->table->sync(c->ops, &err), &err);
 }

@@ -68,8 +68,9 @@ static void open_owner(struct owner *owner, const struct model_config *config, u
 {
     struct err err;
     case_open(&owner->c, config, ITEMS, DTYPE_F32, threads);
-    assert_ok(tree_init(&owner->tree, owner->c.ops, model_params(owner->c.model)->elements, MICROS_MAX, &err),
-              &err);
+    assert_ok(
+        tree_init(&owner->tree, owner->c.ops, model_params(owner->c.model)->elements, 0, MICROS_MAX, &err),
+        &err);
 }
 
 static void close_owner(struct owner *owner)
@@ -88,7 +89,8 @@ static void *sum_by_owners(const struct model_config *config, uint64_t micros, u
         open_owner(&all[r], config, 1 + (unsigned)r % 3);
     struct tree merged;
     struct err err;
-    assert_ok(tree_init(&merged, all[0].c.ops, model_params(all[0].c.model)->elements, micros, &err), &err);
+    assert_ok(tree_init(&merged, all[0].c.ops, model_params(all[0].c.model)->elements, 0, micros, &err),
+              &err);
     for (uint64_t r = 0; r < owners; r++)
         owner_give(&all[r], r * micros / owners, (r + 1) * micros / owners, merge, &merged);
     uint64_t bytes = bytes_of(&all[0].c);

@@ -9,20 +9,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITEMS = 3, GROUPS_MAX = 8 };
+enum { ITEMS = 3, CALLS_MAX = 64 };
 
 /* --- stages --- */
 
-struct calls {
-    uint64_t groups[GROUPS_MAX], count;
-    const void *gradients;
+/* Of the hooks, in order. */
+struct call {
+    uint64_t group;
+    enum model_use use;
+    bool is_done; /* else needed */
 };
 
-static void note_group(void *context, uint64_t group)
+struct calls {
+    struct call list[CALLS_MAX];
+    uint64_t count;
+};
+
+static void note(struct calls *calls, struct call call)
 {
-    struct calls *calls = context;
-    assert_true(calls->count < GROUPS_MAX);
-    calls->groups[calls->count++] = group;
+    assert_true(calls->count < CALLS_MAX);
+    calls->list[calls->count++] = call;
+}
+
+static void note_need(void *context, uint64_t group, enum model_use use)
+{
+    note(context, (struct call){group, use, false});
+}
+
+static void note_done(void *context, uint64_t group, enum model_use use)
+{
+    note(context, (struct call){group, use, true});
 }
 
 struct stage_memory {
@@ -47,6 +63,15 @@ static void open_stage(struct stage_memory *m, const struct model_case *c, struc
     memset(m->gradients, 0xff, elements * sizeof *m->gradients);
 }
 
+static struct model_memory memory_of(const struct model_case *c, struct stage_memory *m)
+{
+    return (struct model_memory){.weights = c->weights,
+                                 .gradients = m->gradients,
+                                 .need = note_need,
+                                 .done = note_done,
+                                 .context = &m->calls};
+}
+
 static void close_stage(struct stage_memory *m)
 {
     offload_close(m->activations.offload);
@@ -68,9 +93,29 @@ static void assert_stage_gradients(const struct model_case *c, const struct stag
         else if ((int64_t)p != model_tied_param(c->model))
             assert_true(isnan(got[0]) && isnan(got[param->count - 1]));
     }
-    assert_int_equal(m->calls.count, count);
-    for (uint64_t i = 0; i < count; i++)
-        assert_int_equal(m->calls.groups[i], first + count - 1 - i);
+}
+
+/* Groups are needed before they are done, gradients are done last group first, and a walk tells all of it beforehand. */
+static void assert_stage_calls(const struct model_case *c, const struct stage_memory *m)
+{
+    struct calls walk = {0};
+    const struct model_memory memory = {.need = note_need, .done = note_done, .context = &walk};
+    uint64_t first, count, done_count = 0, needed = 0;
+    model_walk(c->model, &m->stage, &memory, MODEL_FORWARD);
+    model_walk(c->model, &m->stage, &memory, MODEL_BACKWARD);
+    assert_int_equal(walk.count, m->calls.count);
+    model_stage_groups(c->model, &m->stage, &first, &count);
+    for (uint64_t i = 0; i < walk.count; i++) {
+        const struct call *call = &m->calls.list[i];
+        assert_int_equal(walk.list[i].group, call->group);
+        assert_int_equal(walk.list[i].use, call->use);
+        assert_int_equal(walk.list[i].is_done, call->is_done);
+        assert_int_equal(needed >> call->group & 1, call->is_done);
+        needed ^= UINT64_C(1) << call->group;
+        if (call->use == MODEL_BACKWARD && call->is_done)
+            assert_int_equal(call->group, first + count - 1 - done_count++);
+    }
+    assert_int_equal(done_count, count);
 }
 
 static void hand_over_tied(const struct model_case *c, const struct stage_memory *head,
@@ -100,17 +145,18 @@ static void check_stages(const struct model_config *config, uint32_t cut)
     open_stage(&b, &c, (struct model_stage){cut, config->layers - cut, false, true});
     const struct model_input input = case_input(&c);
     const struct model_result result = {c.losses, c.correct};
-    model_forward(c.model, &a.stage, c.weights, &a.activations, &input, NULL, hidden, NULL);
-    model_forward(c.model, &b.stage, c.weights, &b.activations, &input, hidden, NULL, NULL);
+    const struct model_memory first = memory_of(&c, &a), second = memory_of(&c, &b);
+    model_forward(c.model, &a.stage, &first, &a.activations, &input, NULL, hidden, NULL);
+    model_forward(c.model, &b.stage, &second, &b.activations, &input, hidden, NULL, NULL);
     memset(hidden, 0xff, hidden_bytes); /* it is free once the next stage has run */
-    model_backward(c.model, &b.stage, c.weights, &b.activations, &input, b.gradients, &result, NULL, d_hidden,
-                   note_group, &b.calls);
+    model_backward(c.model, &b.stage, &second, &b.activations, &input, &result, NULL, d_hidden);
     assert_memory_equal(losses, c.losses, c.rows * sizeof *losses);
     hand_over_tied(&c, &b, &a);
-    model_backward(c.model, &a.stage, c.weights, &a.activations, &input, a.gradients, NULL, d_hidden, NULL,
-                   note_group, &a.calls);
+    model_backward(c.model, &a.stage, &first, &a.activations, &input, NULL, d_hidden, NULL);
     assert_stage_gradients(&c, &a);
     assert_stage_gradients(&c, &b);
+    assert_stage_calls(&c, &a);
+    assert_stage_calls(&c, &b);
     close_stage(&a);
     close_stage(&b);
     free(losses);

@@ -16,6 +16,7 @@ struct fixture {
     struct device *device;
     struct ops *ops;
     struct params params;
+    struct partition partition;
     struct optimizer optimizer;
 };
 
@@ -36,7 +37,9 @@ static int set_up(void **state)
     assert_true(f->params.elements <= ELEMENTS);
     struct optimizer_options options = {
         .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1, .clip_norm = 1};
-    assert_ok(optimizer_init(&f->optimizer, &options, f->ops, &f->params, &err), &err);
+    const struct partition_options alone = {.rank = 0, .ranks = 1, .shards = 1};
+    assert_ok(partition_init(&f->partition, &alone, &f->params, &err), &err);
+    assert_ok(optimizer_init(&f->optimizer, &options, f->ops, &f->partition, &err), &err);
     *state = f;
     return 0;
 }
@@ -45,6 +48,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     optimizer_deinit(&f->optimizer);
+    partition_deinit(&f->partition);
     params_deinit(&f->params);
     ops_close(f->ops);
     device_close(f->device);
@@ -62,7 +66,7 @@ static void update(struct fixture *f, double *weights, const double *gradients, 
     const struct decision_factors factors = optimizer_factors(&f->optimizer, updates, lr);
     const struct update_scalars scalars = {
         factors.lr, factors.correction1, factors.correction2, gradient_scale, INFINITY, false};
-    optimizer_update_group(&f->optimizer, 0, weights, NULL, gradients, &scalars);
+    optimizer_update_shard(&f->optimizer, 0, weights, NULL, gradients, &scalars);
 }
 
 static void five_updates_equal_those_of_torch(void **state)
@@ -115,6 +119,12 @@ static void only_what_decays_shrinks_without_a_gradient(void **state)
         assert_true(b[i] == 2);
 }
 
+static const void *only_group(void *context, uint64_t group)
+{
+    assert_int_equal(group, 0);
+    return context;
+}
+
 static void the_norm_is_exact_however_rows_are_spread(void **state)
 {
     struct fixture *f = *state;
@@ -125,7 +135,7 @@ static void the_norm_is_exact_however_rows_are_spread(void **state)
         squares += (long double)gradients[i] * gradients[i];
     }
     struct exact_sum whole = {0}, parts = {0};
-    optimizer_sum_squares(&f->optimizer, gradients, whole.limb);
+    optimizer_sum_squares(&f->optimizer, only_group, gradients, whole.limb);
     /* the rows one at a time, last first, as other owners would have them */
     for (int row = ROWS - 1; row >= 0; row--) {
         double sum;

@@ -70,7 +70,7 @@ static void pushing_leaves_gives_the_recursive_definition_in_few_buffers(void **
     for (uint64_t leaves = 1; leaves <= LEAVES_MAX; leaves++) {
         struct tree tree;
         struct err err;
-        assert_ok(tree_init(&tree, rig->ops, ELEMENTS, leaves, &err), &err);
+        assert_ok(tree_init(&tree, rig->ops, ELEMENTS, 0, leaves, &err), &err);
         uint32_t log2 = 0;
         while ((UINT64_C(2) << log2) <= leaves)
             log2++;
@@ -95,8 +95,8 @@ static void aligned_subtrees_count_as_their_leaves(void **state)
     struct rig *rig = *state;
     struct err err;
     struct tree whole, part;
-    assert_ok(tree_init(&whole, rig->ops, ELEMENTS, LEAVES_MAX, &err), &err);
-    assert_ok(tree_init(&part, rig->ops, ELEMENTS, 8, &err), &err);
+    assert_ok(tree_init(&whole, rig->ops, ELEMENTS, 0, LEAVES_MAX, &err), &err);
+    assert_ok(tree_init(&part, rig->ops, ELEMENTS, 0, 8, &err), &err);
     static const uint64_t cuts[][8] = {
         {8}, {4, 4}, {2, 2, 4}, {4, 2, 1, 1}, {8, 4, 2, 1}, {8, 8, 8, 4, 4, 1}, {1, 1, 2, 4, 8}};
     for (size_t c = 0; c < sizeof cuts / sizeof cuts[0]; c++) {
@@ -114,6 +114,59 @@ static void aligned_subtrees_count_as_their_leaves(void **state)
         assert_is_tree(tree_finish(&whole), leaf);
     }
     tree_deinit(&part);
+    tree_deinit(&whole);
+}
+
+/* Ranks with neighbouring leaves hand on what is on their stacks, and whoever pushes it, from where it lies, gets the tree. */
+static void subtrees_of_any_neighbours_make_the_tree(void **state)
+{
+    struct rig *rig = *state;
+    struct err err;
+    static float pieces[LEAVES_MAX][ELEMENTS];
+    for (uint64_t leaves = 1; leaves <= LEAVES_MAX; leaves += 4)
+        for (uint64_t ranks = 1; ranks <= leaves && ranks <= 7; ranks++) {
+            struct tree whole;
+            assert_ok(tree_init(&whole, rig->ops, ELEMENTS, 0, leaves, &err), &err);
+            for (uint64_t rank = 0; rank < ranks; rank++) {
+                struct tree own;
+                uint64_t first = rank * leaves / ranks, end = (rank + 1) * leaves / ranks;
+                uint64_t sizes[TREE_LEVELS_MAX];
+                assert_ok(tree_init(&own, rig->ops, ELEMENTS, first, end - first, &err), &err);
+                for (uint64_t leaf = first; leaf < end; leaf++) {
+                    fill_leaf(tree_leaf(&own), leaf);
+                    tree_push(&own);
+                }
+                assert_int_equal(tree_subtrees(first, end - first, sizes), own.depth);
+                for (uint32_t i = 0; i < own.depth; i++) {
+                    assert_int_equal(sizes[i], own.sizes[i]);
+                    memcpy(pieces[i], own.buffers[i], sizeof pieces[i]);
+                    assert_ok(tree_push_from(&whole, pieces[i], sizes[i], &err), &err);
+                }
+                tree_deinit(&own);
+            }
+            assert_is_tree(tree_finish(&whole), leaves);
+            tree_deinit(&whole);
+        }
+}
+
+static void a_part_of_the_stack_sums_its_elements_alone(void **state)
+{
+    struct rig *rig = *state;
+    struct err err;
+    struct tree whole;
+    enum { LEAVES = 6, CUT = 40 };
+    float sum[ELEMENTS];
+    assert_ok(tree_init(&whole, rig->ops, ELEMENTS, 0, LEAVES, &err), &err);
+    for (int half = 0; half < 2; half++) {
+        struct tree part = tree_part(&whole, half ? CUT : 0, half ? (uint64_t)ELEMENTS - CUT : (uint64_t)CUT);
+        for (uint64_t leaf = 0; leaf < LEAVES; leaf++) {
+            for (uint64_t i = 0; i < part.elements; i++)
+                ((float *)tree_leaf(&part))[i] = leaf_value(leaf, i + (half ? CUT : 0));
+            tree_push(&part);
+        }
+        memcpy(sum + (half ? CUT : 0), tree_finish(&part), part.elements * sizeof(float));
+    }
+    assert_is_tree(sum, LEAVES);
     tree_deinit(&whole);
 }
 
@@ -135,6 +188,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pushing_leaves_gives_the_recursive_definition_in_few_buffers),
         cmocka_unit_test(aligned_subtrees_count_as_their_leaves),
+        cmocka_unit_test(subtrees_of_any_neighbours_make_the_tree),
+        cmocka_unit_test(a_part_of_the_stack_sums_its_elements_alone),
         cmocka_unit_test(a_running_sum_is_not_the_tree),
     };
     return cmocka_run_group_tests(tests, open_rig, close_rig);

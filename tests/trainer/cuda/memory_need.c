@@ -33,11 +33,20 @@ static int check(size_t device_bytes, uint64_t leaves, bool offloaded, struct er
     assert_ok(device_open("cuda", &device, err), err);
     assert_ok(ops_open(device, DTYPE_BF16, 0, &ops, err), err);
     assert_ok(model_open(&CONFIG, ops, ITEMS, &model, err), err);
-    const struct memory_need need = memory_need_of(
-        model, &whole, ops, leaves, &(struct optimizer_options){.offloaded = offloaded}, &FEED);
+    struct partition partition;
+    const struct partition_options alone = {.rank = 0, .ranks = 1, .shards = 1};
+    assert_ok(partition_init(&partition, &alone, model_params(model), err), err);
+    const struct weights_options weights = {.ops = ops, .partition = &partition, .pins_master = offloaded};
+    const struct reduction_options reduction = {
+        .ops = ops,
+        .partition = &partition,
+        .batching = {.global = leaves * ITEMS, .micro = ITEMS, .rank = 0, .ranks = 1}};
+    const struct optimizer_options optimizer = {.offloaded = offloaded};
+    const struct memory_need need = memory_need_of(model, &whole, &weights, &reduction, &optimizer, &FEED);
     assert_int_equal(need.total, need.weights + need.gradients + need.moments + need.activations +
                                      need.batches + MEMORY_NEED_SPARE_BYTES);
     int status = memory_need_check(&need, model, &whole, ops, ITEMS, err);
+    partition_deinit(&partition);
     model_close(model);
     ops_close(ops);
     device_close(device);

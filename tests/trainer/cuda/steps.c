@@ -237,7 +237,7 @@ static void steps_that_the_host_learns_of_late_have_the_same_bits(void **state)
     }
 }
 
-/* The weights, of malloc. */
+/* The weights of a run of one rank, of malloc. */
 static void *weights_of(struct run *run)
 {
     struct device *device = run->device;
@@ -246,7 +246,7 @@ static void *weights_of(struct run *run)
     struct err err;
     assert_non_null(copy);
     assert_ok(device->ops->mem_alloc(device, MEM_PINNED, bytes, &pinned, &err), &err);
-    assert_ok(device->ops->copy(device, run->ops->stream, pinned, run->weights, bytes, &err), &err);
+    assert_ok(device->ops->copy(device, run->ops->stream, pinned, run->weights.master, bytes, &err), &err);
     assert_ok(device->ops->stream_sync(device, run->ops->stream, &err), &err);
     memcpy(copy, pinned, bytes);
     device->ops->mem_free(device, MEM_PINNED, pinned, bytes);

@@ -1,0 +1,76 @@
+/*
+ * exchange — gradients on their way to those who sum them: an all-to-all of the parts of a group, in chunks, beside the backward pass.
+ *
+ * Each rank gives pieces of a group's gradients (leaves, or sums of several); each gets, for the part that it sums, everybody's
+ * pieces. A ring's reduce-scatter moves as many bytes; here the additions are the receiver's, in an order of its own choosing.
+ *
+ *     exchange_begin(&exchange, group, &pieces, err);       // returns at once; the pieces stay as they are until it is done
+ *     exchange_pump(&exchange, err);                        // now and then: starts and ends what can be, never blocks
+ *     exchange_drain(&exchange, err);                       // blocks until all is done
+ *
+ * Chunks bound the memory: of a part no more than chunk_elements are under way in each of EXCHANGE_SLOTS. All ranks begin the same groups in
+ * the same order. Where device memory is not the host's, bytes pass through pinned memory, copied beside the computation.
+ */
+#ifndef MILLRACE_TRAINER_EXCHANGE_H
+#define MILLRACE_TRAINER_EXCHANGE_H
+
+#include "comm/comm.h"
+#include "trainer/ops.h"
+#include "trainer/partition.h"
+#include "trainer/tree.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { EXCHANGE_SLOTS = 4, EXCHANGE_PIECES_MAX = TREE_LEVELS_MAX };
+
+/* What has come of a part. Queued reads of the sources end before they are written again. */
+struct exchange_chunk {
+    uint64_t group, first,
+        elements; /* of the part; a part that is shorter than others has chunks of none at its end */
+    bool is_last; /* of the group */
+    const void *const *sources; /* the pieces, in the order of ranks and then of theirs */
+    uint32_t sources_count;
+};
+
+/* -errno ends the run. */
+typedef int exchange_received(void *context, const struct exchange_chunk *chunk, struct err *err);
+
+struct exchange_options {
+    struct comm *comm; /* borrowed; nothing else is done on it */
+    struct ops *ops;   /* borrowed: the pieces are made, and what has come is used, on its stream */
+    const struct partition *partition; /* borrowed */
+    uint64_t chunk_elements;
+    uint32_t pieces_max;       /* of one rank */
+    uint32_t pieces_total_max; /* of all ranks together */
+    uint64_t timeout_ns;       /* of a chunk; 0: none */
+    exchange_received *received;
+    void *context;
+};
+
+/* Of one group. Texts and arrays live until exchange_drain. */
+struct exchange_pieces {
+    const void *sources[EXCHANGE_PIECES_MAX]; /* where the group begins in each of this rank's pieces */
+    const uint32_t *counts;                   /* [ranks], of each rank's; this rank's among them */
+};
+
+struct exchange;
+
+/* Allocates all that it will take. -ENOMEM. Gives the exchange. */
+int exchange_open(const struct exchange_options *options, struct exchange **ret_exchange, struct err *err);
+void exchange_close(struct exchange *exchange); /* NULL is fine. What is under way is let go: see comm.h */
+
+/* Once the writes of the pieces are queued. -EIO; also what an earlier chunk failed with. */
+int exchange_begin(struct exchange *exchange, uint64_t group, const struct exchange_pieces *pieces,
+                   struct err *err);
+int exchange_pump(struct exchange *exchange, struct err *err);
+int exchange_drain(struct exchange *exchange, struct err *err);
+/* Nothing is under way: else, after a failure, the pieces may be read until the process exits (comm.h). NULL is idle. */
+bool exchange_is_idle(const struct exchange *exchange);
+/* Blocks until no piece of the group is read any more. */
+int exchange_wait_group(struct exchange *exchange, uint64_t group, struct err *err);
+
+/* Bytes of host memory that is pinned where there is a device. */
+uint64_t exchange_bytes(const struct exchange_options *options);
+
+#endif

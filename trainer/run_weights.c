@@ -1,0 +1,182 @@
+/*
+ * run_weights — what of the model this rank of a run holds, as the strategy has it, and its first values. See run.h.
+ */
+#include "trainer/run.h"
+
+#include "trainer/init.h"
+#include "trainer/strategy.h"
+
+#include "base/hash.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct strategy *strategy_of_run(const struct run *run)
+{
+    return strategy_of(run->config->parallel.strategy);
+}
+
+bool run_sums_each(const struct run *run)
+{
+    return strategy_of_run(run)->sums_each;
+}
+
+/* How many ranks are on this machine, as on each other one. */
+static int count_local_ranks(const struct run *run, uint32_t *ret_count, struct err *err)
+{
+    char host[HOST_NAME_MAX + 1] = "";
+    gethostname(host, sizeof host - 1);
+    uint64_t own = hash_64(host, strlen(host)), *all = calloc((size_t)run->comm->ranks, sizeof *all);
+    struct comm_options options = run_comm_options(run, "the names of machines");
+    struct comm_work work;
+    if (!all)
+        return err_set(err, -ENOMEM, "out of memory for the names of %d machines", run->comm->ranks);
+    all[run->comm->rank] = own;
+    int status =
+        run->comm->ops->all_gather(run->comm, &all[run->comm->rank], all, sizeof own, &options, &work, err);
+    if (!status)
+        status = comm_wait(run->comm, &work, err);
+    if (status) {
+        comm_retain(all);
+        return status;
+    }
+    uint32_t count = 1;
+    while (count < (uint32_t)run->comm->ranks && all[count] == all[0])
+        count++;
+    for (uint32_t rank = 0; rank < (uint32_t)run->comm->ranks && !status; rank++)
+        if (all[rank] != all[rank / count * count])
+            status = -EINVAL;
+    free(all);
+    *ret_count = count;
+    if (!status)
+        return 0;
+    err_set(err, status, "machines have different numbers of ranks, or their ranks are no neighbours");
+    return err ? err_advise(err, "give parallel.shard, or start the ranks machine by machine") : status;
+}
+
+int run_count_shards(struct run *run, struct err *err)
+{
+    const struct strategy *strategy = strategy_of_run(run);
+    uint32_t local_ranks = 0, wanted = (uint32_t)run->config->parallel.shard;
+    int status =
+        strategy->shards == STRATEGY_LOCAL && wanted == 0 ? count_local_ranks(run, &local_ranks, err) : 0;
+    return status ? status
+                  : strategy_shards_count(strategy, wanted, (uint32_t)run->comm->ranks, local_ranks,
+                                          &run->shards, err);
+}
+
+/* An evaluation has whole weights on each rank. */
+struct partition_options run_partition_options(const struct run *run, bool trains)
+{
+    if (!trains)
+        return (struct partition_options){.rank = 0, .ranks = 1, .shards = 1};
+    return (struct partition_options){.rank = run->batching.rank,
+                                      .ranks = run->batching.ranks,
+                                      .shards = run->shards,
+                                      .keep_below_elements = run->config->parallel.keep_below_params};
+}
+
+struct weights_options run_weights_options(const struct run *run)
+{
+    const struct strategy *strategy = strategy_of_run(run);
+    return (struct weights_options){.comm = run->comm,
+                                    .ops = run->ops,
+                                    .partition = &run->partition,
+                                    .shards = strategy->shards_weights && run->shards > 1,
+                                    .reshards = strategy->reshards,
+                                    .pins_master = run->config->parallel.offload.optimizer,
+                                    .ahead = (uint32_t)run->config->parallel.prefetch,
+                                    .timeout_ns = run->config->parallel.timeout_ns};
+}
+
+struct reduction_options run_reduction_options(const struct run *run)
+{
+    return (struct reduction_options){.comm = run->comm,
+                                      .ops = run->ops,
+                                      .partition = &run->partition,
+                                      .batching = run->batching,
+                                      .bucket_bytes = run->config->parallel.bucket_bytes,
+                                      .timeout_ns = run->config->parallel.timeout_ns};
+}
+
+int run_open_weights(struct run *run, struct err *err)
+{
+    const struct weights_options options = run_weights_options(run);
+    return weights_init(&run->weights, &options, run->model, &run->stage, err);
+}
+
+/* weights: an arena of host memory. */
+static int load_initial(const struct run *run, const char *path, void *weights, struct err *err)
+{
+    struct io *io;
+    int status = io_open(path, NULL, &io, err);
+    if (status)
+        return status;
+    status = init_load(io, path, model_config_of(run->model), run->params, weights, run->options->log, err);
+    io_close(io);
+    if (!status)
+        run_say(run, "weights: from %s", path);
+    return status;
+}
+
+int run_fill_weights(struct run *run, const char *init, struct err *err)
+{
+    void *host = malloc(run->params->elements * ops_master_bytes(run->ops));
+    if (!host)
+        return err_set(err, -ENOMEM, "out of memory for the initial weights");
+    int status = 0;
+    params_init_values(run->params, run->config->run.seed, run->ops->master, host);
+    if (init)
+        status = load_initial(run, init, host, err);
+    if (!status)
+        status = weights_fill(&run->weights, host, err);
+    free(host);
+    return status;
+}
+
+static void need(void *context, uint64_t group, enum model_use use)
+{
+    struct run *run = context;
+    weights_need(&run->weights, group);
+    if (use == MODEL_BACKWARD)
+        reduction_need(&run->reduction, group);
+}
+
+static void done(void *context, uint64_t group, enum model_use use)
+{
+    struct run *run = context;
+    weights_done(&run->weights, group);
+    if (use == MODEL_BACKWARD)
+        reduction_done(&run->reduction, group);
+}
+
+static void need_weights(void *context, uint64_t group, enum model_use use)
+{
+    struct run *run = context;
+    (void)use;
+    weights_need(&run->weights, group);
+}
+
+static void done_weights(void *context, uint64_t group, enum model_use use)
+{
+    struct run *run = context;
+    (void)use;
+    weights_done(&run->weights, group);
+}
+
+int run_begin_pass(struct run *run, uint64_t round, struct model_memory *ret_memory, struct err *err)
+{
+    bool trains = round != UINT64_MAX, sums = trains && !reduction_is_plain(&run->reduction, round);
+    *ret_memory = (struct model_memory){.context = run};
+    weights_set_memory(&run->weights, ret_memory);
+    if (trains)
+        reduction_set_memory(&run->reduction, round, ret_memory);
+    if (sums || weights_want_hooks(&run->weights)) {
+        ret_memory->need = sums ? need : need_weights;
+        ret_memory->done = sums ? done : done_weights;
+    }
+    return weights_begin_pass(&run->weights, err);
+}

@@ -1,0 +1,50 @@
+/*
+ * strategy — see strategy.h.
+ */
+#include "trainer/strategy.h"
+
+#include <assert.h>
+#include <errno.h>
+
+/* name, shards, shards_weights, reshards, sums_each */
+#define STRATEGIES(ROW)                                                                                      \
+    ROW("ddp", STRATEGY_ONE, false, false, false)                                                            \
+    ROW("no_shard", STRATEGY_ONE, false, false, false)                                                       \
+    ROW("zero1", STRATEGY_RANKS, false, false, false)                                                        \
+    ROW("zero2", STRATEGY_RANKS, false, false, true)                                                         \
+    ROW("zero3", STRATEGY_RANKS, true, true, true)                                                           \
+    ROW("full_shard", STRATEGY_RANKS, true, true, true)                                                      \
+    ROW("shard_grad_op", STRATEGY_RANKS, true, false, true)                                                  \
+    ROW("hybrid_shard", STRATEGY_LOCAL, true, true, true)                                                    \
+    ROW("deepspeed_stage_1", STRATEGY_RANKS, false, false, false)                                            \
+    ROW("deepspeed_stage_2", STRATEGY_RANKS, false, false, true)                                             \
+    ROW("deepspeed_stage_3", STRATEGY_RANKS, true, true, true)
+
+#define STRATEGY(...)   {__VA_ARGS__},
+#define NAME(name, ...) name,
+
+static const struct strategy strategies[] = {STRATEGIES(STRATEGY)};
+const char *const strategy_names[] = {STRATEGIES(NAME) NULL};
+
+const struct strategy *strategy_of(uint64_t index)
+{
+    assert(index < sizeof strategies / sizeof strategies[0]);
+    return &strategies[index];
+}
+
+int strategy_shards_count(const struct strategy *strategy, uint32_t wanted, uint32_t ranks,
+                          uint32_t local_ranks, uint32_t *ret_shards, struct err *err)
+{
+    uint32_t shards = 1;
+    if (strategy->shards != STRATEGY_ONE)
+        shards = wanted ? wanted : strategy->shards == STRATEGY_LOCAL ? local_ranks : ranks;
+    if (shards == 0 || ranks % shards != 0) {
+        err_set(err, -EINVAL, "parallel.strategy %s: the ranks can't be cut into shard groups",
+                strategy->name);
+        err_expected(err, "parallel.shard to divide %u ranks", ranks);
+        err_found(err, "%u", shards);
+        return err ? err_advise(err, "give parallel.shard") : -EINVAL;
+    }
+    *ret_shards = shards;
+    return 0;
+}
