@@ -116,8 +116,8 @@ static void tell_others(struct mpi_engine *engine)
     free(requests);
 }
 
-/* Everything under way ends. The active operations are done afterwards. */
-static void end_run(struct mpi_engine *engine, const char *why, bool others_know)
+/* Everything under way ends. The active operations are done afterwards. own: the failure of this process that is why, where it is one. */
+static void end_run(struct mpi_engine *engine, const char *why, const struct err *own, bool others_know)
 {
     struct err detail = {0};
     pthread_mutex_lock(&engine->mutex);
@@ -130,6 +130,8 @@ static void end_run(struct mpi_engine *engine, const char *why, bool others_know
     pthread_mutex_lock(&engine->mutex);
     engine->ended = true;
     mpi_thread_tell_ended(engine, &detail);
+    if (own)
+        detail = *own;
     for (struct mpi_op *op = engine->queue_first; op; op = op->next) {
         op->status = -ECONNABORTED;
         op->detail = detail;
@@ -156,7 +158,7 @@ static void fail(struct mpi_engine *engine, struct mpi_op *op, int status, const
     int found = (int)strcspn(detail->found, ";"); /* they need not know what else was asked */
     snprintf(why, sizeof why, "rank %d: %.150s%s%.*s", engine->rank, detail->what, found > 0 ? ": " : "",
              found < 60 ? found : 60, detail->found);
-    end_run(engine, why, false);
+    end_run(engine, why, detail, false);
     finish(engine, op, status, detail);
 }
 
@@ -228,7 +230,7 @@ static void hear_control(struct mpi_engine *engine)
     if (MPI_Test(&engine->control_request, &heard, MPI_STATUS_IGNORE) != MPI_SUCCESS || !heard)
         return;
     engine->control_why[MPI_WHY_BYTES - 1] = '\0';
-    end_run(engine, engine->control_why, true);
+    end_run(engine, engine->control_why, NULL, true);
 }
 
 /* One look at everything. */
@@ -305,7 +307,7 @@ static void serve(struct mpi_engine *engine)
         pthread_mutex_unlock(&engine->mutex);
         accept_ops(engine, first);
         if (abort_asked && !engine->ended)
-            end_run(engine, engine->why, false);
+            end_run(engine, engine->why, NULL, false);
         if (!engine->ended)
             progress(engine);
         pthread_mutex_lock(&engine->mutex);

@@ -255,8 +255,7 @@ static int send(struct exchange *exchange, struct slot *slot, struct err *err)
     uint32_t own = slot->pieces.counts[rank_of(exchange)], most = most_pieces(exchange, slot);
     uint64_t timeout_ns = exchange->options.timeout_ns;
     const struct comm_options options = {.deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
-                                         .what =
-                                             exchange->options.partition->params->groups[slot->group].name};
+                                         .what = exchange->whats[slot->group]};
     int status = 0;
     slot->state = SLOT_SENDING;
     slot->works_count = 0;
