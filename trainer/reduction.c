@@ -445,6 +445,8 @@ void reduction_done(struct reduction *reduction, uint64_t group)
         push_last_leaf(reduction, group, &pieces);
     if (!reduction->status)
         note_failure(reduction, exchange_begin(reduction->exchange, group, &pieces, &err), &err);
+    if (!reduction->status && reduction->options.in_turn)
+        note_failure(reduction, exchange_drain(reduction->exchange, &err), &err);
 }
 
 int reduction_end_round(struct reduction *reduction, uint64_t round, struct err *err)

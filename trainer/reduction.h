@@ -40,6 +40,9 @@ struct reduction_options {
     struct batching batching; /* whose the micro-batches are; interleaved: they are exchanged each */
     uint64_t bucket_bytes;    /* of an exchange: what of all parts travels at a time */
     uint64_t timeout_ns;      /* 0: none */
+    /* An exchange ends before the pass goes on. Else its communicator and that of gathering take turns as time has it, which ranks that compare
+     * their calls (comm_checked.h) can't. */
+    bool in_turn;
 };
 
 /* Where each micro-batch is exchanged: groups of gradients in memory at a time, being written or sent. */

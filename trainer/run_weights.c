@@ -99,7 +99,8 @@ struct reduction_options run_reduction_options(const struct run *run)
                                       .partition = &run->partition,
                                       .batching = run->batching,
                                       .bucket_bytes = run->config->parallel.bucket_bytes,
-                                      .timeout_ns = run->config->parallel.timeout_ns};
+                                      .timeout_ns = run->config->parallel.timeout_ns,
+                                      .in_turn = run->config->parallel.debug};
 }
 
 int run_open_weights(struct run *run, struct err *err)

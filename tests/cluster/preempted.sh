@@ -53,7 +53,7 @@ is_complete() { scontrol show job "$job" >state && grep -q 'JobState=COMPLETED' 
 exists() { [[ -e $1 ]]; }
 
 a_preempted_job_goes_on_to_the_same_bits() {
-  local job step tasks=1
+  local job step tasks=2
   configuration 100000000 >train.yaml
   job=$(sbatch --parsable -p low --ntasks "$tasks" -o job.out "$TEST_SOURCE_DIR/examples/train.sbatch" train.yaml)
   await "three steps" lines_of_steps 3
