@@ -3,6 +3,8 @@
  */
 #include "trainer/announce.h"
 
+#include "trainer/strategy.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,6 +47,15 @@ static void say_quality(const struct run *run)
         ratio < QUALITY_POOR ? "; `millrace read DATASET --quality` tells what would mix them better" : "");
 }
 
+static void say_ranks(const struct run *run)
+{
+    if (run->batching.ranks == 1)
+        return;
+    run_say(run, "ranks: %u, %s: state in %u shard%s, gradients travel %s", run->batching.ranks,
+            strategy_of(run->config->parallel.strategy)->name, run->shards, run->shards == 1 ? "" : "s",
+            run->batching.interleaved ? "after each micro-batch" : "once a step");
+}
+
 static void say_memory(const struct run *run)
 {
     const struct train_config *config = run->config;
@@ -55,18 +66,21 @@ static void say_memory(const struct run *run)
     uint64_t all =
         used + pinned + memory.used_bytes[MEM_HUGE]; /* of the host, where staging is of huge pages */
     char here[STR_SIZE_BYTES], there[STR_SIZE_BYTES], more[STR_SIZE_BYTES], evaluating[80] = "",
-                                                                            host[80] = "";
+                                                                            host[80] = "", buffers[48] = "";
+    uint32_t buffers_count = run->reduction.local.buffers_count;
     if (!is_host)
         snprintf(host, sizeof host, " on the device, and %s pinned in the host,",
                  str_format_size(pinned, there));
     if (config->data.val[0])
         snprintf(evaluating, sizeof evaluating, "; at most %s more while it evaluates",
                  str_format_size(config->data.memory_bytes, more));
+    if (buffers_count > 0) /* else there is none of all gradients */
+        snprintf(buffers, sizeof buffers, " (%u buffers of the tree)", buffers_count);
     run_say(run,
-            "memory: %s%s for weights, gradients (%u buffers of the tree), moments, activations, batches and "
-            "staging of checkpoints%s",
-            str_format_size(is_host ? all : used, here), host, run->reduction.local.buffers_count,
-            evaluating);
+            "memory: %s%s%s for weights, gradients%s, moments, activations, batches and staging of "
+            "checkpoints%s",
+            str_format_size(is_host ? all : used, here), run->batching.ranks > 1 ? " a rank" : "", host,
+            buffers, evaluating);
     if (is_host && (config->model.offload > 0 || config->parallel.offload.optimizer))
         run_say(
             run,
@@ -92,5 +106,6 @@ void announce_run(const struct run *run)
                 (double)frozen_count / 1e6);
     const char *id = str_text(&run->numerics_id); /* the device's name is its first part */
     run_say(run, "device %.*s; computes in %s", (int)strcspn(id, ";"), id, dtype_name(run->ops->compute));
+    say_ranks(run);
     say_memory(run);
 }

@@ -100,6 +100,9 @@ static int read_value(const struct config_field *field, const char *const *value
             return -ERANGE;
         break;
     case CONFIG_CHOICE:
+        for (const struct config_alias *a = field->aliases; a && a->alias; a++)
+            if (strcmp(text, a->alias) == 0)
+                text = a->choice;
         for (uint32_t i = 0; field->choices[i]; i++) {
             if (strcmp(text, field->choices[i]) == 0) {
                 *(uint32_t *)target = i;

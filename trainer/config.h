@@ -179,6 +179,10 @@ enum config_kind {
     CONFIG_MIX,        /* struct config_mix */
 };
 
+struct config_alias {
+    const char *alias, *choice;
+};
+
 /* A row of the table. Immutable. */
 struct config_field {
     const char *key; /* "data.image.size" */
@@ -188,7 +192,9 @@ struct config_field {
     const char *default_text;   /* as it would stand in YAML */
     double least, most;         /* of numbers */
     const char *const *choices; /* NULL-terminated, of CONFIG_CHOICE */
-    bool orders; /* a resume under another value would change the order of samples or the model: refused */
+    const struct config_alias
+        *aliases; /* other names of choices, which are taken and not listed; ended by a NULL */
+    bool orders;  /* a resume under another value would change the order of samples or the model: refused */
     const char *help; /* a sentence, with the unit */
 };
 

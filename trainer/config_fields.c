@@ -231,10 +231,12 @@ static const struct config_field fields[] = {
     {"precision.loss_scale.least", CONFIG_COUNT, AT(precision.loss_scale.least), "1", 1, SCALER_MOST,
      .help = "fp16: an overflow at so small a scale, a power of two, ends the run"},
     {"parallel.strategy", CONFIG_CHOICE, AT(parallel.strategy), "ddp", .choices = strategy_names,
+     .aliases = strategy_aliases,
      .help = "what ranks share of the model's state, hence the memory and the traffic of each: ddp nothing, "
              "zero1 the moments, zero2 the "
              "gradients too, "
-             "zero3 the weights too; changes no bit"},
+             "zero3 the weights too; also taken: no_shard for ddp, full_shard for zero3, deepspeed_stage_1 "
+             "to 3; changes no bit"},
     {"parallel.shard", CONFIG_COUNT, AT(parallel.shard), "0", 0, 1 << 20,
      .help = "ranks that hold one copy of what is shared together; divides the ranks; 0: all of them, with "
              "hybrid_shard those of a machine"},

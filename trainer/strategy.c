@@ -9,22 +9,23 @@
 /* name, shards, shards_weights, reshards, sums_each */
 #define STRATEGIES(ROW)                                                                                      \
     ROW("ddp", STRATEGY_ONE, false, false, false)                                                            \
-    ROW("no_shard", STRATEGY_ONE, false, false, false)                                                       \
     ROW("zero1", STRATEGY_RANKS, false, false, false)                                                        \
     ROW("zero2", STRATEGY_RANKS, false, false, true)                                                         \
     ROW("zero3", STRATEGY_RANKS, true, true, true)                                                           \
-    ROW("full_shard", STRATEGY_RANKS, true, true, true)                                                      \
     ROW("shard_grad_op", STRATEGY_RANKS, true, false, true)                                                  \
-    ROW("hybrid_shard", STRATEGY_LOCAL, true, true, true)                                                    \
-    ROW("deepspeed_stage_1", STRATEGY_RANKS, false, false, false)                                            \
-    ROW("deepspeed_stage_2", STRATEGY_RANKS, false, false, true)                                             \
-    ROW("deepspeed_stage_3", STRATEGY_RANKS, true, true, true)
+    ROW("hybrid_shard", STRATEGY_LOCAL, true, true, true)
 
 #define STRATEGY(...)   {__VA_ARGS__},
 #define NAME(name, ...) name,
 
 static const struct strategy strategies[] = {STRATEGIES(STRATEGY)};
 const char *const strategy_names[] = {STRATEGIES(NAME) NULL};
+const struct config_alias strategy_aliases[] = {{"no_shard", "ddp"},
+                                                {"full_shard", "zero3"},
+                                                {"deepspeed_stage_1", "zero1"},
+                                                {"deepspeed_stage_2", "zero2"},
+                                                {"deepspeed_stage_3", "zero3"},
+                                                {NULL, NULL}};
 
 const struct strategy *strategy_of(uint64_t index)
 {

@@ -3,19 +3,20 @@
  *
  * | name | shards | weights | sums |
  * |---|---|---|---|
- * | ddp, no_shard | 1 | whole | once a step |
+ * | ddp | 1 | whole | once a step |
  * | zero1 | ranks | whole | once a step |
  * | zero2 | ranks | whole | each micro-batch |
- * | zero3, full_shard | ranks | sharded, forgotten after each use | each micro-batch |
+ * | zero3 | ranks | sharded, forgotten after each use | each micro-batch |
  * | shard_grad_op | ranks | sharded, kept from the forward to the backward pass | each micro-batch |
- * | hybrid_shard | of a machine | as full_shard | each micro-batch |
+ * | hybrid_shard | of a machine | as zero3 | each micro-batch |
  *
- * deepspeed_stage_N is zeroN. Rajbhandari et al., "ZeRO", SC 2020; Zhao et al., "PyTorch FSDP", VLDB 2023.
+ * Other names: no_shard is ddp, full_shard is zero3, deepspeed_stage_N is zeroN. Rajbhandari et al., "ZeRO", SC 2020; Zhao et al., "PyTorch FSDP", VLDB 2023.
  */
 #ifndef MILLRACE_TRAINER_STRATEGY_H
 #define MILLRACE_TRAINER_STRATEGY_H
 
 #include "base/err.h"
+#include "trainer/config.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,6 +36,7 @@ struct strategy {
 
 /* The table, ended by a name that is NULL: for the parser of the configuration. */
 extern const char *const strategy_names[];
+extern const struct config_alias strategy_aliases[];
 /* Of the row so many of strategy_names. */
 const struct strategy *strategy_of(uint64_t index);
 
