@@ -174,9 +174,10 @@ static int start(struct gather *gather, struct slot *slot, struct err *err)
         gather->own_offsets[rank] = own.offset * slot->element_bytes;
         gather->own_bytes[rank] = is_other ? own.elements * slot->element_bytes : 0;
     }
-    slot->is_started = true;
-    return comm->ops->all_to_all(comm, memory, gather->own_offsets, gather->own_bytes, memory,
-                                 gather->offsets, gather->bytes, &options, &slot->work, err);
+    int status = comm->ops->all_to_all(comm, memory, gather->own_offsets, gather->own_bytes, memory,
+                                       gather->offsets, gather->bytes, &options, &slot->work, err);
+    slot->is_started = status == 0; /* else whoever waits for it fails as this does */
+    return status;
 }
 
 /* The oldest: its piece is sent, the others' have come and are where they belong. */
@@ -240,12 +241,16 @@ int gather_begin(struct gather *gather, uint64_t group, enum gather_level level,
     slot->element_bytes = element_bytes;
     slot->is_started = false;
     gather->begun++;
-    if (!slot->staging)
-        return start(gather, slot, err);
-    status = copy_piece(gather, slot, rank_of(gather), true, err);
-    if (!status)
-        status = ops->device->ops->event_record(ops->device, slot->copied, ops->stream, err);
-    return status ? status : start_copied(gather, err);
+    if (slot->staging) {
+        status = copy_piece(gather, slot, rank_of(gather), true, err);
+        if (!status)
+            status = ops->device->ops->event_record(ops->device, slot->copied, ops->stream, err);
+    } else {
+        status = start(gather, slot, err);
+    }
+    if (status)
+        return status;
+    return gather->options.in_turn ? gather_wait_all(gather, err) : start_copied(gather, err);
 }
 
 int gather_wait(struct gather *gather, uint64_t group, struct err *err)

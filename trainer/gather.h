@@ -30,6 +30,7 @@ struct gather_options {
     const struct partition *partition; /* borrowed */
     uint64_t timeout_ns;               /* of one; 0: none */
     const char *what;                  /* is gathered, in errors: "weights" */
+    bool in_turn; /* each ends before the next call: for ranks that compare their calls */
 };
 
 struct gather;

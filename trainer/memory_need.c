@@ -18,6 +18,7 @@ struct memory_need memory_need_of(const struct model *model, const struct model_
     const struct weights_need held = weights_need_of(weights, model);
     struct memory_need need = {.weights = held.device_bytes,
                                .pinned = held.pinned_bytes,
+                               .ranks = reduction ? reduction->batching.ranks : 1,
                                .activations = model_activation_bytes(model, stage)};
     need.batches = feed_device_bytes(feed, ops) + model_rows(model) * (sizeof(double) + 1);
     if (reduction) {
@@ -28,6 +29,7 @@ struct memory_need memory_need_of(const struct model *model, const struct model_
         need.gradients = sums.device_bytes;
         need.gradients_count = reduction_buffers(reduction);
         *(optimizer->offloaded ? &need.pinned : &need.moments) += moments;
+        need.offloadable = need.moments > 0 ? need.moments + held.offloadable_bytes : 0;
         need.pinned += model_offload_bytes(model, stage) + sums.pinned_bytes;
         need.batches += optimizer_scratch_bytes(partition);
     }
@@ -65,7 +67,6 @@ static void advise(const struct memory_need *need, const struct model *model, co
 {
     const struct model_config *config = model_config_of(model);
     struct model_config recomputed = *config, offloaded = *config;
-    uint64_t master = model_params(model)->elements * ops_master_bytes(ops);
     char text[ERR_TEXT_BYTES_MAX] = "", half[64];
     recomputed.recompute_every = 1;
     offloaded.offload_every = 1;
@@ -77,10 +78,9 @@ static void advise(const struct memory_need *need, const struct model *model, co
         add_saving(text, sizeof text, "model.offload: 1", need->activations,
                    activations_with(&offloaded, stage, ops, items));
     }
-    if (need->moments > 0)
-        add_saving(text, sizeof text, "parallel.offload.optimizer: true",
-                   need->moments + (ops->compute != ops->master ? master : 0), 0);
-    if (need->gradients_count > 1)
+    if (need->offloadable > 0)
+        add_saving(text, sizeof text, "parallel.offload.optimizer: true", need->offloadable, 0);
+    if (need->gradients_count > 1 && need->ranks == 1) /* each rank needs a micro-batch */
         add_saving(text, sizeof text, "batch.global equal to batch.micro", need->gradients,
                    need->gradients / need->gradients_count);
     err_advise(err, "%s", text[0] ? text : "make the model smaller");

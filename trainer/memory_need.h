@@ -21,6 +21,9 @@ struct memory_need {
     uint64_t gradients;       /* leaves and sums */
     uint64_t gradients_count; /* buffers of this rank's own tree */
     uint64_t moments;
+    uint64_t
+        offloadable; /* moments, and weights that the optimizer alone uses, where they are on the device */
+    uint32_t ranks;
     uint64_t activations; /* of one micro-batch */
     uint64_t batches;     /* micro-batches on the device, their losses, and what the update works in */
     uint64_t total;       /* with the spare */

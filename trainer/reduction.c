@@ -95,7 +95,8 @@ static struct gather_options gather_options_of(const struct reduction_options *o
                                    .ops = options->ops,
                                    .partition = options->partition,
                                    .timeout_ns = options->timeout_ns,
-                                   .what = "gradients"};
+                                   .what = "gradients",
+                                   .in_turn = options->in_turn};
 }
 
 uint32_t reduction_buffers(const struct reduction_options *options)
@@ -239,22 +240,27 @@ static int open_leaves(struct reduction *reduction, struct err *err)
 
 int reduction_connect(struct reduction *reduction, struct err *err)
 {
+    struct comm *world = reduction->options.comm;
     if (is_alone(&reduction->options))
         return 0;
-    struct comm *world = reduction->options.comm;
-    struct exchange_options exchange = exchange_options_of(&reduction->options);
     int status = world->ops->split(world, 0, world->rank, &reduction->exchange_comm, err);
+    if (!status && has_replicas(reduction->options.partition))
+        status = world->ops->split(world, 0, world->rank, &reduction->gather_comm, err);
+    return status;
+}
+
+int reduction_open_exchange(struct reduction *reduction, struct err *err)
+{
+    struct exchange_options exchange = exchange_options_of(&reduction->options);
+    struct gather_options gather = gather_options_of(&reduction->options);
+    if (is_alone(&reduction->options))
+        return 0;
     exchange.comm = reduction->exchange_comm;
     exchange.received = receive;
     exchange.context = reduction;
-    if (!status)
-        status = exchange_open(&exchange, &reduction->exchange, err);
-    if (status || !has_replicas(reduction->options.partition))
-        return status;
-    struct gather_options gather = gather_options_of(&reduction->options);
-    status = world->ops->split(world, 0, world->rank, &reduction->gather_comm, err);
     gather.comm = reduction->gather_comm;
-    return status ? status : gather_open(&gather, &reduction->gather, err);
+    int status = exchange_open(&exchange, &reduction->exchange, err);
+    return status || !gather.comm ? status : gather_open(&gather, &reduction->gather, err);
 }
 
 int reduction_open(struct reduction *reduction, const struct reduction_options *options, struct err *err)
@@ -404,8 +410,8 @@ static int take_leaf(struct reduction *reduction, uint64_t group, struct err *er
 void reduction_need(struct reduction *reduction, uint64_t group)
 {
     struct err err = {0};
-    if (is_trained(reduction, group) && exchanges_each(&reduction->options) &&
-        reduction_computes(reduction, reduction->round))
+    /* a rank that computes nothing in this round waits where the others do, so that no rank runs away from what it still has to receive */
+    if (is_trained(reduction, group) && exchanges_each(&reduction->options))
         note_failure(reduction, take_leaf(reduction, group, &err), &err);
 }
 

@@ -75,9 +75,10 @@ struct reduction {
     struct err err;
 };
 
-/* Allocates; then, collectively, finds the other ranks. */
+/* Allocates its own memory; then, collectively, finds the other ranks; then allocates what is needed to talk to them. */
 int reduction_open(struct reduction *reduction, const struct reduction_options *options, struct err *err);
 int reduction_connect(struct reduction *reduction, struct err *err);
+int reduction_open_exchange(struct reduction *reduction, struct err *err);
 void reduction_close(struct reduction *reduction); /* safe on a zeroed one */
 /* Memory on the device, and pinned, of a reduction of such options. */
 struct reduction_need {
@@ -87,7 +88,7 @@ struct reduction_need reduction_need_of(const struct reduction_options *options)
 /* Buffers of all gradients in it. */
 uint32_t reduction_buffers(const struct reduction_options *options);
 
-/* Rounds of a step: as many as the rank with the most micro-batches has. */
+/* Rounds of a step: this rank's micro-batches; where each is exchanged, as many as the rank with the most has. */
 uint64_t reduction_rounds(const struct reduction *reduction);
 bool reduction_computes(const struct reduction *reduction, uint64_t round);
 /* Does the pass of that round write to one arena and call no hooks, so that it may be recorded? */

@@ -373,11 +373,31 @@ static int open_state(struct run *run, struct ckpt_reader *reader, const char *p
     return status;
 }
 
-/* Communicators of those parts' own. */
-static int connect(struct run *run, struct err *err)
+/* Communicators of those parts' own; then, each rank by itself, what they are used with. */
+static int connect_parts(struct run *run, struct err *err)
 {
     int status = weights_connect(&run->weights, err);
-    return status ? status : reduction_connect(&run->reduction, err);
+    if (!status)
+        status = reduction_connect(&run->reduction, err);
+    status = run_agree(run, status, "connecting", err);
+    if (status)
+        return status;
+    status = weights_open_gather(&run->weights, err);
+    if (!status)
+        status = reduction_open_exchange(&run->reduction, err);
+    return run_agree(run, status, "connecting", err);
+}
+
+/* Of what ranks hold alike, each by an update of its own. */
+static int open_sync_check(struct run *run, struct err *err)
+{
+    bool compares = false;
+    for (uint64_t i = 0; i < run->tensors_count; i++)
+        compares = compares || run->tensors[i].replicated;
+    if (!compares)
+        run_say(run,
+                "ranks: parallel.check_sync has nothing to compare, since each updates a shard of its own");
+    return sync_check_open(run->comm, run->device, run->tensors, run->tensors_count, &run->sync_check, err);
 }
 
 static int open_all(struct run *run, struct ckpt_reader **reader, struct err *err)
@@ -396,15 +416,14 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
         status = open_parts(run, *reader, path, err);
     status = run_agree(run, status, "opening the data and the model", err);
     if (!status)
-        status = run_agree(run, connect(run, err), "connecting", err);
+        status = connect_parts(run, err);
     if (!status)
         status = run_open_saver(run, err);
     if (status)
         return status;
     status = open_state(run, *reader, path, err);
     if (!status && run->config->parallel.check_sync > 0 && run->comm->ranks > 1)
-        status =
-            sync_check_open(run->comm, run->device, run->tensors, run->tensors_count, &run->sync_check, err);
+        status = open_sync_check(run, err);
     status = run_agree(run, status, "restoring the state", err);
     return status ? status : weights_refresh(&run->weights, err);
 }

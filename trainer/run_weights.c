@@ -89,7 +89,8 @@ struct weights_options run_weights_options(const struct run *run)
                                     .reshards = strategy->reshards,
                                     .pins_master = run->config->parallel.offload.optimizer,
                                     .ahead = (uint32_t)run->config->parallel.prefetch,
-                                    .timeout_ns = run->config->parallel.timeout_ns};
+                                    .timeout_ns = run->config->parallel.timeout_ns,
+                                    .in_turn = run->config->parallel.debug};
 }
 
 struct reduction_options run_reduction_options(const struct run *run)

@@ -387,6 +387,8 @@ static int run_stretch(const struct trainer_options *options, uint64_t began_ns,
     time_parts_start(&run.ranges.parts, loop.began_ns);
     start_clock(&loop);
     status = run_loop(&loop, &detail);
+    if (!status) /* what this rank still has to give */
+        status = weights_settle(&run.weights, &detail);
     if (!status)
         status = fill_result(&loop, how_it_ended(&run), ret_result, &detail);
     *ret_turns = !status && turns(&run);

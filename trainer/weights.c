@@ -72,7 +72,8 @@ static struct gather_options gather_options_of(const struct weights_options *opt
                                    .ops = options->ops,
                                    .partition = options->partition,
                                    .timeout_ns = options->timeout_ns,
-                                   .what = "weights"};
+                                   .what = "weights",
+                                   .in_turn = options->in_turn};
 }
 
 struct weights_need weights_need_of(const struct weights_options *options, const struct model *model)
@@ -80,6 +81,8 @@ struct weights_need weights_need_of(const struct weights_options *options, const
     const struct gather_options gather = gather_options_of(options);
     struct weights_need need = {0};
     *(master_kind(options) == MEM_PINNED ? &need.pinned_bytes : &need.device_bytes) += master_bytes(options);
+    if (has_own_compute(options) && !options->pins_master)
+        need.offloadable_bytes = master_bytes(options);
     if (!options->shards && !master_is_whole(options))
         need.device_bytes += whole_bytes(options);
     need.device_bytes += compute_shard_bytes(options) + buffers_count(options, model) * buffer_bytes(options);
@@ -151,13 +154,15 @@ static int list_order(struct weights *weights, const struct model *model, const 
 
 int weights_connect(struct weights *weights, struct err *err)
 {
-    if (!gathers(&weights->options))
-        return 0;
     struct comm *world = weights->options.comm;
+    return gathers(&weights->options) ? world->ops->split(world, 0, world->rank, &weights->comm, err) : 0;
+}
+
+int weights_open_gather(struct weights *weights, struct err *err)
+{
     struct gather_options options = gather_options_of(&weights->options);
-    int status = world->ops->split(world, 0, world->rank, &weights->comm, err);
     options.comm = weights->comm;
-    return status ? status : gather_open(&options, &weights->gather, err);
+    return weights->comm ? gather_open(&options, &weights->gather, err) : 0;
 }
 
 int weights_init(struct weights *weights, const struct weights_options *options, const struct model *model,
@@ -287,7 +292,7 @@ bool weights_want_hooks(const struct weights *weights)
 int weights_begin_pass(struct weights *weights, struct err *err)
 {
     weights->order_next = 0;
-    return weights->whole && weights->gather ? gather_wait_all(weights->gather, err) : 0;
+    return weights->whole ? weights_settle(weights, err) : 0;
 }
 
 static struct weights_buffer *buffer_with(struct weights *weights, uint64_t group)
@@ -411,4 +416,9 @@ int weights_status(const struct weights *weights, struct err *err)
     if (weights->status && err)
         *err = weights->err;
     return weights->status;
+}
+
+int weights_settle(struct weights *weights, struct err *err)
+{
+    return weights->gather ? gather_wait_all(weights->gather, err) : 0;
 }

@@ -38,6 +38,7 @@ struct weights_options {
     bool pins_master;    /* master weights of their own lie in pinned memory */
     uint32_t ahead;      /* groups that are gathered before they are needed */
     uint64_t timeout_ns; /* 0: none */
+    bool in_turn;        /* as gather.h's */
 };
 
 /* Owner thread. */
@@ -63,14 +64,16 @@ struct weights {
     struct err err;
 };
 
-/* Allocates; then, collectively, finds the other ranks. */
+/* Allocates its own memory; then, collectively, finds the other ranks; then allocates what is needed to talk to them. */
 int weights_init(struct weights *weights, const struct weights_options *options, const struct model *model,
                  const struct model_stage *stage, struct err *err);
 int weights_connect(struct weights *weights, struct err *err);
+int weights_open_gather(struct weights *weights, struct err *err);
 void weights_deinit(struct weights *weights); /* safe on a zeroed one */
 /* Memory on the device, and pinned, of weights of such options. */
 struct weights_need {
     uint64_t device_bytes, pinned_bytes;
+    uint64_t offloadable_bytes; /* of the device's: master weights that could be pinned */
 };
 struct weights_need weights_need_of(const struct weights_options *options, const struct model *model);
 
@@ -93,5 +96,7 @@ int weights_begin_pass(struct weights *weights, struct err *err);
 void weights_need(struct weights *weights, uint64_t group);
 void weights_done(struct weights *weights, uint64_t group);
 int weights_status(const struct weights *weights, struct err *err);
+/* Nothing is under way any more: before what all ranks do next is to end. Blocks. */
+int weights_settle(struct weights *weights, struct err *err);
 
 #endif

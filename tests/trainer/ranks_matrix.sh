@@ -98,11 +98,15 @@ sample() {
   done
   combine 3 0 8 parallel.strategy=zero2 model.freeze="$frozen"
   combine 4 0 12 parallel.strategy=full_shard model.freeze="$frozen"
+  # ranks that have no micro-batch in the last round, and many chunks a block
+  combine 3 0 8 parallel.strategy=zero2 parallel.bucket=4KiB
+  combine 3 0 8 parallel.strategy=zero3 parallel.bucket=4KiB
+  combine 6 0 8 parallel.strategy=hybrid_shard parallel.bucket=4KiB
 }
 
 all() {
   local layout strategy setting resumed ranks next micros
-  for layout in "1 2 8" "2 4 8" "4 1 8" "8 4 8" "3 2 12" "6 12 12"; do
+  for layout in "1 2 8" "2 4 8" "4 1 8" "8 4 8" "3 2 8" "6 3 8" "3 2 12" "6 12 12"; do
     read -r ranks next micros <<< "$layout"
     for strategy in "${strategies[@]}"; do
       for setting in parallel.bucket=8MiB "${settings[@]}"; do
