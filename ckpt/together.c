@@ -94,7 +94,8 @@ struct search {
     bool has_found; /* all ranks found some step before */
 };
 
-/* Which save a step is, whatever its node's copy of what is replicated: each file's hash is over the checksums of its bytes. */
+/* Which save a step is, whatever its node's copy of what is replicated: each file's hash is over the checksums of its bytes. The metrics count,
+ * unlike where one save replaces another: they say what was evaluated, and all ranks evaluate together. */
 static int describe(const struct manifest *manifest, struct hash128 *ret_content, struct err *err)
 {
     struct json_member *members;
@@ -104,7 +105,7 @@ static int describe(const struct manifest *manifest, struct hash128 *ret_content
     if (status)
         return err_set(err, status, "out of memory to compare checkpoints");
     for (size_t i = 0; i < count; i++) {
-        if (manifest_is_remark(members[i].key))
+        if (strcmp(members[i].key, "config") == 0)
             continue;
         str_add(&text, members[i].key, strlen(members[i].key) + 1);
         json_format(members[i].value, &text);

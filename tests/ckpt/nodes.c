@@ -23,9 +23,10 @@ enum { SPECS = sizeof specs / sizeof specs[0] };
 struct run {
     struct arrays global;
     uint64_t step;
-    bool one_folder;   /* though the ranks say that they are on two nodes */
-    int failing_rank;  /* -1: none */
-    const char *rules; /* of its disk */
+    bool one_folder;           /* though the ranks say that they are on two nodes */
+    int failing_rank;          /* -1: none */
+    const char *rules;         /* of its disk */
+    const char *states[NODES]; /* NULL: FIXTURE_STATE */
     int statuses[RANKS];
     uint64_t hits, found[RANKS];
     char paths[RANKS][FIXTURE_PATH_BYTES];
@@ -69,8 +70,9 @@ static void save_rank(void *context, struct comm *comm)
     int status = ckpt_saver_open(&options, tensors, SPECS, &saver, &err);
     if (!status && comm->rank == run->failing_rank)
         steps_set_faults(faulty, "%s", run->rules);
+    const char *state = run->states[node_of(comm->rank)];
     if (!status)
-        status = ckpt_saver_save(saver, run->step, FIXTURE_STATE, &err);
+        status = ckpt_saver_save(saver, run->step, state ? state : FIXTURE_STATE, &err);
     if (!status)
         status = ckpt_saver_wait(saver, &err);
     run->statuses[comm->rank] = status;
@@ -213,6 +215,11 @@ static void a_step_that_not_all_nodes_have_or_not_the_same_is_passed_over(void *
     save(&run, 6, 5);
     save(&run, 7, 5);
     check_found(&run, 7);
+    run.states[1] =
+        "{\"loader\":{\"seed\":7,\"position\":4096},\"note\":\"test\",\"metrics\":{\"val_step\":8}}";
+    save(&run, 8, 5); /* one node knows of an evaluation, before which the others would make it */
+    check_found(&run, 7);
+    assert_int_equal(test_run("rm -r '%s'/node-*/step-00000008", folder), 0);
     assert_int_equal(test_run("rm -r '%s/node-1/step-00000007'", folder), 0);
     check_found(&run, 6);
     assert_int_equal(test_run("rm '%s/node-0/step-00000006/rank-00001.safetensors'", folder), 0);
