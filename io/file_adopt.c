@@ -20,9 +20,11 @@
 
 enum { ATTEMPTS_MAX = 100, ATTEMPT_PAUSE_NS = 10000000 };
 
-static bool has_no_locks(int code)
+/* Of a folder, which can't be opened for writing, NFS takes none: -EBADF. */
+static bool has_no_locks(int code, bool is_file)
 {
-    return code == -EBADF || code == -EINVAL || code == -ENOLCK || code == -ENOSYS || code == -EOPNOTSUPP;
+    return (code == -EBADF && !is_file) || code == -EINVAL || code == -ENOLCK || code == -ENOSYS ||
+           code == -EOPNOTSUPP;
 }
 
 /* A killed writer's lock goes when the kernel has ended its requests, which may be a moment after its parent knows of its death. */
@@ -36,17 +38,30 @@ static int try_lock(int place_fd)
     return status;
 }
 
-int adopt_lock(int place_fd, const char *place, struct err *err)
+static int is_anothers(const char *place, struct err *err)
 {
-    int status = try_lock(place_fd);
-    if (!status || has_no_locks(status))
-        return 0;
-    if (status != -EWOULDBLOCK)
-        return local_fail(err, status, place, "could not lock what an output is written to");
     err_set(err, -EBUSY, "another process is writing this output");
     err_at(err, place, ERR_NO_OFFSET);
     err_advise(err, "wait for it, or stop it first");
     return -EBUSY;
+}
+
+static int lock_place(int place_fd, const char *place, bool is_file, struct err *err)
+{
+    int status = try_lock(place_fd);
+    if (!status || has_no_locks(status, is_file))
+        return 0;
+    if (status == -EWOULDBLOCK)
+        return is_anothers(place, err);
+    return local_fail(err, status, place, "could not lock what an output is written to");
+}
+
+int adopt_lock(int place_fd, const char *place, bool is_file, struct err *err)
+{
+    int status = lock_place(place_fd, place, is_file, err);
+    if (!status && !local_is_named(place_fd, place)) /* who took it over is done with it */
+        status = is_anothers(place, err);
+    return status;
 }
 
 struct search {
@@ -66,12 +81,13 @@ static int try_entry(void *context, const struct io_entry *entry)
     int status = io_join_path(search->parent, entry->name, search->place, search->err);
     if (status)
         return status;
-    int fd = open(search->place, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | (search->is_file ? 0 : O_DIRECTORY));
+    int fd =
+        open(search->place, O_CLOEXEC | O_NOFOLLOW | (search->is_file ? O_RDWR : O_RDONLY | O_DIRECTORY));
     if (fd < 0)
         return errno == ENOENT
                    ? 0
                    : local_fail(search->err, -errno, search->place, "could not go on in what is left");
-    status = adopt_lock(fd, search->place, search->err);
+    status = lock_place(fd, search->place, search->is_file, search->err);
     if (status || !local_is_named(fd, search->place)) {
         close(fd);
         return status;

@@ -96,9 +96,9 @@ void local_set_abort(struct io_set *set);
 void local_set_leave(struct io_set *set);
 
 /* file_adopt.c */
-/* Keeps others off a place as long as the descriptor, or a copy of it, is open. -EBUSY where somebody does, and still does a second later; where
- * there are no locks nobody is kept off. */
-int adopt_lock(int place_fd, const char *place, struct err *err);
+/* Keeps others off a place that was just made, as long as the descriptor, or a copy of it, is open. -EBUSY where somebody took it for a dead writer's
+ * before: then it is theirs; where there are no locks nobody is kept off. */
+int adopt_lock(int place_fd, const char *place, bool is_file, struct err *err);
 /* The place in parent that a dead writer of that name, kind, owner and attempt left, locked: gives its path (IO_PATH_BYTES_MAX) and
  * descriptor. -ENOENT: there is none, without detail. -EBUSY: its writer lives. */
 int adopt_find(const char *parent, const char *name, const struct io_set_options *options, char *place,

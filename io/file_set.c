@@ -27,6 +27,7 @@ struct io_set {
     bool single_file, replace, joined;
     bool lost;               /* something could not be made durable: must not be published */
     bool adoptable, adopted; /* others may go on in place when this writer is dead; it was another's */
+    bool taken_over;         /* before it was locked, by another process, whose place it is now */
     int place_fd;            /* of an adoptable set, locked; -1: none */
     struct io_file *open_files;
     char final[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX], place[IO_PATH_BYTES_MAX];
@@ -119,6 +120,13 @@ static void free_set(struct io_set *set)
     free(set);
 }
 
+static int keep_place(struct io_set *set, struct err *err)
+{
+    int status = adopt_lock(set->place_fd, set->place, set->single_file, err);
+    set->taken_over = status == -EBUSY;
+    return status;
+}
+
 static int make_place(struct io_set *set, struct err *err)
 {
     if (mkdir(set->place, 0777))
@@ -127,11 +135,11 @@ static int make_place(struct io_set *set, struct err *err)
     if (set->adoptable) {
         set->place_fd = open(set->place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         status = set->place_fd < 0 ? local_fail(err, -errno, set->place, "could not open the output's folder")
-                                   : adopt_lock(set->place_fd, set->place, err);
+                                   : keep_place(set, err);
     }
     if (!status)
         status = local_sync_folder(set->parent, err);
-    if (status)
+    if (status && !set->taken_over)
         rmdir(set->place);
     return status;
 }
@@ -270,7 +278,7 @@ static int open_new(struct io_set *set, struct io_file *file, bool *ret_is_left,
         return 0;
     set->place_fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0); /* it outlives the seal */
     return set->place_fd < 0 ? local_fail(err, -errno, file->path, "could not keep the file open")
-                             : adopt_lock(set->place_fd, file->path, err);
+                             : keep_place(set, err);
 }
 
 int local_set_create(struct io_set *set, const char *name, uint64_t bytes_expected, struct io_file **ret_file,
@@ -299,7 +307,7 @@ int local_set_create(struct io_set *set, const char *name, uint64_t bytes_expect
     if (!status)
         status = reserve(file, bytes_expected, err);
     if (status) {
-        if (file->fd >= 0 && !is_left)
+        if (file->fd >= 0 && !is_left && !set->taken_over)
             unlink(file->path);
         goto out;
     }
@@ -402,18 +410,31 @@ static int swap_folders_slowly(const struct io_set *set, char *old, struct err *
     return 0;
 }
 
-/* old (IO_PATH_BYTES_MAX) then names what was replaced. */
-static int swap_folders(const struct io_set *set, char *old, struct err *err)
+/* What an exchange leaves under the place's name is another output: nobody must take it for a dead writer's. */
+static int hide_place(struct io_set *set, struct err *err)
 {
+    char hidden[IO_PATH_BYTES_MAX];
+    int status = temporary_put_aside(set->place, hidden, err);
+    if (!status)
+        strcpy(set->place, hidden);
+    return status;
+}
+
+/* old (IO_PATH_BYTES_MAX) then names what was replaced. */
+static int swap_folders(struct io_set *set, char *old, struct err *err)
+{
+    int status = set->adoptable ? hide_place(set, err) : 0;
+    if (status)
+        return status;
     strcpy(old, set->place);
-    int status = renameat2(AT_FDCWD, set->place, AT_FDCWD, set->final, RENAME_EXCHANGE) ? -errno : 0;
+    status = renameat2(AT_FDCWD, set->place, AT_FDCWD, set->final, RENAME_EXCHANGE) ? -errno : 0;
     if (is_unsupported(status))
         return swap_folders_slowly(set, old, err);
     return status ? local_fail(err, status, set->final, "could not publish the output") : 0;
 }
 
 /* The final name appears. old becomes "" or names a folder that was replaced. */
-static int give_name(const struct io_set *set, char *old, struct err *err)
+static int give_name(struct io_set *set, char *old, struct err *err)
 {
     old[0] = '\0';
     int status = check_final(set, err);
@@ -434,6 +455,7 @@ static int check_publishable(const struct io_set *set, struct err *err)
 {
     const char *why = set->joined       ? "only the rank that began an output may publish it"
                       : set->open_files ? "an output is to be published while a file of it is not sealed"
+                      : set->taken_over ? "an output is to be published that another process took over"
                       : set->lost       ? "an output is to be published that could not be made durable"
                                         : NULL;
     if (!why)
@@ -489,7 +511,7 @@ void local_set_abort(struct io_set *set)
 {
     if (!set)
         return;
-    if (!set->joined)
+    if (!set->joined && !set->taken_over)
         temporary_remove(set->place, NULL); /* as above */
     free_set(set);
 }

@@ -198,6 +198,28 @@ static void only_what_is_of_the_same_name_kind_owner_and_attempt_is_gone_on_with
     assert_int_equal(count_entries(), 0);
 }
 
+/* As of a writer that died between taking the name and removing what had it: that stays, for it can't be put where it should go. */
+static void what_was_replaced_is_not_gone_on_with(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_set *set = NULL;
+    struct io_set_options options = options_of(false, IO_RESUME_LATER);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(io->ops->set_begin(io, &options, &set, &err), &err);
+        struct io_file *file = create(set, false, i == 0 ? "old" : "new");
+        assert_ok(io->ops->set_seal(set, file, 0, &err), &err);
+        assert_ok(io->ops->set_publish(set, &err), &err);
+        options.replace = true;
+        options.aside = in_folder("no folder/aside");
+    }
+    assert_int_equal(test_run("test -e '%s'/.tmp-*/old && test -e '%s'/out/new", folder, folder), 0);
+    options.resume = IO_RESUME_NOW;
+    assert_ok(io->ops->set_begin(io, &options, &set, &err), &err);
+    assert_int_not_equal(test_run("test -e '%s'/old", io->ops->set_place(set)), 0);
+    io->ops->set_abort(set);
+}
+
 static void long_names_are_found_again(void **state)
 {
     (void)state;
@@ -231,6 +253,8 @@ int main(void)
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(only_what_is_of_the_same_name_kind_owner_and_attempt_is_gone_on_with,
                                         scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(what_was_replaced_is_not_gone_on_with, scratch_set_up,
+                                        scratch_tear_down),
         cmocka_unit_test_setup_teardown(long_names_are_found_again, scratch_set_up, scratch_tear_down),
     };
     return engines_run(tests);
