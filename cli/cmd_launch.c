@@ -3,10 +3,12 @@
  */
 #include "base/clock.h"
 #include "base/workers.h"
+#include "ckpt/ckpt.h"
 #include "cli/launch.h"
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "cli/verbs.h"
+#include "io/whole.h"
 #include "trainer/config.h"
 
 #include <errno.h>
@@ -43,7 +45,8 @@ static const struct option rows[] = {
      "how often to start again after a failure, from the newest checkpoint"},
     {"dry-run", 0, OPTION_FLAG, AT(dry_run), .help = "print the command and do nothing else"},
     {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL, "as train's"},
-    {"resume", 0, OPTION_TEXT, AT(resume), "auto|never|PATH", NULL, "as train's; a restart goes on (auto)"},
+    {"resume", 0, OPTION_TEXT, AT(resume), "auto|never|PATH", NULL,
+     "as train's; a restart goes on from the newest checkpoint of the run, where there is one after PATH"},
     {"profile", 0, OPTION_TEXT, AT(profile), "A:B", NULL, "as train's"},
 };
 
@@ -55,6 +58,7 @@ struct launch {
     char program[PATH_MAX];
     char sets[SETS_OF_OURS][48]; /* a rank's share of the machine, where the configuration leaves it open */
     int sets_count;
+    char run_dir[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX]; /* of the run; of its checkpoints */
     struct launch_command command;
 };
 
@@ -96,7 +100,7 @@ static int add_option(struct launch_command *command, const char *name, const ch
     return status ? status : launch_add(command, value, err);
 }
 
-static int make_command(struct launch *launch, bool again, struct err *err)
+static int make_command(struct launch *launch, const char *resume, struct err *err)
 {
     const struct launch_args *args = launch->args;
     struct launch_command *command = &launch->command;
@@ -109,7 +113,7 @@ static int make_command(struct launch *launch, bool again, struct err *err)
     for (size_t i = 0; !status && i < args->set.count; i++)
         status = add_option(command, "--set", args->set.items[i], err);
     if (!status)
-        status = add_option(command, "--resume", again ? "auto" : args->resume, err);
+        status = add_option(command, "--resume", resume, err);
     if (!status)
         status = add_option(command, "--profile", args->profile, err);
     if (!status && args->common.json)
@@ -119,6 +123,36 @@ static int make_command(struct launch *launch, bool again, struct err *err)
     if (!status && args->common.verbose)
         status = launch_add(command, "--verbose", err);
     return status;
+}
+
+static int note_folders(struct launch *launch, const struct train_config *config, struct err *err)
+{
+    snprintf(launch->run_dir, sizeof launch->run_dir, "%s", config->run.dir);
+    if (!config->checkpoint.dir[0])
+        return io_join_path(config->run.dir, "ckpt", launch->folder, err);
+    snprintf(launch->folder, sizeof launch->folder, "%s", config->checkpoint.dir);
+    return 0;
+}
+
+/* Has the run saved a step after the one that it was told to begin from? */
+static bool has_gone_on(const struct launch *launch, const char *from)
+{
+    char path[IO_PATH_BYTES_MAX];
+    uint64_t newest = 0, first = 0;
+    struct io *io;
+    if (io_open(launch->run_dir, NULL, &io, NULL))
+        return false;
+    bool has = !ckpt_find(io, launch->folder, path, &newest, NULL, NULL) &&
+               !ckpt_find(io, from, path, &first, NULL, NULL) && newest > first;
+    io_close(io);
+    return has;
+}
+
+static const char *resume_of_restart(const struct launch *launch)
+{
+    const char *given = launch->args->resume;
+    bool is_path = given && strcmp(given, "auto") != 0 && strcmp(given, "never") != 0;
+    return is_path && !has_gone_on(launch, given) ? given : "auto";
 }
 
 static int prepare(struct launch *launch, struct err *err)
@@ -135,6 +169,7 @@ static int prepare(struct launch *launch, struct err *err)
         (struct launch_place){.ranks = (unsigned)args->ranks,
                               .nodes = (unsigned)args->nodes,
                               .hosts = args->hosts.count > 0 ? (const char *const *)args->hosts.items : NULL,
+                              .is_job = getenv("SLURM_JOB_ID") != NULL,
                               .cpus = workers_cpu_count(),
                               .is_root = geteuid() == 0};
     ssize_t bytes = readlink("/proc/self/exe", launch->program, sizeof launch->program - 1);
@@ -142,13 +177,24 @@ static int prepare(struct launch *launch, struct err *err)
         return err_errno(err, -errno, "the program's own path is not known");
     launch->program[bytes] = '\0';
     share_machine(launch, &config);
-    return make_command(launch, false, err);
+    status = note_folders(launch, &config, err);
+    if (status)
+        return status;
+    return make_command(launch, args->resume, err);
 }
 
 static bool is_final(int status)
 {
     return status < 0 || status == EXIT_DONE || status == EXIT_USAGE || status == EXIT_STOPPED ||
            status == EXIT_INTERRUPTED;
+}
+
+/* A moment before a restart, for what failed at once may soon be there again. A wish to stop ends it, and restarts. */
+static bool pause_before_restart(atomic_int *stop)
+{
+    if (!atomic_load(stop))
+        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    return !atomic_load(stop);
 }
 
 static int run_with_restarts(struct launch *launch, struct err *err)
@@ -159,15 +205,14 @@ static int run_with_restarts(struct launch *launch, struct err *err)
         int status = launch_run(&launch->command, stop, err);
         if (is_final(status))
             return status;
-        if (n == restarts || atomic_load(stop)) {
+        if (n == restarts || !pause_before_restart(stop)) {
             err_set(err, -EIO, "the run failed: mpirun ended with status %d%s", status,
                     restarts > 0 && n == restarts ? ", and no restart is left" : "");
             return EXIT_FAILED;
         }
         log_line(launch->invocation->log, LOG_WARN,
                  "mpirun ended with status %d: restart %" PRIu64 " of %" PRIu64, status, n + 1, restarts);
-        nanosleep(&(struct timespec){.tv_sec = 1}, NULL); /* what failed at once may soon be there again */
-        int made = make_command(launch, true, err);
+        int made = make_command(launch, resume_of_restart(launch), err);
         if (made)
             return made;
     }

@@ -27,12 +27,17 @@ int launch_add(struct launch_command *command, const char *word, struct err *err
     return 0;
 }
 
+static int refuse_hosts(struct err *err)
+{
+    return err_set(err, -E2BIG, "the names of the hosts are longer than %d bytes", LAUNCH_TEXT_BYTES);
+}
+
 /* A word of the command's own. */
 static int add_text(struct launch_command *command, const char *text, struct err *err)
 {
     size_t bytes = strlen(text) + 1;
     if (bytes > sizeof command->text - command->text_bytes)
-        return err_set(err, -E2BIG, "the names of the hosts are longer than %d bytes", LAUNCH_TEXT_BYTES);
+        return refuse_hosts(err);
     char *word = memcpy(command->text + command->text_bytes, text, bytes);
     command->text_bytes += bytes;
     return launch_add(command, word, err);
@@ -42,11 +47,11 @@ static int add_hosts(struct launch_command *command, const struct launch_place *
 {
     char text[LAUNCH_TEXT_BYTES];
     size_t used = 0;
+    int status = launch_add(command, "--host", err);
     for (unsigned i = 0; i < place->nodes && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s:%u", i ? "," : "", place->hosts[i],
                                  place->ranks / place->nodes);
-    int status = launch_add(command, "--host", err);
-    return status ? status : add_text(command, used < sizeof text ? text : "", err);
+    return status ? status : used < sizeof text ? add_text(command, text, err) : refuse_hosts(err);
 }
 
 int launch_begin(struct launch_command *command, const struct launch_place *place, struct err *err)
@@ -69,9 +74,12 @@ int launch_begin(struct launch_command *command, const struct launch_place *plac
         status = add_text(command, count, err);
     if (!status && place->hosts)
         status = add_hosts(command, place, err);
-    /* Ranks that share cores: more of them than mpirun counts, and who waits lets others compute. */
-    bool shares = place->ranks / place->nodes > place->cpus;
-    const char *const sharing[] = {"--oversubscribe", "--mca", "mpi_yield_when_idle", "1"};
+    /* A core that runs two threads is one place to mpirun, and two processors to us. */
+    bool shares = place->ranks / place->nodes > place->cpus, has_places = place->hosts || place->is_job;
+    if (!status && (shares || !has_places))
+        status = launch_add(command, "--oversubscribe", err);
+    /* Of ranks that share processors, who waits lets others compute. */
+    const char *const sharing[] = {"--mca", "mpi_yield_when_idle", "1"};
     for (size_t i = 0; !status && shares && i < sizeof sharing / sizeof sharing[0]; i++)
         status = launch_add(command, sharing[i], err);
     /* A rank has threads of its own, which one core would hold up. */
@@ -118,6 +126,7 @@ static int start(const struct launch_command *command, pid_t *ret_pid, struct er
     int ends[2], code = 0;
     if (pipe2(ends, O_CLOEXEC))
         return err_errno(err, -errno, "no pipe to %s", command->words[0]);
+    signal(SIGCHLD, SIG_DFL); /* where it is ignored, which is inherited, nobody hears how a child ended */
     pid_t pid = fork();
     if (pid == 0)
         become(command, ends[1]);
@@ -143,7 +152,12 @@ int launch_run(const struct launch_command *command, atomic_int *stop, struct er
     int status = start(command, &pid, err);
     if (status)
         return status;
-    while (waitpid(pid, &ended, WNOHANG) == 0) {
+    for (;;) {
+        pid_t waited = waitpid(pid, &ended, WNOHANG);
+        if (waited == pid)
+            return WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended);
+        if (waited < 0 && errno != EINTR)
+            return err_errno(err, -errno, "how %s ended is not known", command->words[0]);
         int signal = atomic_load(stop);
         if (signal && !told) {
             kill(pid, SIGUSR1);
@@ -151,5 +165,4 @@ int launch_run(const struct launch_command *command, atomic_int *stop, struct er
         }
         nanosleep(&(struct timespec){.tv_nsec = LOOK_EVERY_NS}, NULL);
     }
-    return WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended);
 }

@@ -18,6 +18,7 @@ struct launch_place {
     unsigned ranks;
     unsigned nodes;           /* they are divided evenly */
     const char *const *hosts; /* [nodes], NULL: this machine, or what the job scheduler gave */
+    bool is_job;              /* within one of Slurm's, which says how many ranks go where */
     unsigned cpus;            /* of a node */
     bool is_root;
 };
@@ -30,7 +31,7 @@ struct launch_command {
     size_t text_bytes;
 };
 
-/* All of mpirun's words before the program's. -EINVAL where nodes do not divide the ranks. Pure. */
+/* All of mpirun's words before the program's. -EINVAL where nodes do not divide the ranks, -E2BIG. Pure. */
 int launch_begin(struct launch_command *command, const struct launch_place *place, struct err *err);
 /* -E2BIG. */
 int launch_add(struct launch_command *command, const char *word, struct err *err);

@@ -41,6 +41,7 @@ end() { # its status is $ended, and none of its ranks is left
 }
 
 the_command_is_shown_and_not_run() {
+  unset SLURM_JOB_ID
   local cpus root=
   cpus=$(nproc)
   [[ $(id -u) != 0 ]] || root="--allow-run-as-root "
@@ -49,8 +50,9 @@ the_command_is_shown_and_not_run() {
   same "$(millrace launch -n 2 train.yaml --nnodes 2 --hosts a,b --resume never --dry-run)" \
     "mpirun $root-np 2 --host a:1,b:1 --bind-to none $MILLRACE train train.yaml --resume never"
   same "$(millrace launch -n 1 train.yaml --dry-run --set threads=3 --json)" \
-    "mpirun $root-np 1 --bind-to none $MILLRACE train train.yaml --set threads=3 --json"
+    "mpirun $root-np 1 --oversubscribe --bind-to none $MILLRACE train train.yaml --set threads=3 --json"
   contains "$(millrace launch -n "$((2 * cpus))" train.yaml --dry-run --set threads=3)" " --set data.workers=1 --set threads=3"
+  same "$(SLURM_JOB_ID=1 millrace launch -n 1 train.yaml --dry-run)" "mpirun $root-np 1 --bind-to none $MILLRACE train train.yaml"
   [[ ! -e runs ]] || fail "it ran"
 }
 
@@ -62,6 +64,8 @@ what_contradicts_itself_is_wrong_usage() {
     same "$(status_of millrace launch train.yaml $wrong)" 2 "$wrong"
     one_line errors
   done
+  same "$(status_of millrace launch train.yaml -n 100 --nnodes 100 --hosts "$(seq -s, -f 'a-machine-with-a-name-of-more-than-forty-bytes-%03g' 100)" --dry-run)" 1
+  contains "$(cat errors)" "the names of the hosts are longer than 4096 bytes"
   same "$(PATH=/nowhere status_of "$MILLRACE" launch -n 2 train.yaml)" 1
   contains "$(cat errors)" "mpirun can't be started: No such file or directory; install Open MPI"
 }
@@ -72,6 +76,11 @@ ranks_train_and_their_result_comes_through() {
   contains "$(cat errors)" "mpirun "
   grep -q '^step  *12$' out
   same "$(find runs/a/ckpt/step-00000012 -name 'rank-*' | wc -l)" 3
+}
+
+a_failure_is_heard_of_where_ended_children_are_ignored() {
+  need_mpi
+  same "$(status_of env --ignore-signal=CHLD "$MILLRACE" launch -n 1 train.yaml --set data.train=absent)" 1 "$(cat errors)"
 }
 
 signals_reach_all_ranks() {
@@ -104,5 +113,6 @@ a_run_that_fails_goes_on_as_often_as_it_may() {
   contains "$(tail -1 errors)" "and no restart is left"
 }
 
-run_cases the_command_is_shown_and_not_run what_contradicts_itself_is_wrong_usage ranks_train_and_their_result_comes_through signals_reach_all_ranks \
+run_cases the_command_is_shown_and_not_run what_contradicts_itself_is_wrong_usage ranks_train_and_their_result_comes_through \
+  a_failure_is_heard_of_where_ended_children_are_ignored signals_reach_all_ranks \
   a_run_that_fails_goes_on_as_often_as_it_may
