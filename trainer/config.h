@@ -209,6 +209,7 @@ int config_load(const char *path, const char *const *sets, size_t sets_count, st
 /* The same from text in memory; name serves messages. */
 int config_parse(const char *text, size_t bytes, const char *name, const char *const *sets, size_t sets_count,
                  struct train_config *ret_config, struct err *err);
+enum { CONFIG_MICRO_MAX = 65536 };
 /* batch.global or batch.micro, where batch.accumulation stands for it on so many ranks. -EINVAL where they do not fit. */
 int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err *err);
 
@@ -216,6 +217,8 @@ int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err
 enum { CONFIG_BY_DEFAULT = 0, CONFIG_BY_SET = -1 };
 /* What batch.accumulation stands for becomes auto, as its default means nothing then. lines: as for config_check. */
 void config_mark_batch(struct train_config *config, const int *lines);
+/* The key that mixes images of a micro-batch, where that has one image; NULL: none. */
+const char *config_lone_mix(const struct train_config *config);
 /* Contradictions between fields. lines: of each in config_fields' order. -EINVAL with name and lines. */
 int config_check(const struct train_config *config, const int *lines, const char *name, struct err *err);
 

@@ -37,6 +37,19 @@ static int refuse(const struct train_config *config, uint32_t ranks, const char 
     return -EINVAL;
 }
 
+/* What the file could not be checked for while batch.micro was open. */
+static int check_micro(const struct train_config *config, uint32_t ranks, struct err *err)
+{
+    const char *mixes = config_lone_mix(config);
+    if (config->batch.micro > CONFIG_MICRO_MAX)
+        return refuse(config, ranks, "batch.accumulation makes micro-batches of more than 65536", err);
+    if (!mixes)
+        return 0;
+    refuse(config, ranks, "images are mixed within a micro-batch, and that has one", err);
+    err_advise(err, "lower batch.accumulation, or leave out %s", mixes);
+    return -EINVAL;
+}
+
 int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err *err)
 {
     /* both below 2^32: the product of three may not fit */
@@ -55,5 +68,5 @@ int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err
     config->batch.global = of_ranks;
     config->batch.micro = micro;
     config->batch.accumulation = 0; /* on other ranks it is another */
-    return 0;
+    return check_micro(config, ranks, err);
 }

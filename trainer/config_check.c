@@ -101,12 +101,18 @@ static int check_run(const struct train_config *config, const struct check *chec
     return 0;
 }
 
-static int check_mixing(const struct train_config *config, const struct check *check)
+const char *config_lone_mix(const struct train_config *config)
 {
     const char *mixes = config->data.image.mixup > 0    ? "data.image.mixup"
                         : config->data.image.cutmix > 0 ? "data.image.cutmix"
                                                         : NULL;
-    if (!mixes || config->model.type != MODEL_VIT || config->batch.micro != 1)
+    return config->model.type == MODEL_VIT && config->batch.micro == 1 ? mixes : NULL;
+}
+
+static int check_mixing(const struct train_config *config, const struct check *check)
+{
+    const char *mixes = config_lone_mix(config);
+    if (!mixes)
         return 0;
     return contradiction(check, mixes, "batch.micro",
                          "images are mixed within a micro-batch, and that has one",

@@ -176,7 +176,7 @@ static const struct config_field fields[] = {
 
     {"batch.global", CONFIG_COUNT_AUTO, AT(batch.global), "256", 1, COUNT_MAX, ORDERS,
      .help = "samples an update, over all ranks; auto: as batch.accumulation says"},
-    {"batch.micro", CONFIG_COUNT_AUTO, AT(batch.micro), "32", 1, 65536, ORDERS,
+    {"batch.micro", CONFIG_COUNT_AUTO, AT(batch.micro), "32", 1, CONFIG_MICRO_MAX, ORDERS,
      .help = "samples that are computed at once; divides batch.global; auto: as batch.accumulation says"},
     {"batch.accumulation", CONFIG_COUNT_AUTO, AT(batch.accumulation), "auto", 1, COUNT_MAX,
      .help = "micro-batches a rank and update, instead of one of the two above; auto: follows from them and "

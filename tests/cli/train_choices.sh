@@ -144,6 +144,10 @@ of_micro_global_and_accumulation_two_make_the_third() {
   contains "$(cat errors)" "found global 16, micro 8, accumulation 4, ranks 1"
   same "$(status_of millrace train free.yaml --set batch.global=16 --set batch.accumulation=5)" 2
   contains "$(cat errors)" "batch.accumulation on these ranks does not divide batch.global"
+  same "$(status_of millrace train free.yaml --set batch.global=131072 --set batch.accumulation=1)" 2
+  contains "$(cat errors)" "micro-batches of more than 65536"
+  same "$(status_of millrace train free.yaml --set batch.global=4 --set batch.accumulation=4 --set data.image.mixup=0.2)" 2
+  contains "$(cat errors)" "images are mixed within a micro-batch, and that has one"
   same "$(status_of millrace train free.yaml --set batch.global=auto)" 2
   contains "$(cat errors)" "batch.global or batch.micro is auto"
 }
