@@ -62,10 +62,17 @@ static int end_output(struct output *output, struct err *err)
     return output->status;
 }
 
+/* Of an exchange for which as many ranks are waited for one after the other. */
+static struct comm_options options_behind(const struct trace_file *file, unsigned ranks)
+{
+    uint64_t timeout_ns = file->timeout_ns * ranks;
+    return (struct comm_options){.deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
+                                 .what = "the trace of --profile"};
+}
+
 static struct comm_options options_of(const struct trace_file *file)
 {
-    return (struct comm_options){.deadline_ns = file->timeout_ns ? clock_now_ns() + file->timeout_ns : 0,
-                                 .what = "the trace of --profile"};
+    return options_behind(file, 1);
 }
 
 /* The earliest start of all, since 1970. */
@@ -104,11 +111,11 @@ static void format_part(const struct trace_file *file, unsigned part, uint64_t o
         trace_format_track(file->trace, part - 1, (unsigned)file->comm->rank, origin_ns, out);
 }
 
-static int send(const struct trace_file *file, const void *data, size_t bytes, struct err *err)
+static int send(const struct trace_file *file, const void *data, size_t bytes, int to, struct err *err)
 {
     struct comm_options options = options_of(file);
     struct comm_work work;
-    int status = file->comm->ops->send(file->comm, data, bytes, 0, TAG, &options, &work, err);
+    int status = file->comm->ops->send(file->comm, data, bytes, to, TAG, &options, &work, err);
     return status ? status : comm_wait(file->comm, &work, err);
 }
 
@@ -120,44 +127,55 @@ static int receive(const struct trace_file *file, void *data, size_t bytes, int 
     return status ? status : comm_wait(file->comm, &work, err);
 }
 
+/* The first rank takes the texts in the order of the ranks, and says when it is whose turn. */
+static int wait_for_turn(const struct trace_file *file, uint64_t *size, struct err *err)
+{
+    struct comm_options options = options_behind(file, (unsigned)file->comm->rank);
+    struct comm_work work;
+    int status = file->comm->ops->receive(file->comm, size, sizeof *size, 0, TAG, &options, &work, err);
+    return status ? status : comm_wait(file->comm, &work, err);
+}
+
 /* Of each part its size, then its text; last a size of 0. What there is no memory for is left out. size: memory that outlives a failure. */
 static int send_parts(const struct trace_file *file, uint64_t origin_ns, struct str *text, uint64_t *size,
                       struct err *err)
 {
     unsigned count = parts_count(file);
-    int status = 0;
+    int status = wait_for_turn(file, size, err);
     for (unsigned part = 0; part < count && !status; part++) {
         format_part(file, part, origin_ns, text);
         if (str_status(text))
             break;
         *size = text->bytes;
-        status = send(file, size, sizeof *size, err);
+        status = send(file, size, sizeof *size, 0, err);
         if (!status)
-            status = send(file, text->data, text->bytes, err);
+            status = send(file, text->data, text->bytes, 0, err);
     }
     if (status)
         return status;
     *size = 0;
-    return send(file, size, sizeof *size, err);
+    return send(file, size, sizeof *size, 0, err);
 }
 
 static int receive_parts(const struct trace_file *file, int from, struct output *output, struct str *text,
                          uint64_t *size, struct err *err)
 {
-    for (;;) {
-        int status = receive(file, size, sizeof *size, from, err);
+    *size = 0;
+    int status = send(file, size, sizeof *size, from, err); /* its turn */
+    while (!status) {
+        status = receive(file, size, sizeof *size, from, err);
         if (status || *size == 0)
-            return status;
+            break;
         str_clear(text);
         str_add_fill(text, ' ', *size);
         if (str_status(text))
             return err_set(err, -ENOMEM, "out of memory for %llu bytes of a trace",
                            (unsigned long long)*size);
         status = receive(file, text->data, *size, from, err);
-        if (status)
-            return status;
-        add_output(output, text);
+        if (!status)
+            add_output(output, text);
     }
+    return status;
 }
 
 static int write_first(const struct trace_file *file, uint64_t origin_ns, struct str *text, uint64_t *size,
