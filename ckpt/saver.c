@@ -52,7 +52,9 @@ struct ckpt_saver {
     bool due, quit; /* guarded by mutex, as all below */
     uint64_t step, begun_ns;
     struct str state_json; /* the writer's while due */
-    int status;            /* of the last save, until it is told */
+    int refused; /* why this rank's part of the save can't be: told at once, and to the others where they agree */
+    struct err refused_detail;
+    int status; /* of the last save, until it is told */
     struct err detail;
     struct ckpt_saver_stats stats;
 };
@@ -71,6 +73,10 @@ static int run_save(struct ckpt_saver *saver, struct err *err)
     uint64_t began_ns = trace_begin(saver->track);
     int status = commit_begin(&saver->commit, saver->step, request.file_bytes, &file, err);
     trace_end(saver->track, "begin", began_ns);
+    if (!status && saver->refused) {
+        status = saver->refused;
+        *err = saver->refused_detail;
+    }
     if (!status)
         status = image_writer_run(&saver->image, file, saver->commit.path, err);
     else
@@ -85,8 +91,10 @@ static int run_save(struct ckpt_saver *saver, struct err *err)
 static void record(struct ckpt_saver *saver, int status, const struct err *detail)
 {
     struct ckpt_saver_stats *stats = &saver->stats;
-    saver->status = status;
-    saver->detail = *detail;
+    if (!saver->refused) {
+        saver->status = status;
+        saver->detail = *detail;
+    }
     stats->last_save_ns = clock_now_ns() - saver->begun_ns;
     stats->saves_count += status == 0;
     stats->failures_count += status != 0;
@@ -170,7 +178,7 @@ static int copy_options(struct ckpt_saver *saver, const struct ckpt_saver_option
     if (!saver->folder || !saver->run_id || !saver->numerics_id ||
         (options->keep.best.metric && !saver->metric))
         return err_set(err, -ENOMEM, "out of memory for a saver");
-    return nodes_init(&saver->nodes, options, err);
+    return 0;
 }
 
 static int agree(struct ckpt_saver *saver, int status, struct err *err)
@@ -228,10 +236,13 @@ int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_
     pthread_mutex_init(&saver->mutex, NULL);
     pthread_cond_init(&saver->changed, NULL);
     saver->stats.last_step = UINT64_MAX;
-    int status = copy_options(saver, options, err);
+    int status = nodes_init(&saver->nodes, options, err), local;
     if (status)
         goto out;
-    status = agree(saver, nodes_is_first(&saver->nodes) ? own_folder(saver, &options->lock, err) : 0, err);
+    local = copy_options(saver, options, err);
+    if (!local && nodes_is_first(&saver->nodes))
+        local = own_folder(saver, &options->lock, err);
+    status = agree(saver, local, err);
     if (!status)
         status = plan(saver, options, tensors, tensors_count, err);
     if (status)
@@ -315,26 +326,38 @@ static int check_state(const char *state_json, struct err *err)
     return status;
 }
 
+/* The others wait for this rank's word: a save that can't be is begun all the same, and fails on all. The mutex is held. */
+static void begin_save(struct ckpt_saver *saver, uint64_t step, const char *state_json, uint64_t begun_ns)
+{
+    struct err *detail = &saver->refused_detail;
+    str_deinit(&saver->state_json); /* and with it that the save before may have failed for want of memory */
+    saver->refused = check_state(state_json, detail);
+    if (!saver->refused) {
+        str_add_text(&saver->state_json, state_json);
+        if (str_status(&saver->state_json))
+            saver->refused =
+                err_set(detail, -ENOMEM, "out of memory for a state of %zu bytes", strlen(state_json));
+    }
+    saver->step = step;
+    saver->begun_ns = begun_ns;
+    snapshot_begin(&saver->snapshot);
+    saver->due = true;
+    pthread_cond_broadcast(&saver->changed);
+}
+
 int ckpt_saver_save(struct ckpt_saver *saver, uint64_t step, const char *state_json, struct err *err)
 {
     uint64_t begun_ns = clock_now_ns();
-    int status =
-        step <= INT64_MAX ? check_state(state_json, err) : err_set(err, -EINVAL, "a step beyond 2^63");
-    if (status)
-        return status;
+    if (step > INT64_MAX) /* on all ranks */
+        return err_set(err, -EINVAL, "a step beyond 2^63");
     pthread_mutex_lock(&saver->mutex);
     await_idle(saver);
-    str_deinit(&saver->state_json); /* and with it that the save before may have failed for want of memory */
-    str_add_text(&saver->state_json, state_json);
-    if (str_status(&saver->state_json)) {
-        status = err_set(err, -ENOMEM, "out of memory for a state of %zu bytes", strlen(state_json));
-    } else {
-        status = take_status(saver, err);
-        saver->step = step;
-        saver->begun_ns = begun_ns;
-        snapshot_begin(&saver->snapshot);
-        saver->due = true;
-        pthread_cond_broadcast(&saver->changed);
+    int status = take_status(saver, err);
+    begin_save(saver, step, state_json, begun_ns);
+    if (saver->refused) {
+        status = saver->refused;
+        if (err)
+            *err = saver->refused_detail;
     }
     pthread_mutex_unlock(&saver->mutex);
     saver->blocked_ns += clock_now_ns() - begun_ns;

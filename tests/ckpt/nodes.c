@@ -273,6 +273,22 @@ static void an_error_on_one_node_leaves_the_step_before_on_all(void **state)
     arrays_free(&run.global);
 }
 
+/* It does not let them wait: it tells them where they agree. */
+static void a_rank_whose_state_is_refused_fails_the_save_of_all(void **state)
+{
+    (void)state;
+    struct run run = start();
+    save(&run, 1, 5);
+    run.states[1] = "{";
+    run.step = 2;
+    thread_comm_run(RANKS, save_rank, &run);
+    for (int r = 0; r < RANKS; r++)
+        assert_true(node_of(r) == 1 ? run.statuses[r] < 0 && run.statuses[r] != -EREMOTEIO
+                                    : run.statuses[r] == -EREMOTEIO);
+    check_found(&run, 1);
+    arrays_free(&run.global);
+}
+
 static void nodes_that_share_a_folder_after_all_are_refused(void **state)
 {
     (void)state;
@@ -301,6 +317,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_step_that_not_all_nodes_have_or_not_the_same_is_passed_over,
                                         scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(an_error_on_one_node_leaves_the_step_before_on_all, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_rank_whose_state_is_refused_fails_the_save_of_all, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(nodes_that_share_a_folder_after_all_are_refused, scratch_set_up,
                                         scratch_tear_down),
