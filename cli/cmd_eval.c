@@ -23,14 +23,25 @@ static const struct option rows[] = {
     {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL, "a key over the file's, as data.val=other"},
 };
 
+struct reporter {
+    struct console *console;
+    bool has_told; /* why the evaluation failed */
+};
+
 static void show(void *context, const struct trainer_report *report)
 {
+    struct reporter *reporter = context;
+    struct console *console = reporter->console;
+    if (report->event == TRAINER_FAILED) {
+        console_failure(console, report->text);
+        reporter->has_told = true;
+    }
     if (report->event == TRAINER_STARTED)
-        console_line(context, "%s", report->text);
+        console_line(console, "%s", report->text);
     else if (report->event == TRAINER_EVALUATING && report->done == 0)
-        progress_begin(context, "evaluating", PROGRESS_SAMPLES);
+        progress_begin(console, "evaluating", PROGRESS_SAMPLES);
     if (report->event == TRAINER_EVALUATING)
-        progress_update(context, report->done, report->all);
+        progress_update(console, report->done, report->all);
 }
 
 static int print_result(const struct eval_args *args, const struct train_config *config,
@@ -62,13 +73,14 @@ static int read_config(const struct invocation *invocation, const struct comm *c
 static int run(const struct invocation *invocation, struct err *err)
 {
     const struct eval_args *args = invocation->args;
+    struct reporter reporter = {.console = invocation->console};
     struct train_config config;
     struct trainer_evaluation evaluation;
     struct trainer_options options = {
         .config = &config,
         .log = invocation->log,
         .report = show,
-        .report_context = invocation->console,
+        .report_context = &reporter,
     };
     int status = crew_open(invocation, &options.comm, err);
     if (status)
@@ -78,6 +90,10 @@ static int run(const struct invocation *invocation, struct err *err)
         options.stop = signals_install();
         status = trainer_evaluate(&options, args->from, &evaluation, err);
         progress_end(invocation->console);
+    }
+    if (reporter.has_told) {
+        err_clear(err);
+        status = EXIT_FAILED;
     }
     if (!status && options.comm->rank == 0)
         status = print_result(args, &config, &evaluation, err);

@@ -45,13 +45,14 @@ static void report_done(const struct run *run, uint64_t done, uint64_t all)
     run_report(run, &report);
 }
 
-/* Where passes need all ranks: does any have a batch, or wish to stop? */
+/* Does any rank have a batch, or wish to stop? All end after the same round: passes may need all of them, and who left alone would wait for
+ * the others at the end, longer than a deadline allows. */
 static int share_round(struct run *run, bool *has_batch, int64_t *stop, struct err *err)
 {
     struct comm_options options = run_comm_options(run, "a round of the evaluation");
     struct comm_work work;
     int64_t values[2] = {*has_batch, *stop};
-    if (!weights_want_hooks(&run->weights))
+    if (run->comm->ranks == 1)
         return 0;
     int status = run->comm->ops->all_reduce_i64(run->comm, values, 2, COMM_OR, &options, &work, err);
     if (!status)
@@ -150,11 +151,17 @@ int trainer_evaluate(const struct trainer_options *options, const char *from,
                      struct trainer_evaluation *ret_evaluation, struct err *err)
 {
     struct run run;
+    struct err detail = {0};
     int status = run_open_for_evaluation(&run, options, from, err);
     if (status)
         return status;
     uint64_t began_ns = clock_now_ns();
-    status = run_evaluate(&run, err);
+    status = run_evaluate(&run, &detail);
+    if (status) {
+        run_give_up(&run, status, &detail);
+        if (err)
+            *err = detail;
+    }
     if (!status && run.stop_requested)
         status = err_set(err, -ECANCELED, "the evaluation was stopped on request");
     if (!status)

@@ -42,6 +42,21 @@ void run_say(const struct run *run, const char *format, ...)
     run_report(run, &report);
 }
 
+void run_give_up(struct run *run, int status, const struct err *detail)
+{
+    char text[ERR_LINE_BYTES_MAX];
+    if (run->comm->ranks == 1 || status == -EREMOTEIO || status == -ECONNABORTED)
+        return;
+    struct trainer_report line = {.event = TRAINER_FAILED,
+                                  .step = run->step,
+                                  .steps = run->steps,
+                                  .text = err_format(detail, text, sizeof text)};
+    run_report(run, &line);
+    ckpt_saver_close(run->saver);
+    run->saver = NULL;
+    run->comm->ops->abort(run->comm);
+}
+
 struct comm_options run_comm_options(const struct run *run, const char *what)
 {
     uint64_t timeout_ns = run->config->parallel.timeout_ns;

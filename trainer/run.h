@@ -227,5 +227,8 @@ int run_decode_cursor(const struct json_t *state, const char *path, struct curso
 void run_report(const struct run *run, const struct trainer_report *report);
 /* A line for the owner of the program. */
 void run_say(const struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* After a failure that the others have not heard of: they wait for this rank, or will. Its reason is reported while it can be
+ * (TRAINER_FAILED), and they are ended once a save under way, in which all take part, is. Alone: nothing. */
+void run_give_up(struct run *run, int status, const struct err *detail);
 
 #endif

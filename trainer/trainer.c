@@ -335,23 +335,6 @@ static enum trainer_end how_it_ended(const struct run *run)
     return run->time_is_up ? TRAINER_OUT_OF_TIME : TRAINER_STOPPED;
 }
 
-/* The other ranks wait for this one, or will: its reason is told while it can be, and they are ended once a save under way, in which all
- * take part, is. */
-static void give_up(struct run *run, int status, const struct err *detail)
-{
-    char text[ERR_LINE_BYTES_MAX];
-    if (run->comm->ranks == 1 || status == -EREMOTEIO || status == -ECONNABORTED)
-        return;
-    struct trainer_report line = {.event = TRAINER_FAILED,
-                                  .step = run->step,
-                                  .steps = run->steps,
-                                  .text = err_format(detail, text, sizeof text)};
-    run_report(run, &line);
-    ckpt_saver_close(run->saver);
-    run->saver = NULL;
-    run->comm->ops->abort(run->comm);
-}
-
 static int run_loop(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;
@@ -395,7 +378,7 @@ static int run_stretch(const struct trainer_options *options, uint64_t began_ns,
     profile_stop(&loop.profile);
     gauges_close(&loop.gauges);
     if (status) {
-        give_up(&run, status, &detail);
+        run_give_up(&run, status, &detail);
         if (err)
             *err = detail;
     }

@@ -29,7 +29,7 @@ chmod +x on
 ranks() {
   local status
   status=$(status_of "$mpirun_sh" "$@")
-  grep -E '^(millrace|error|warning|rank|step|stopped|resuming)' errors >said || true
+  grep -E '^(millrace|error|warning|rank |step|stopped|resuming)' errors >said || true
   echo "$status"
 }
 
@@ -102,6 +102,14 @@ a_rank_that_fails_in_the_middle_tells_why_and_ends_all() {
   ! grep -v '^step\|^millrace: rank 1: \|: the run was ended: rank 1 gave it up$' said || fail "other words: $(cat said)"
 }
 
+a_rank_that_fails_in_the_middle_of_an_evaluation_tells_why_and_ends_all() {
+  millrace train train.yaml --set run.dir=runs/judged --set run.steps=1 --quiet >/dev/null
+  same "$(ranks 3 ./on 1 MILLRACE_FAULT=read:eio@4+:shard-000000 -- "$MILLRACE" eval train.yaml --set batch.micro=1 --from runs/judged/ckpt)" 1
+  grep -q '^millrace: rank 1: could not read.*: Input/output error: shards/shard-000000.tar' said || fail "rank 1 is silent: $(cat said)"
+  same "$(grep -c 'Input/output error' said)" 1
+  ! grep -v '^millrace: rank 1: \|: the run was ended: rank 1 gave it up$' said || fail "other words: $(cat said)"
+}
+
 what_one_rank_finds_damaged_no_other_resumes_from() {
   local n
   same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/hurt --quiet)" 0 "$(cat errors)"
@@ -141,5 +149,6 @@ a_trace_has_the_threads_of_all_ranks() {
 run_cases the_first_rank_speaks_alone_and_the_data_is_shared an_evaluation_is_the_same_on_any_ranks calls_that_are_compared_change_nothing \
   ranks_that_index_the_same_tar_at_once_do_not_disturb_each_other what_is_wrong_everywhere_is_told_once \
   a_rank_without_its_data_ends_all_before_the_first_step a_rank_that_fails_in_the_middle_tells_why_and_ends_all \
+  a_rank_that_fails_in_the_middle_of_an_evaluation_tells_why_and_ends_all \
   what_one_rank_finds_damaged_no_other_resumes_from what_one_rank_alone_reads_wrong_is_damage_for_all_as_the_policy_has_it \
   a_trace_has_the_threads_of_all_ranks
