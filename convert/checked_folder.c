@@ -63,14 +63,18 @@ int checked_file_open(struct checked_folder *folder, struct checked_file *ret_fi
     int status = io_join_path(place, name, ret_file->path, err);
     if (status)
         return status;
-    if (folder->is_comparing)
-        return ops->file_open(folder->io, ret_file->path, &ret_file->file, err);
+    if (folder->is_comparing) {
+        status = ops->file_open(folder->io, ret_file->path, &ret_file->file, err);
+        folder->is_other |= status == -ENOENT;
+        return status;
+    }
     return ops->set_create(folder->set, name, bytes, &ret_file->file, err);
 }
 
-static int differ(const struct checked_folder *folder, const struct checked_file *file, uint64_t offset,
+static int differ(struct checked_folder *folder, const struct checked_file *file, uint64_t offset,
                   struct err *err)
 {
+    folder->is_other = true;
     err_set(err, -EBADMSG, "a written file differs from what it was made of");
     err_at(err, file->path, (int64_t)offset);
     err_advise(err, "%.200s was not made; convert again: the disk or the memory may be failing",
@@ -85,6 +89,7 @@ static int compare(struct checked_folder *folder, const struct checked_file *fil
         size_t part = bytes_min(bytes - at, FOUND_BYTES), same = 0;
         int status = io_read_exact(folder->queue, folder->io, file->file, file->path, offset + at,
                                    folder->found, part, err);
+        folder->is_other |= status == -ENODATA; /* the file ends before */
         if (status)
             return status;
         if (memcmp(data + at, folder->found, part) != 0) {

@@ -22,6 +22,7 @@ struct checked_folder {
     struct io_queue *queue;
     char *found; /* what was read back */
     bool is_comparing;
+    bool is_other; /* something was found that differs, or not found */
 };
 
 struct checked_file {

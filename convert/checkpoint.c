@@ -42,6 +42,8 @@ struct job {
     struct pieces *pieces;
     struct io_set *set;
     struct io_file *file; /* of the set */
+    struct ckpt_watch watch;
+    struct hash_watch watched; /* of what is read to compare */
 };
 
 static const char *wanted(const struct job *job)
@@ -218,29 +220,52 @@ static bool is_any(const void *context, const char *name)
     return true;
 }
 
-/* Whether the file at path has the same tensors, by the same hash. */
-static int compare(struct job *job, const char *path, struct err *err)
+struct sum {
+    uint64_t count; /* of tensors */
+    struct hash128 hash;
+};
+
+static bool is_same(const struct sum *a, const struct sum *b)
+{
+    return a->count == b->count && a->hash.high == b->hash.high && a->hash.low == b->hash.low;
+}
+
+/* Of the tensors as the step gives them. done_bytes, bytes: of the conversion's progress. */
+static int sum_source(struct job *job, uint64_t done_bytes, uint64_t bytes, struct sum *ret_sum,
+                      struct err *err)
+{
+    job->watch = (struct ckpt_watch){job->options->progress, job->options->progress_context};
+    job->watched = (struct hash_watch){&job->watch, done_bytes, bytes};
+    return hash_tensors(job->reader, only_selects, wanted(job), &job->options->cast, &job->watched,
+                        &ret_sum->count, &ret_sum->hash, err);
+}
+
+/* Of those in the file at path; after sum_source. */
+static int sum_target(struct job *job, const char *path, struct sum *ret_sum, struct err *err)
 {
     struct ckpt_reader *target;
-    struct hash128 expected, found;
-    uint64_t expected_count = 0, found_count = 0;
-    char text[HASH128_HEX_BYTES];
     int status = reader_open_any(job->io, path, &target, job->options->log, err);
     if (status)
         return status;
-    struct ckpt_watch watch = {job->options->progress, job->options->progress_context};
-    struct hash_watch watched = {&watch, job->file_bytes, bytes_to_do(job)};
-    status = hash_tensors(job->reader, only_selects, wanted(job), &job->options->cast, &watched,
-                          &expected_count, &expected, err);
-    if (!status)
-        status = hash_tensors(target, is_any, NULL, NULL, &watched, &found_count, &found, err);
+    status = hash_tensors(target, is_any, NULL, NULL, &job->watched, &ret_sum->count, &ret_sum->hash, err);
     ckpt_reader_close(target);
-    if (status || (expected_count == found_count && expected.high == found.high && expected.low == found.low))
+    return status;
+}
+
+/* What was written, read back. */
+static int compare(struct job *job, const char *path, struct err *err)
+{
+    struct sum expected = {0}, found = {0};
+    char text[HASH128_HEX_BYTES];
+    int status = sum_source(job, job->file_bytes, bytes_to_do(job), &expected, err);
+    if (!status)
+        status = sum_target(job, path, &found, err);
+    if (status || is_same(&expected, &found))
         return status;
     err_set(err, -EBADMSG, "the written file differs from the checkpoint");
     err_at(err, job->options->target, ERR_NO_OFFSET);
-    err_expected(err, "hash %s", hash128_format(expected, text));
-    err_found(err, "%s", hash128_format(found, text));
+    err_expected(err, "hash %s", hash128_format(expected.hash, text));
+    err_found(err, "%s", hash128_format(found.hash, text));
     err_advise(err, "nothing was published; convert again: the disk or the memory may be failing");
     return -EBADMSG;
 }
@@ -269,7 +294,14 @@ static int find_whole(struct job *job, const char *owner_id, bool *ret_is_done, 
     if (!job->options->resume || job->options->force ||
         job->io->ops->stat(job->io, job->options->target, &info, NULL) || info.kind != IO_ENTRY_FILE)
         return 0;
-    if (compare(job, job->options->target, NULL)) {
+    struct sum expected = {0}, found = {0};
+    int status = sum_source(job, 0, 2 * job->file_bytes, &expected, err);
+    if (status)
+        return status;
+    status = sum_target(job, job->options->target, &found, err);
+    if (status && status != -EBADMSG && status != -EINVAL) /* those are of a file of another kind */
+        return status;
+    if (status || !is_same(&expected, &found)) {
         err_set(err, -EEXIST, "there is something else under that name already");
         err_at(err, job->options->target, ERR_NO_OFFSET);
         err_advise(err, "remove it, choose another name, or ask for it to be replaced");
@@ -277,7 +309,7 @@ static int find_whole(struct job *job, const char *owner_id, bool *ret_is_done, 
     }
     *ret_is_done = true;
     job->kept_bytes = job->file_bytes;
-    int status = piece_journal_open(&left, &journal, err);
+    status = piece_journal_open(&left, &journal, err);
     if (!status)
         piece_journal_close(journal);
     return status;
@@ -285,11 +317,10 @@ static int find_whole(struct job *job, const char *owner_id, bool *ret_is_done, 
 
 static int make_file(struct job *job, struct err *err)
 {
-    const struct convert_checkpoint_options *o = job->options;
-    char owner_id[IDENTITY_BYTES], how[512];
+    char owner_id[IDENTITY_BYTES], how[64], text[HASH128_HEX_BYTES];
     bool is_done = false;
-    snprintf(how, sizeof how, "full %d %d %.400s", o->cast.is_wanted,
-             o->cast.is_wanted ? (int)o->cast.dtype : 0, wanted(job));
+    /* the header has the name, dtype, shape and place of all that is to be there */
+    snprintf(how, sizeof how, "full %s", hash128_format(hash_128(job->header.data, job->header.bytes), text));
     int status = identity_of(job->reader, how, owner_id, err);
     if (!status)
         status = find_whole(job, owner_id, &is_done, err);

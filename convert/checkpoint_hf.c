@@ -413,15 +413,15 @@ static int make_folder(struct job *job, const char *owner_id, const struct str *
 /* A conversion that was killed when it was done, or is asked for twice: all that it would write is there. */
 static int check_whole(struct job *job, const char *owner_id, const struct str *config, struct err *err)
 {
-    struct err detail;
     int status = checked_folder_look(&job->folder, job->io, job->options->target, err);
     if (!status)
         status = open_pieces(job, owner_id, err);
     if (status)
         return status;
     job->kept_bytes = job->bytes;
-    if (!put_all(job, config, &detail))
-        return 0;
+    status = put_all(job, config, err);
+    if (!status || !(job->folder.is_other || pieces_differ(job->pieces)))
+        return status;
     err_set(err, -EEXIST, "there is something else under that name already");
     err_at(err, job->options->target, ERR_NO_OFFSET);
     err_advise(err, "remove it, choose another name, or ask for it to be replaced");

@@ -5,9 +5,11 @@
 
 #include "base/bytes.h"
 #include "base/crc.h"
+#include "base/hash.h"
 #include "io/whole.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +17,8 @@
 
 #define JOURNAL_SUFFIX ".pieces"
 
-enum { ENTRY_BYTES = 8 };
+/* Of a longer name the hash stands for it: a temporary's name, which is cut, must not be the target's own. */
+enum { ENTRY_BYTES = 8, TARGET_NAME_BYTES_MAX = 128 };
 
 struct piece_journal {
     struct io *io;
@@ -59,22 +62,37 @@ static int read_known(struct piece_journal *journal, uint64_t pieces_count, stru
     return 0;
 }
 
+/* A name beside the target, into path (IO_PATH_BYTES_MAX); no file ever has it. */
+static int name_journal(const char *target, char *path, struct err *err)
+{
+    size_t bytes = strlen(target), begin;
+    while (bytes > 1 && target[bytes - 1] == '/')
+        bytes--;
+    for (begin = bytes; begin > 0 && target[begin - 1] != '/';)
+        begin--;
+    if (bytes + 16 + sizeof JOURNAL_SUFFIX > IO_PATH_BYTES_MAX)
+        return err_errno(err, -ENAMETOOLONG, "could not name a journal");
+    if (bytes - begin <= TARGET_NAME_BYTES_MAX)
+        snprintf(path, IO_PATH_BYTES_MAX, "%.*s" JOURNAL_SUFFIX, (int)bytes, target);
+    else
+        snprintf(path, IO_PATH_BYTES_MAX, "%.*s%016" PRIx64 JOURNAL_SUFFIX, (int)begin, target,
+                 hash_64(target + begin, bytes - begin));
+    return 0;
+}
+
 static int begin(struct piece_journal *journal, const struct piece_journal_options *options, struct err *err)
 {
     const struct io_ops *ops = options->io->ops;
     char path[IO_PATH_BYTES_MAX];
-    size_t bytes = strlen(options->target);
-    while (bytes > 1 && options->target[bytes - 1] == '/')
-        bytes--;
-    if (bytes + sizeof JOURNAL_SUFFIX > sizeof path)
-        return err_errno(err, -ENAMETOOLONG, "could not name a journal");
-    snprintf(path, sizeof path, "%.*s" JOURNAL_SUFFIX, (int)bytes, options->target);
+    int status = name_journal(options->target, path, err);
+    if (status)
+        return status;
     struct io_set_options set = {.path = path,
                                  .single_file = true,
                                  .replace = true, /* it never has that name */
                                  .owner_id = options->owner_id,
                                  .resume = options->resume ? IO_RESUME_NOW : IO_RESUME_LATER};
-    int status = ops->set_begin(options->io, &set, &journal->set, err);
+    status = ops->set_begin(options->io, &set, &journal->set, err);
     return status ? status : ops->set_create(journal->set, "", 0, &journal->file, err);
 }
 

@@ -44,11 +44,12 @@ struct pieces {
     uint64_t first, count, run_pieces; /* run: neighbours that one worker takes */
     bool is_comparing;
 
-    pthread_mutex_t mutex; /* guards all below but is_over, and progress */
+    pthread_mutex_t mutex; /* guards all below but the atomic ones, and progress */
     uint64_t done_bytes, kept_bytes;
     int status; /* of the first that failed */
     struct err detail;
     atomic_bool is_over; /* since one failed */
+    atomic_bool has_differed;
 };
 
 unsigned pieces_workers(unsigned wanted, uint64_t pieces_count)
@@ -105,6 +106,11 @@ void pieces_close(struct pieces *pieces)
 uint64_t pieces_kept_bytes(const struct pieces *pieces)
 {
     return pieces->kept_bytes;
+}
+
+bool pieces_differ(const struct pieces *pieces)
+{
+    return atomic_load(&pieces->has_differed);
 }
 
 /* Until the slot is free. What others of this worker are written meanwhile may end too. */
@@ -220,8 +226,9 @@ static int write_piece(struct pieces *pieces, unsigned w, uint64_t piece, struct
     return status;
 }
 
-static int differ(const struct pieces *pieces, uint64_t offset, struct err *err)
+static int differ(struct pieces *pieces, uint64_t offset, struct err *err)
 {
+    atomic_store(&pieces->has_differed, true);
     err_set(err, -EBADMSG, "a written file differs from what it was made of");
     err_at(err, pieces->path, (int64_t)offset);
     err_advise(err, "convert again: the disk or the memory may be failing");
@@ -241,6 +248,10 @@ static int compare_piece(struct pieces *pieces, unsigned w, uint64_t piece, stru
         status = options->make(options->context, w, piece, made->data, err);
     if (status)
         return status;
+    if (found->request.result < 0) {
+        err_errno(err, (int)found->request.result, "could not read back");
+        return err_at(err, pieces->path, (int64_t)offset), (int)found->request.result;
+    }
     if (!is_whole)
         return differ(pieces, offset, err);
     if (memcmp(made->data, found->data, bytes) == 0)

@@ -55,6 +55,8 @@ int pieces_write(struct pieces *pieces, struct io_file *file, const char *path, 
 /* The same are made again and compared: -EBADMSG with file and offset where one differs. */
 int pieces_compare(struct pieces *pieces, struct io_file *file, const char *path, uint64_t first,
                    uint64_t count, struct err *err);
+/* Whether a comparison found a piece that differs: what else has failed is no verdict on the file. */
+bool pieces_differ(const struct pieces *pieces);
 /* Bytes that were there already, and were left as they are. */
 uint64_t pieces_kept_bytes(const struct pieces *pieces);
 

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { DURABLE_MAX = 100 };
+enum { DURABLE_MAX = 100, LONG_NAME_BYTES = 240 };
 
 static char steps[FIXTURE_PATH_BYTES], target[FIXTURE_PATH_BYTES], expected[FIXTURE_PATH_BYTES];
 static uint64_t data_bytes; /* of the model, behind the header */
@@ -222,6 +222,34 @@ static void a_target_that_is_whole_is_fine_and_another_stays(void **state)
     assert_only_expected();
 }
 
+/* No reason to say that the target is another's, which would be removed then. */
+static void a_source_that_fails_says_nothing_of_the_target(void **state)
+{
+    (void)state;
+    struct convert_checkpoint_result result;
+    struct err err = {0};
+    struct io *faulty;
+    struct convert_checkpoint_options options = {.source = steps, .target = target, .resume = true};
+    convert_whole(target, 2, false);
+    assert_ok(io_open("file:", &(struct io_options){.fault = "read:eio:rank-"}, &faulty, &err), &err);
+    assert_int_equal(convert_checkpoint_full(faulty, &options, &result, &err), -EIO);
+    io_close(faulty);
+    assert_only_expected();
+}
+
+static void a_name_that_a_temporary_has_to_cut_is_resumed(void **state)
+{
+    (void)state;
+    size_t begin = strlen(folder) + 1;
+    assert_true(begin + LONG_NAME_BYTES < sizeof target);
+    memset(target + begin, 'x', LONG_NAME_BYTES);
+    target[begin + LONG_NAME_BYTES] = '\0';
+    assert_true(is_killed(start("publish:kill@1", false)));
+    assert_int_equal(convert_whole(target, 2, true).kept_bytes, data_bytes);
+    assert_int_equal(test_run("cmp '%s' '%s'", target, expected), 0);
+    assert_int_equal(test_run("ls -A '%s' | grep -q '^\\.tmp-'", folder), 1);
+}
+
 /* Of one that replaces another the old one stays until the new one is whole. */
 static void a_replacing_that_is_killed_goes_on_by_force(void **state)
 {
@@ -249,6 +277,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(another_checkpoint_begins_anew, set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_conversion_that_lives_is_not_resumed, set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_target_that_is_whole_is_fine_and_another_stays, set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_source_that_fails_says_nothing_of_the_target, set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_name_that_a_temporary_has_to_cut_is_resumed, set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_replacing_that_is_killed_goes_on_by_force, set_up,
                                         scratch_tear_down),
