@@ -10,11 +10,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static bool queues(const struct staging *staging)
-{
-    return !staging->device->ops->is_host;
-}
-
 static size_t memory_bytes(const struct staging *staging)
 {
     return (size_t)staging->buffers_count * CKPT_BLOCK_BYTES;
@@ -22,7 +17,7 @@ static size_t memory_bytes(const struct staging *staging)
 
 static enum mem_kind memory_kind(const struct staging *staging)
 {
-    return queues(staging) ? MEM_PINNED : MEM_HUGE;
+    return staging->queues ? MEM_PINNED : MEM_HUGE;
 }
 
 static int open_copier(struct device *device, struct staging_copier *copier, struct err *err)
@@ -68,9 +63,10 @@ int staging_init(struct staging *staging, const struct layout *layout, struct de
         return status;
     if (!device)
         staging->device = device = staging->own;
+    staging->queues = !device->ops->is_host;
     status = device->ops->mem_alloc(device, memory_kind(staging), memory_bytes(staging),
                                     (void **)&staging->memory, err);
-    if (!status && queues(staging))
+    if (!status && staging->queues)
         status = open_copies(staging, err);
     if (status)
         staging_deinit(staging);
@@ -82,7 +78,7 @@ void staging_deinit(struct staging *staging)
     struct device *device = staging->device;
     if (!device)
         return;
-    if (queues(staging))
+    if (staging->queues)
         close_copies(staging);
     device->ops->mem_free(device, memory_kind(staging), staging->memory, memory_bytes(staging));
     device_close(staging->own);
@@ -91,7 +87,7 @@ void staging_deinit(struct staging *staging)
 
 void staging_touch(const struct staging *staging, unsigned buffer)
 {
-    if (!queues(staging)) /* a wish: before Linux 5.14 the first copies take longer */
+    if (!staging->queues) /* a wish: before Linux 5.14 the first copies take longer */
         (void)madvise(staging_buffer(staging, buffer), CKPT_BLOCK_BYTES, MADV_POPULATE_WRITE);
 }
 
@@ -117,7 +113,7 @@ int staging_copy(struct staging *staging, enum staging_who who, uint64_t block, 
         const struct layout_segment *segment = &layout->segments[s];
         uint64_t skip = begin + at - segment->offset_bytes;
         uint64_t part = bytes_min(segment->size_bytes - skip, bytes - at);
-        if (queues(staging) && s > 0) { /* all but the header */
+        if (staging->queues && s > 0) { /* all but the header */
             int status =
                 device->ops->copy(device, copier->stream, buffer + at, segment->data + skip, part, err);
             if (status)
@@ -128,20 +124,20 @@ int staging_copy(struct staging *staging, enum staging_who who, uint64_t block, 
         at += part;
     }
     memset(buffer + bytes, 0, bytes_round_up(bytes, IO_ALIGN_BYTES) - bytes);
-    return queues(staging) ? mark_copies(staging, copier, number, err) : 0;
+    return staging->queues ? mark_copies(staging, copier, number, err) : 0;
 }
 
 int staging_await(struct staging *staging, unsigned buffer, struct err *err)
 {
     struct device *device = staging->device;
-    return queues(staging) ? device->ops->event_wait(device, staging->arrived[buffer], err) : 0;
+    return staging->queues ? device->ops->event_wait(device, staging->arrived[buffer], err) : 0;
 }
 
 int staging_order(struct staging *staging, struct err *err)
 {
     struct device *device = staging->device;
     int status = 0;
-    for (int i = 0; i < STAGING_WHO_COUNT && queues(staging) && !status; i++) {
+    for (int i = 0; i < STAGING_WHO_COUNT && staging->queues && !status; i++) {
         struct device_event *copied = staging->copiers[i].copied;
         status = staging->updates ? device->ops->stream_wait_event(device, staging->updates, copied, err)
                                   : device->ops->event_wait(device, copied, err);
@@ -152,7 +148,7 @@ int staging_order(struct staging *staging, struct err *err)
 void staging_settle(struct staging *staging)
 {
     struct device *device = staging->device;
-    for (int i = 0; i < STAGING_WHO_COUNT && queues(staging); i++)
+    for (int i = 0; i < STAGING_WHO_COUNT && staging->queues; i++)
         device->ops->stream_sync(device, staging->copiers[i].stream, NULL);
 }
 
@@ -162,7 +158,7 @@ const char *staging_place(const struct staging *staging, uint64_t block, unsigne
     const struct layout_segment *segment = &layout->segments[layout->block_segment[block]];
     uint64_t begin = block * CKPT_BLOCK_BYTES, bytes = manifest_block_bytes(layout->file_bytes, block);
     uint64_t skip = begin - segment->offset_bytes; /* the segment reaches into it, so it may begin behind */
-    if (queues(staging) || align_bytes == 0 || segment->offset_bytes > begin ||
+    if (staging->queues || align_bytes == 0 || segment->offset_bytes > begin ||
         segment->size_bytes - skip < bytes || bytes % IO_ALIGN_BYTES != 0 ||
         (uintptr_t)(segment->data + skip) % align_bytes != 0)
         return NULL;

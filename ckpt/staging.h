@@ -34,6 +34,7 @@ struct staging {
         *updates; /* borrowed: where the caller queues updates; NULL: they begin when it likes */
     char *memory; /* buffers_count of CKPT_BLOCK_BYTES */
     unsigned buffers_count;
+    bool queues; /* the device's copies end later */
     struct device_event *
         *arrived; /* [buffers_count] where the device queues: what was last copied there is there */
     struct staging_copier copiers[STAGING_WHO_COUNT];
