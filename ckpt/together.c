@@ -161,6 +161,8 @@ static void look(struct search *search)
 static void say_warnings(const struct search *search)
 {
     const struct told *all = search->all, *own = &all[search->comm->rank];
+    if (search->warnings.bytes == 0)
+        return;
     for (int r = 0; r < search->comm->rank; r++)
         if (memcmp(&all[r].warnings, &own->warnings, sizeof own->warnings) == 0)
             return;
