@@ -60,7 +60,6 @@ struct reduction {
     uint64_t *sizes;          /* of the pieces of all ranks, in order: leaves that each sums */
     uint32_t *counts;         /* [ranks]: of the pieces that each gives */
     uint32_t *last_counts;    /* the same in the last round */
-    uint32_t pieces_max, pieces_total;
     struct reduction_leaf {
         void *memory;   /* of the largest group */
         uint64_t group; /* whose gradients it holds or held */

@@ -155,20 +155,6 @@ static void done(void *context, uint64_t group, enum model_use use)
         reduction_done(&run->reduction, group);
 }
 
-static void need_weights(void *context, uint64_t group, enum model_use use)
-{
-    struct run *run = context;
-    (void)use;
-    weights_need(&run->weights, group);
-}
-
-static void done_weights(void *context, uint64_t group, enum model_use use)
-{
-    struct run *run = context;
-    (void)use;
-    weights_done(&run->weights, group);
-}
-
 int run_begin_pass(struct run *run, uint64_t round, struct model_memory *ret_memory, struct err *err)
 {
     bool trains = round != UINT64_MAX, sums = trains && !reduction_is_plain(&run->reduction, round);
@@ -176,9 +162,10 @@ int run_begin_pass(struct run *run, uint64_t round, struct model_memory *ret_mem
     weights_set_memory(&run->weights, ret_memory);
     if (trains)
         reduction_set_memory(&run->reduction, round, ret_memory);
+    /* an evaluation has no backward pass, and with weights that need hooks no round is plain */
     if (sums || weights_want_hooks(&run->weights)) {
-        ret_memory->need = sums ? need : need_weights;
-        ret_memory->done = sums ? done : done_weights;
+        ret_memory->need = need;
+        ret_memory->done = done;
     }
     return weights_begin_pass(&run->weights, err);
 }
