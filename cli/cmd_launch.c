@@ -172,15 +172,11 @@ static int prepare(struct launch *launch, struct err *err)
                               .is_job = getenv("SLURM_JOB_ID") != NULL,
                               .cpus = workers_cpu_count(),
                               .is_root = geteuid() == 0};
-    ssize_t bytes = readlink("/proc/self/exe", launch->program, sizeof launch->program - 1);
-    if (bytes < 0)
-        return err_errno(err, -errno, "the program's own path is not known");
-    launch->program[bytes] = '\0';
     share_machine(launch, &config);
-    status = note_folders(launch, &config, err);
-    if (status)
-        return status;
-    return make_command(launch, args->resume, err);
+    status = launch_own_program(launch->program, err);
+    if (!status)
+        status = note_folders(launch, &config, err);
+    return status ? status : make_command(launch, args->resume, err);
 }
 
 static bool is_final(int status)

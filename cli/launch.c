@@ -88,6 +88,15 @@ int launch_begin(struct launch_command *command, const struct launch_place *plac
     return status ? status : launch_add(command, "none", err);
 }
 
+int launch_own_program(char program[PATH_MAX], struct err *err)
+{
+    ssize_t bytes = readlink("/proc/self/exe", program, PATH_MAX - 1);
+    if (bytes < 0)
+        return err_errno(err, -errno, "the program's own path is not known");
+    program[bytes] = '\0';
+    return 0;
+}
+
 char *launch_format(const struct launch_command *command)
 {
     struct str text = {0};

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/log.h"
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,6 +36,8 @@ struct launch_command {
 int launch_begin(struct launch_command *command, const struct launch_place *place, struct err *err);
 /* -E2BIG. */
 int launch_add(struct launch_command *command, const char *word, struct err *err);
+/* The path of this program, for ranks to run it. */
+int launch_own_program(char program[PATH_MAX], struct err *err);
 /* As a shell takes it. The caller frees; NULL: no memory. */
 char *launch_format(const struct launch_command *command);
 

@@ -35,7 +35,7 @@ static int check_positional(const struct verb *verb, const struct option_list *p
 }
 
 static int run_verb(const struct verb *verb, void *args, const struct option_list *positional,
-                    struct console *console)
+                    const char *const *words, struct console *console)
 {
     const struct common_args *common = args;
     struct err err = {0};
@@ -45,6 +45,7 @@ static int run_verb(const struct verb *verb, void *args, const struct option_lis
         .common = common,
         .positional = (const char *const *)positional->items,
         .positional_count = positional->count,
+        .words = words,
         .console = console,
         .log = &console->log,
     };
@@ -56,8 +57,11 @@ static int run_verb(const struct verb *verb, void *args, const struct option_lis
     return status == -EINVAL ? EXIT_USAGE : status < 0 ? EXIT_FAILED : status;
 }
 
-static int parse_and_run(const struct verb *verb, int argc, char **argv, struct console *console)
+/* argv: all words; verb_words of them, behind the program's name, are the verb's. */
+static int parse_and_run(const struct verb *verb, int verb_words, int argc, char **argv,
+                         struct console *console)
 {
+    const char *const *words = (const char *const *)argv + 1;
     struct err err = {0};
     struct option_table tables[VERB_TABLES];
     struct option_list positional = {0};
@@ -68,6 +72,8 @@ static int parse_and_run(const struct verb *verb, int argc, char **argv, struct 
         console_error(console, &err);
         return EXIT_FAILED;
     }
+    argc -= 1 + verb_words;
+    argv += 1 + verb_words;
     int status = options_parse(tables, VERB_TABLES, argc, argv, args, &positional, &err);
     const struct common_args *common = args;
     if (!status && common->help) {
@@ -78,7 +84,7 @@ static int parse_and_run(const struct verb *verb, int argc, char **argv, struct 
         status = check_positional(verb, &positional, &err);
     if (!status)
         status = options_check_required(tables, VERB_TABLES, argc, argv, &err);
-    status = status ? usage(console, &err) : run_verb(verb, args, &positional, console);
+    status = status ? usage(console, &err) : run_verb(verb, args, &positional, words, console);
 out:
     options_deinit(tables, VERB_TABLES, args, &positional);
     free(args);
@@ -105,7 +111,7 @@ int main(int argc, char **argv)
     } else if (verb_find(argc - 1, argv + 1, &verb, &words, &err)) {
         status = usage(&console, &err);
     } else {
-        status = parse_and_run(verb, argc - 1 - words, argv + 1 + words, &console);
+        status = parse_and_run(verb, words, argc, argv, &console);
     }
     if (output_flush(&err) && status == EXIT_DONE) { /* a lost result is a failure */
         console_error(&console, &err);

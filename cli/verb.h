@@ -34,6 +34,8 @@ struct invocation {
     const struct common_args *common;
     const char *const *positional;
     size_t positional_count;
+    const char *const
+        *words; /* all that was typed behind the program's name, verb and options; NULL at its end */
     struct console *console;
     const struct log *log; /* to the console */
 };

@@ -24,6 +24,7 @@ static const struct verb *const verbs[] = {
     &verb_ckpt_prune,      &verb_ckpt_copy,
     &verb_ckpt_sweep,      &verb_bench_io,
     &verb_bench_loader,    &verb_bench_ckpt,
+    &verb_bench_comm,      &verb_bench_train,
     &verb_doctor,          &verb_help,
     &verb_manual,          &verb_completion,
 };

@@ -24,6 +24,8 @@ extern const struct verb verb_ckpt_sweep;
 extern const struct verb verb_bench_io;
 extern const struct verb verb_bench_loader;
 extern const struct verb verb_bench_ckpt;
+extern const struct verb verb_bench_comm;
+extern const struct verb verb_bench_train;
 extern const struct verb verb_doctor;
 extern const struct verb verb_help;
 extern const struct verb verb_manual;

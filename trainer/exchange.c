@@ -46,6 +46,7 @@ struct exchange {
     size_t *offsets[2], *bytes[2];       /* [ranks]: of sends, of receives */
     const void **sources;                /* [pieces_total_max] */
     char (*whats)[PARTITION_WHAT_BYTES]; /* [groups_count] */
+    uint64_t waited_ns;
 };
 
 static bool is_host(const struct exchange *exchange)
@@ -431,10 +432,12 @@ bool exchange_is_idle(const struct exchange *exchange)
 
 int exchange_drain(struct exchange *exchange, struct err *err)
 {
+    uint64_t began_ns = clock_now_ns();
     int status = 0;
     bool moved;
     while (!exchange_is_idle(exchange) && !status)
         status = move_on(exchange, true, &moved, err);
+    exchange->waited_ns += clock_now_ns() - began_ns;
     return status;
 }
 
@@ -452,9 +455,16 @@ static bool reads_group(const struct exchange *exchange, uint64_t group)
 
 int exchange_wait_group(struct exchange *exchange, uint64_t group, struct err *err)
 {
+    uint64_t began_ns = clock_now_ns();
     int status = 0;
     bool moved;
     while (reads_group(exchange, group) && !status)
         status = move_on(exchange, true, &moved, err);
+    exchange->waited_ns += clock_now_ns() - began_ns;
     return status;
+}
+
+uint64_t exchange_waited_ns(const struct exchange *exchange)
+{
+    return exchange ? exchange->waited_ns : 0;
 }

@@ -69,6 +69,8 @@ int exchange_drain(struct exchange *exchange, struct err *err);
 bool exchange_is_idle(const struct exchange *exchange);
 /* Blocks until no piece of the group is read any more. */
 int exchange_wait_group(struct exchange *exchange, uint64_t group, struct err *err);
+/* How long the last two have blocked, all together: what of the exchanges was not hidden behind the passes. NULL: 0. */
+uint64_t exchange_waited_ns(const struct exchange *exchange);
 
 /* Bytes of host memory that is pinned where there is a device. */
 uint64_t exchange_bytes(const struct exchange_options *options);

@@ -27,6 +27,7 @@ struct gather {
     size_t *offsets, *bytes;             /* [ranks]: of what each gives */
     size_t *own_offsets, *own_bytes;     /* [ranks]: of what this one gives to each */
     char (*whats)[PARTITION_WHAT_BYTES]; /* [groups_count] */
+    uint64_t waited_ns;
 };
 
 static bool is_host(const struct gather_options *options)
@@ -90,6 +91,11 @@ static struct slot *slot_of(struct gather *gather, uint64_t number)
 bool gather_is_idle(const struct gather *gather)
 {
     return !gather || gather->begun == gather->ended;
+}
+
+uint64_t gather_waited_ns(const struct gather *gather)
+{
+    return gather ? gather->waited_ns : 0;
 }
 
 void gather_close(struct gather *gather)
@@ -191,8 +197,10 @@ static int end_oldest(struct gather *gather, struct err *err)
         if (!status)
             status = start(gather, slot, err);
     }
+    uint64_t began_ns = clock_now_ns();
     if (!status)
         status = comm_wait(gather->options.comm, &slot->work, err);
+    gather->waited_ns += clock_now_ns() - began_ns;
     if (status)
         return status;
     gather->ended++;

@@ -49,6 +49,9 @@ int gather_wait_all(struct gather *gather, struct err *err);
 /* Nothing is under way: else, after a failure, the buffers may be read and written until the process exits (comm.h). NULL is idle. */
 bool gather_is_idle(const struct gather *gather);
 
+/* How long all that blocked has waited for other ranks. NULL: 0. */
+uint64_t gather_waited_ns(const struct gather *gather);
+
 uint64_t gather_bytes(const struct gather_options *options); /* of pinned memory */
 
 #endif

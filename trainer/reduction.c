@@ -487,3 +487,8 @@ int reduction_shard(struct reduction *reduction, uint64_t group, const void **re
     *ret_gradients = is_gathered ? shard_place(reduction, group) : reduction_part(reduction, group);
     return is_gathered ? gather_wait(reduction->gather, group, err) : 0;
 }
+
+uint64_t reduction_waited_ns(const struct reduction *reduction)
+{
+    return exchange_waited_ns(reduction->exchange) + gather_waited_ns(reduction->gather);
+}

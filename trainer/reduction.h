@@ -107,4 +107,7 @@ int reduction_finish(struct reduction *reduction, struct err *err);
 const void *reduction_part(const struct reduction *reduction, uint64_t group);
 int reduction_shard(struct reduction *reduction, uint64_t group, const void **ret_gradients, struct err *err);
 
+/* How long this rank has waited for gradients of others, all together: what of their travels was not hidden behind the passes. */
+uint64_t reduction_waited_ns(const struct reduction *reduction);
+
 #endif

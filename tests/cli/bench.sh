@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# bench — `millrace bench io|loader|ckpt` measure each way that this machine has, in bounded time, and leave nothing; bench/loaders outlives its peers.
+# bench — `millrace bench io|loader|ckpt|comm|train` measure each way that this machine has, in bounded time, and leave nothing; bench/loaders and bench/train
+# outlive their peers.
 . "$(dirname "$0")/lib.sh"
 
 # ---- io ----
@@ -159,6 +160,112 @@ what_stands_where_states_are_to_be_made_is_left_alone() {
   same "$(status_of millrace bench ckpt --size 1000)" 2
 }
 
+# ---- comm, train ----
+
+# The program itself knows what mpirun needs here; only sanitizers are told of it.
+need_ranks() {
+  command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"
+  . "$TEST_SOURCE_DIR/tests/support/mpi_env.sh"
+  unset "${!OMPI_@}"
+}
+
+exchanges_stand_beside_the_memory_and_the_threads_of_the_machine() {
+  need_python
+  need_ranks
+  millrace bench comm -n 3 --size 64KiB --seconds 1ms --json >result
+  same "$(json 'd["ranks_count"], d["library"][:8]' result)" "(3, 'Open MPI')"
+  same "$(json '[(m["what"], m["exchange_bytes"]) for m in d["measurements"][:2]]' result)" "[('all-reduce, int64', 8), ('all-reduce, int64', 512)]"
+  same "$(json '[m["exchange_bytes"] for m in d["measurements"][2:]] == [65536] * 4 + [4096] * 4' result)" True
+  same "$(json '{m["what"] for m in d["measurements"][2:6]} == {"all-gather", "reduce-scatter, canonical", "reduce-scatter, fast", "all-to-all"}' result)" True
+  same "$(json 'all(m["mean_seconds"] > 0 and m["received_bytes_per_second"] > 0 and m["limit_seconds"] > 0 for m in d["measurements"])' result)" True
+}
+
+ranks_that_a_launcher_started_are_those_that_are_measured() {
+  need_python
+  command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"
+  same "$(status_of "$TEST_SOURCE_DIR/tests/support/mpirun.sh" 2 "$MILLRACE" bench comm --size 4KiB --seconds 1ms --json)" 0 "$(cat errors)"
+  same "$(json 'd["ranks_count"], len(d["measurements"])' out)" "(2, 6)"
+  same "$(status_of "$TEST_SOURCE_DIR/tests/support/mpirun.sh" 1 "$MILLRACE" bench comm)" 2
+}
+
+exchanges_that_can_not_be_are_wrong_usage() {
+  same "$(status_of millrace bench comm -n 1)" 2
+  same "$(status_of millrace bench comm --size 1KiB)" 2
+  same "$(status_of millrace bench comm --size 4097)" 2
+  same "$(status_of millrace bench comm --seconds 1us)" 2
+}
+
+# Small models, so that a step costs nothing.
+measure_training() { millrace bench train --steps 2 --warm-up 1 --batch 2 --set model.layers=1 --set model.width=48 --set threads=1 --json "$@"; }
+
+a_step_stands_beside_its_products_alone_and_its_time_adds_up() {
+  need_python
+  mkdir -p steps && cd steps
+  measure_training >../result
+  same "$(json '[(m["what"], m["batch_samples_count"]) for m in d["measurements"]]' ../result)" "[('gpt2', 2), ('llama', 2), ('vit', 2)]"
+  same "$(json 'd["steps_count"], d["threads_count"], d["ranks_count"]' ../result)" "(2, 1, 1)"
+  same "$(json 'all(m["samples_per_second"] > 0 and m["median_step_seconds"] > 0 and m["limit_gigaflops_per_second"] > 0 for m in d["measurements"])' ../result)" True
+  same "$(json '[round(m["tokens_per_second"] / m["samples_per_second"]) for m in d["measurements"][:2]]' ../result)" "[256, 256]"
+  same "$(json '{round(sum(m["time"].values()), 6) for m in d["measurements"]}' ../result)" "{1.0}"
+  same "$(ls -A)" ""
+}
+
+a_configuration_is_measured_on_its_data_and_leaves_nothing() {
+  need_python
+  make_shards
+  mkdir -p configured && cd configured
+  cat >train.yaml <<'YAML'
+run:        {dir: run, steps: 100}
+data:       {train: ../shards, val: ../shards, memory: 32MiB, image: {size: 32}}
+model:      {layers: 1, heads: 2, width: 32, patch: 8}
+batch:      {global: 4, micro: 2}
+checkpoint: {every: 1, dir: saved}
+log:        {jsonl: metrics, tensorboard: events}
+YAML
+  millrace bench train train.yaml --steps 3 --json >../result
+  same "$(json '[(m["what"], m["batch_samples_count"], m["tokens_per_second"]) for m in d["measurements"]]' ../result)" "[('train.yaml', 4, None)]"
+  same "$(ls -A)" train.yaml
+}
+
+steps_of_several_ranks_tell_what_of_their_exchange_was_hidden() {
+  need_python
+  need_ranks
+  measure_training -n 2 --model gpt2 --accumulation 2 >result
+  same "$(json 'd["ranks_count"], d["measurements"][0]["batch_samples_count"]' result)" "(2, 8)"
+  same "$(json '[m["exchange"]["alone_seconds"] > 0 and m["exchange"]["waited_seconds"] > 0 and 0 <= m["exchange"]["hidden_share"] < 1 for m in d["measurements"]]' result)" "[True]"
+  same "$(ls -d millrace-bench-train 2>/dev/null)" ""
+}
+
+training_that_is_stopped_or_can_not_be_leaves_nothing() {
+  mkdir -p stopped-training && cd stopped-training
+  "$MILLRACE" bench train --model gpt2 --steps 1000000 --quiet 2>../errors &
+  local pid=$! status=0
+  until [[ -d millrace-bench-train/run-gpt2 ]]; do kill -0 $pid && sleep 0.02 || fail "it ended: $(cat ../errors)"; done
+  kill -TERM $pid
+  wait $pid || status=$?
+  same $status 1
+  contains "$(cat ../errors)" "stopped on request"
+  same "$(ls -A)" ""
+  same "$(status_of millrace bench train --set model.width=7)" 2
+  same "$(ls -A)" "errors
+out"
+  mkdir millrace-bench-train
+  same "$(status_of millrace bench train --model gpt2)" 1
+  contains "$(cat errors)" "there already"
+}
+
+# ---- bench/train ----
+
+training_without_torch_is_measured_all_the_same() {
+  need_python
+  need_ranks
+  mkdir -p alone && cd alone
+  same "$(status_of "$python" "$here"/../../bench/train/run --millrace "$MILLRACE" --python ./no_python --models gpt2 --rounds 1 --steps 1 --batch 1)" 0 "$(cat errors)"
+  contains "$(cat errors)" no_python
+  grep -Eq '^\| tokens/s, 2 ranks \| [0-9.]+ \|' out || fail "$(cat out)"
+  grep -Eq '^\| two ranks over one \| [0-9.]+ x \|' out || fail "$(cat out)"
+}
+
 # ---- bench/loaders ----
 
 compare_bytes() { # --option value...
@@ -200,4 +307,7 @@ run_cases each_way_is_measured_and_named text_is_a_table a_folder_that_is_not_th
   each_stage_of_a_loader_stands_beside_its_limit large_photos_are_measured_within_the_budget text_is_measured_in_windows without_a_dataset_photos_are_made_and_removed \
   photos_that_are_made_go_also_when_stopped what_no_loader_reads_is_one_error \
   saves_and_loads_stand_beside_the_disk_alone one_measurement_can_be_asked_for what_stands_where_states_are_to_be_made_is_left_alone \
+  exchanges_stand_beside_the_memory_and_the_threads_of_the_machine ranks_that_a_launcher_started_are_those_that_are_measured exchanges_that_can_not_be_are_wrong_usage \
+  a_step_stands_beside_its_products_alone_and_its_time_adds_up a_configuration_is_measured_on_its_data_and_leaves_nothing \
+  steps_of_several_ranks_tell_what_of_their_exchange_was_hidden training_that_is_stopped_or_can_not_be_leaves_nothing training_without_torch_is_measured_all_the_same \
   peers_that_are_missing_or_die_cost_only_their_own_rows

@@ -2,7 +2,7 @@
 # Help and suggestions, through the program.
 . "$(dirname "$0")/lib.sh"
 
-verbs=("convert dataset" "convert checkpoint" index inspect verify read train eval launch "ckpt list" "ckpt hash" "ckpt diff" "ckpt prune" "ckpt copy" "ckpt sweep" "bench io" "bench loader" "bench ckpt" doctor help manual completion)
+verbs=("convert dataset" "convert checkpoint" index inspect verify read train eval launch "ckpt list" "ckpt hash" "ckpt diff" "ckpt prune" "ckpt copy" "ckpt sweep" "bench io" "bench loader" "bench ckpt" "bench comm" "bench train" doctor help manual completion)
 
 every_verb_has_help_with_options_and_examples() {
   for verb in "${verbs[@]}"; do
@@ -39,7 +39,7 @@ a_mistyped_verb_is_answered_with_the_nearest() {
 }
 
 verbs_that_are_not_there_do_not_pretend_to_be() {
-  for verb in "bench comm" "ckpt merge"; do
+  for verb in "bench gpu" "ckpt merge"; do
     # shellcheck disable=SC2086
     same "$(status_of millrace $verb)" 2
     contains "$(cat errors)" "unknown verb"

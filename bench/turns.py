@@ -1,4 +1,4 @@
-"""turns — what run measures with: loaders that wait for their turn, commands, and what came of several rounds."""
+"""turns — what bench/loaders/run and bench/train/run measure with: peers that wait for their turn, commands, and what came of several rounds."""
 import atexit
 import json
 import os
@@ -9,32 +9,29 @@ import subprocess
 import tempfile
 import time
 
-HERE = pathlib.Path(__file__).parent
-
 
 class Failed(Exception):
     pass
 
 
 class Peer:
-    """A process of peers.py. Between its turns it stands still, with all that it started, so that nothing of it runs in another's turn."""
+    """A process of a peers.py. Between its turns it stands still, with all that it started, so that nothing of it runs in another's turn."""
 
-    def __init__(self, python, loader, folder, workers):
-        self.name, self.errors = loader, tempfile.TemporaryFile()
-        words = [str(word) for word in (python, HERE / "peers.py", loader, folder, workers)]
+    def __init__(self, name, words):
+        self.name, self.errors = name, tempfile.TemporaryFile()
         try:
-            self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, start_new_session=True, text=True)
+            self.process = subprocess.Popen([str(word) for word in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, start_new_session=True, text=True)
         except OSError as failure:
-            raise Failed(f"{loader}: {failure}") from failure
+            raise Failed(f"{name}: {failure}") from failure
         atexit.register(self.end)
 
     def begin(self):
-        """Waits for its first batch."""
+        """Waits until it is ready, and has said so."""
         self.told = self.answer()
         return self
 
     def answer(self):
-        """The next line that is JSON; some loaders print others."""
+        """The next line that is JSON; some peers print others."""
         for line in self.process.stdout:
             if line.startswith("{"):
                 while pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "TZ":

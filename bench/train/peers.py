@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""peers — steps of PyTorch on the CPU, one thread a rank: what bench/train/run stands millrace beside.
+
+    PEERS/bin/python bench/train/peers.py MODEL eager|compiled RANKS BATCH
+
+The models are those of `millrace bench train`: float32, cross-entropy, gradients clipped to a norm of 1, AdamW in its fused form; several ranks by
+DistributedDataParallel over gloo. Data lies ready in memory, which favours torch: millrace loads and decodes its own.
+
+It is a server in a session of its own, which stops itself and its ranks (SIGSTOP) after each line that it prints: when it has made its first steps (and compiled) it prints a JSON line with its
+version and the memory that its imports took. Then, for each line `WARMING STEPS` on stdin, it makes so many steps uncounted and so many counted, and prints their seconds, the CPU seconds of its first rank, the samples or tokens of all
+ranks in them, and the most memory that its first rank has had. It ends with stdin.
+"""
+import json
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+import torch
+import torch.distributed as dist
+import torch.nn as nn
+
+from torch_models import Model
+
+MODELS = {
+    "gpt2": dict(type="gpt2", layers=6, heads=6, width=384, block=256, vocabulary=256),
+    "vit": dict(type="vit", layers=6, heads=6, width=384, patch=16, side=224, classes=10),
+}
+
+
+def most_bytes():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+class Trainer:
+    def __init__(self, m, mode, ranks, batch):
+        torch.set_num_threads(1)
+        torch.manual_seed(1)
+        self.m, self.batch, self.ranks = m, batch, ranks
+        self.model = Model(m)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+        self.stepped = nn.parallel.DistributedDataParallel(self.model, gradient_as_bucket_view=True) if ranks > 1 else self.model
+        if mode == "compiled":
+            self.stepped = torch.compile(self.stepped)
+        if m["type"] == "gpt2":
+            self.data, self.targets = (torch.randint(97, 123, (batch, m["block"])) for _ in range(2))
+        else:
+            self.data, self.targets = torch.rand(batch, 3, m["side"], m["side"]), torch.randint(0, m["classes"], (batch,))
+
+    def steps(self, count):
+        for _ in range(count):
+            self.optimizer.zero_grad(set_to_none=True)
+            self.stepped(self.data, self.targets).backward()
+            nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+            self.optimizer.step()
+
+    def told(self, warming, measured):
+        """One turn of all ranks; what the first one says of it."""
+        self.steps(warming)
+        if self.ranks > 1:
+            dist.barrier()
+        began, cpu = time.monotonic(), time.process_time()
+        self.steps(measured)
+        if self.ranks > 1:
+            dist.barrier()
+        items = measured * self.batch * self.ranks * self.m.get("block", 1)
+        return {"seconds": time.monotonic() - began, "cpu_seconds": time.process_time() - cpu, "items": items, "most_bytes": most_bytes()}
+
+
+def say(told):
+    print(json.dumps(told), flush=True)
+    os.killpg(0, signal.SIGSTOP)
+
+
+def main():
+    name, mode, ranks, batch = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    rank, meeting = (int(sys.argv[5]), sys.argv[6]) if len(sys.argv) > 5 else (0, None)
+    imported = most_bytes()
+    if ranks > 1:
+        folder = None if rank else tempfile.TemporaryDirectory()
+        meeting = meeting or f"{folder.name}/meeting"
+        others = [] if rank else [subprocess.Popen([sys.executable, *sys.argv, str(other), meeting]) for other in range(1, ranks)]
+        dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=ranks)
+    trainer = Trainer(MODELS[name], mode, ranks, batch)
+    trainer.steps(2)
+    if rank == 0:
+        say({"version": torch.__version__, "imported_bytes": imported})
+    while True:
+        words = torch.zeros(2, dtype=torch.int64)
+        if rank == 0:
+            words += torch.tensor([int(word) for word in (sys.stdin.readline() or "0 0").split()])
+        if ranks > 1:
+            dist.broadcast(words, 0)
+        if words[1] == 0:
+            return
+        told = trainer.told(*words.tolist())
+        if rank == 0:
+            say(told)
+
+
+main()

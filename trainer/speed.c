@@ -1,0 +1,255 @@
+/*
+ * speed — see speed.h.
+ */
+#include "trainer/speed.h"
+
+#include "base/clock.h"
+#include "base/workers.h"
+#include "io/speed.h"
+#include "trainer/gauges.h"
+#include "trainer/ops_cpu_blas.h"
+#include "trainer/run.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+/* ---- Products alone. ---- */
+
+enum { SIDE = 1024 }; /* of square matrices: larger ones are hardly faster */
+
+struct products {
+    struct blas blas;
+    float *matrices; /* three a thread */
+};
+
+static void multiply(void *context, size_t tile, unsigned worker)
+{
+    const struct products *products = context;
+    const struct blas_product product = {
+        .m = SIDE, .n = SIDE, .k = SIDE, .lda = SIDE, .ldb = SIDE, .ldc = SIDE, .alpha = 1};
+    float *a = products->matrices + worker * 3 * (size_t)SIDE * SIDE;
+    (void)tile;
+    blas_multiply_f32(&products->blas, &product, a, a + (size_t)SIDE * SIDE, a + 2 * (size_t)SIDE * SIDE);
+}
+
+/* By their CPU time: what else the machine does is no limit of its own. */
+static double repeat_products(struct workers *crew, struct products *products, uint64_t ns)
+{
+    unsigned threads = workers_count(crew);
+    struct io_speed speed = {0};
+    workers_run(crew, threads, multiply, products); /* finds its memory */
+    uint64_t until_ns = clock_now_ns() + ns;
+    io_speed_begin(&speed);
+    do {
+        workers_run(crew, threads, multiply, products);
+        speed.operations_count += threads;
+    } while (clock_now_ns() < until_ns);
+    io_speed_end(&speed);
+    double flops = 2.0 * SIDE * SIDE * SIDE * (double)speed.operations_count;
+    return io_speed_per_cpu_second(&speed, flops) * threads;
+}
+
+static int measure_products(unsigned threads, uint64_t ns, double *ret_flops_per_second, struct err *err)
+{
+    struct workers *crew;
+    struct products products;
+    int status = workers_open(threads, &crew, err);
+    if (status)
+        return status;
+    size_t elements = workers_count(crew) * 3 * (size_t)SIDE * SIDE;
+    products.matrices = malloc(elements * sizeof *products.matrices);
+    status = products.matrices ? blas_open(&products.blas, err)
+                               : err_set(err, -ENOMEM, "out of memory for products of %d x %d", SIDE, SIDE);
+    for (size_t i = 0; i < elements && !status; i++)
+        products.matrices[i] = 1.0f / SIDE;
+    if (!status)
+        *ret_flops_per_second = repeat_products(crew, &products, ns);
+    free(products.matrices);
+    workers_close(crew);
+    return status;
+}
+
+/* ---- Steps. ---- */
+
+static int check_stop(const struct run *run, struct err *err)
+{
+    return run->stop_requested ? err_set(err, -EINTR, "stopped on request") : 0;
+}
+
+static int make_step(struct run *run, struct err *err)
+{
+    range_begin(&run->ranges, RANGE_STEP);
+    int status = run_step(run, err);
+    range_end(&run->ranges);
+    if (!status)
+        status = run_settle_all(run, err);
+    return status ? status : check_stop(run, err);
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* waits: of each step, how long it waited for others' gradients, as a number below 0: of all ranks' the largest is the least wait. */
+static int make_steps(struct run *run, const struct trainer_speed_job *job, uint64_t *step_ns, int64_t *waits,
+                      struct trainer_speed *speed, struct err *err)
+{
+    int status = 0;
+    time_parts_start(&run->ranges.parts, clock_now_ns());
+    for (uint64_t i = 0; i < job->warming_steps && !status; i++)
+        status = make_step(run, err);
+    run->window = (struct step_totals){0};
+    time_parts_take(&run->ranges.parts, clock_now_ns());
+    uint64_t began_ns = run->ranges.parts.turned_ns;
+    io_speed_begin(&speed->took);
+    for (uint64_t i = 0; i < job->steps && !status; i++) {
+        uint64_t waited_ns = reduction_waited_ns(&run->reduction);
+        status = make_step(run, err);
+        uint64_t now_ns = clock_now_ns();
+        step_ns[i] = now_ns - began_ns;
+        waits[i] = (int64_t)(waited_ns - reduction_waited_ns(&run->reduction));
+        began_ns = now_ns;
+    }
+    if (status)
+        return status;
+    io_speed_end(&speed->took);
+    speed->time = time_parts_take(&run->ranges.parts, began_ns);
+    qsort(step_ns, job->steps, sizeof *step_ns, compare);
+    speed->median_ns = step_ns[job->steps / 2];
+    return 0;
+}
+
+/* ---- What ranks exchange. ---- */
+
+enum { EXCHANGES = 5 };
+
+static void need_gradients(void *context, uint64_t group, enum model_use use)
+{
+    struct run *run = context;
+    (void)use;
+    reduction_need(&run->reduction, group);
+}
+
+static void give_gradients(void *context, uint64_t group, enum model_use use)
+{
+    struct run *run = context;
+    (void)use;
+    reduction_done(&run->reduction, group);
+}
+
+/* The gradients of a step, whatever they are, go all their way. */
+static int exchange(struct run *run, struct err *err)
+{
+    struct reduction *reduction = &run->reduction;
+    struct model_memory memory = {.need = need_gradients, .done = give_gradients, .context = run};
+    int status = 0;
+    reduction_begin(reduction);
+    for (uint64_t round = 0; round < reduction_rounds(reduction) && !status; round++) {
+        reduction_set_memory(reduction, round, &memory);
+        if (!reduction_is_plain(reduction, round))
+            model_walk(run->model, &run->stage, &memory, MODEL_BACKWARD);
+        status = reduction_end_round(reduction, round, err);
+    }
+    if (!status)
+        status = reduction_finish(reduction, err);
+    for (uint64_t group = 0; group < run->params->groups_count && !status; group++) {
+        const void *gradients;
+        if (run->params->groups[group].trained_elements > 0)
+            status = reduction_shard(reduction, group, &gradients, err);
+    }
+    return status ? status : run->ops->table->sync(run->ops, err);
+}
+
+/* waits: as make_steps leaves them. */
+static int measure_exchanges(struct run *run, const struct trainer_speed_job *job, int64_t *waits,
+                             struct trainer_speed *speed, struct err *err)
+{
+    struct comm_options options = run_comm_options(run, "comparing waits");
+    struct comm_work work;
+    int status = run->comm->ops->all_reduce_i64(run->comm, waits, job->steps, COMM_MAX, &options, &work, err);
+    if (!status)
+        status = comm_wait(run->comm, &work, err);
+    for (uint64_t i = 0; i < job->steps && !status; i++)
+        speed->exchange_waited_ns += (uint64_t)-waits[i] / job->steps;
+    for (int i = 0; i < EXCHANGES && !status; i++) {
+        status = run_agree(run, 0, "beginning together", err);
+        uint64_t began_ns = clock_now_ns();
+        if (!status)
+            status = exchange(run, err);
+        speed->exchange_ns += (clock_now_ns() - began_ns) / EXCHANGES;
+    }
+    return status;
+}
+
+/* ---- The whole. ---- */
+
+static void describe(const struct run *run, const struct trainer_speed_job *job, struct trainer_speed *speed)
+{
+    bool is_text = run->config->model.type != MODEL_VIT, is_host = run->device->ops->is_host;
+    struct gauges gauges;
+    struct rusage used;
+    speed->samples_count = run->window.samples_count;
+    speed->tokens_count = is_text ? run->window.valid_count : 0;
+    speed->queues = !is_host;
+    speed->flops =
+        model_flops(run->model) * (double)batching_owned_count(&run->batching) * (double)job->steps;
+    getrusage(RUSAGE_SELF, &used);
+    speed->peak_process_bytes = (uint64_t)used.ru_maxrss * 1024;
+    gauges_open(&gauges, run->ops);
+    if (!is_host)
+        speed->limit_flops_per_second = gauges.peak_flops;
+    gauges_close(&gauges);
+}
+
+static int measure_steps(struct run *run, const struct trainer_speed_job *job, struct trainer_speed *speed,
+                         struct err *err)
+{
+    uint64_t *step_ns = malloc(job->steps * sizeof *step_ns);
+    int64_t *waits = malloc(job->steps * sizeof *waits);
+    int status = step_ns && waits ? 0 : err_set(err, -ENOMEM, "out of memory for the times of steps");
+    run->ranges.queues = !run->device->ops->is_host;
+    status = run_agree(run, status, "beginning together", err);
+    if (!status)
+        status = make_steps(run, job, step_ns, waits, speed, err);
+    if (!status)
+        status = weights_settle(&run->weights, err);
+    if (!status)
+        describe(run, job, speed);
+    if (!status && run->comm->ranks > 1)
+        status = measure_exchanges(run, job, waits, speed, err);
+    free(step_ns);
+    free(waits);
+    return status;
+}
+
+int trainer_speed_run(const struct trainer_options *options, const struct trainer_speed_job *job,
+                      struct trainer_speed *ret_speed, struct err *err)
+{
+    struct trainer_speed speed = {.threads = (unsigned)options->config->threads};
+    struct run run;
+    struct err detail = {0};
+    if (speed.threads == 0)
+        speed.threads = workers_cpu_count();
+    int status = run_open(&run, options, err);
+    if (status)
+        return status;
+    bool is_host = run.device->ops->is_host;
+    if (is_host)
+        status = measure_products(speed.threads, job->products_ns, &speed.limit_flops_per_second, &detail);
+    else
+        speed.threads = 0;
+    status = run_agree(&run, status, "measuring products", &detail);
+    if (!status)
+        status = measure_steps(&run, job, &speed, &detail);
+    if (status && status != -EINTR)
+        run_give_up(&run, status, &detail);
+    if (status && err)
+        *err = detail;
+    run_close(&run);
+    if (!status)
+        *ret_speed = speed;
+    return status;
+}
