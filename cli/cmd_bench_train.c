@@ -40,8 +40,7 @@ static const struct option rows[] = {
     {"ranks", 'n', OPTION_COUNT, AT(ranks), "N", "1",
      "processes on this machine, started by mpirun; without meaning where a launcher has started some",
      .least = 1, .most = RANKS_MAX},
-    {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL,
-     "a key of the configuration, as threads=1; `millrace help config` has them"},
+    {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL, "a key of the configuration, as threads=1"},
 };
 
 struct measurement {
