@@ -403,18 +403,6 @@ static int connect_parts(struct run *run, struct err *err)
     return run_agree(run, status, "connecting", err);
 }
 
-/* Of what ranks hold alike, each by an update of its own. */
-static int open_sync_check(struct run *run, struct err *err)
-{
-    bool compares = false;
-    for (uint64_t i = 0; i < run->tensors_count; i++)
-        compares = compares || run->tensors[i].replicated;
-    if (!compares)
-        run_say(run,
-                "ranks: parallel.check_sync has nothing to compare, since each updates a shard of its own");
-    return sync_check_open(run->comm, run->device, run->tensors, run->tensors_count, &run->sync_check, err);
-}
-
 static int open_all(struct run *run, struct ckpt_reader **reader, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX] = "";
@@ -438,7 +426,7 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
         return status;
     status = open_state(run, *reader, path, err);
     if (!status && run->config->parallel.check_sync > 0 && run->comm->ranks > 1)
-        status = open_sync_check(run, err);
+        status = run_open_sync_check(run, err);
     status = run_agree(run, status, "restoring the state", err);
     return status ? status : weights_refresh(&run->weights, err);
 }

@@ -212,8 +212,14 @@ struct loader_options run_loader_options(struct run *run, bool training);
 /* The boxes of parameters and moments: what this rank saves, or what it holds and loads. Gives both arrays, which are malloc'ed. */
 int run_describe_tensors(const struct run *run, bool loads, struct ckpt_tensor **ret_tensors,
                          char **ret_names, uint64_t *ret_count, struct err *err);
+/* Where the row lies of what this rank holds of a parameter; kind: 0 is the parameter, others its moments. */
+void *run_row_place(const struct run *run, const struct param *param, uint64_t row, unsigned kind);
 /* Names the run and its numerics, and opens the saver of all parameters and moments: the model, the optimizer and the loader are open. */
 int run_open_saver(struct run *run, struct err *err);
+
+/* Of all that ranks hold alike (run_sync.c): opens the comparison; then, collectively, makes it after what is queued. */
+int run_open_sync_check(struct run *run, struct err *err);
+int run_check_sync(struct run *run, struct err *err);
 
 /* Where the training data stands, and the digests of what all ranks were given of it. Collective. */
 int run_cursor(const struct run *run, struct cursor *ret_cursor, struct err *err);

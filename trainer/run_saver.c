@@ -22,8 +22,7 @@ struct boxes {
 
 enum { PREFIX_BYTES = 32, NAME_BYTES = PARAMS_NAME_BYTES_MAX + PREFIX_BYTES };
 
-/* Where the row lies of what this rank holds. kind: 0 is the parameter, others its moments. */
-static void *row_place(const struct run *run, const struct param *param, uint64_t row, unsigned kind)
+void *run_row_place(const struct run *run, const struct param *param, uint64_t row, unsigned kind)
 {
     const struct partition *partition = &run->partition;
     uint64_t group = param->group, element = row * param_row_elements(param);
@@ -60,7 +59,7 @@ static void add_box(struct boxes *boxes, const struct param *param, unsigned kin
                                    .rank = param->rank,
                                    .replicated = is_whole,
                                    .group = param->group,
-                                   .data = row_place(run, param, rows.first, kind)};
+                                   .data = run_row_place(run, param, rows.first, kind)};
     for (uint32_t d = 0; d < param->rank; d++)
         tensor->shape[d] = tensor->extent[d] = param->shape[d];
     tensor->start[0] = rows.first;

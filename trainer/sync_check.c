@@ -5,44 +5,58 @@
 
 #include "base/hash.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PIECE_BYTES = 1 << 20 };
+enum { BLOCK_BYTES = 1 << 20 };
+
+struct held {
+    uint64_t offset_bytes, bytes, hash;
+};
 
 struct sync_check {
     struct comm *comm;
     struct device *device;
-    const struct ckpt_tensor *tensors;
-    uint64_t tensors_count, looked_count; /* all, and those that are replicated */
-    uint64_t *hashes;                     /* [ranks][looked_count] */
+    struct tensor_name {
+        const char *kind, *name;
+    } * names; /* [pieces_max] */
+    uint64_t pieces_count, pieces_max;
+    struct held *own, *all; /* [pieces_max], of this rank; [ranks][pieces_count] */
     struct hash_stream *stream;
-    char *piece; /* of an array on a device; NULL where that is the host, as copies */
+    char *block; /* of an array on a device; NULL where that is the host, as copies */
     struct device_stream *copies;
+    int status; /* of reading */
+    struct err failure;
     bool has_failed;
 };
 
-int sync_check_open(struct comm *comm, struct device *device, const struct ckpt_tensor *tensors,
-                    uint64_t tensors_count, struct sync_check **ret_check, struct err *err)
+static bool is_host(const struct device *device)
 {
-    bool is_host = !device || device->ops->is_host;
+    return !device || device->ops->is_host;
+}
+
+int sync_check_open(struct comm *comm, struct device *device, uint64_t pieces_max,
+                    struct sync_check **ret_check, struct err *err)
+{
     struct sync_check *check = calloc(1, sizeof *check);
     if (!check)
         return err_set(err, -ENOMEM, "out of memory to compare ranks");
-    *check = (struct sync_check){
-        .comm = comm, .device = device, .tensors = tensors, .tensors_count = tensors_count};
-    for (uint64_t i = 0; i < tensors_count; i++)
-        check->looked_count += tensors[i].replicated;
-    check->hashes = calloc((size_t)comm->ranks * check->looked_count + 1, sizeof *check->hashes);
-    check->stream = hash_stream_open();
-    check->piece = is_host ? NULL : malloc(PIECE_BYTES);
-    if (!check->hashes || !check->stream || (!is_host && !check->piece)) {
-        sync_check_close(check);
-        return err_set(err, -ENOMEM, "out of memory to compare ranks");
-    }
-    int status = is_host ? 0 : device->ops->stream_open(device, &check->copies, err);
+    *check = (struct sync_check){.comm = comm,
+                                 .device = device,
+                                 .pieces_max = pieces_max,
+                                 .names = calloc(pieces_max, sizeof *check->names),
+                                 .own = calloc(pieces_max, sizeof *check->own),
+                                 .all = calloc((size_t)comm->ranks * pieces_max, sizeof *check->all),
+                                 .stream = hash_stream_open(),
+                                 .block = is_host(device) ? NULL : malloc(BLOCK_BYTES)};
+    int status = 0;
+    if (!check->names || !check->own || !check->all || !check->stream || (!is_host(device) && !check->block))
+        status = err_set(err, -ENOMEM, "out of memory to compare ranks");
+    if (!status && !is_host(device))
+        status = device->ops->stream_open(device, &check->copies, err);
     if (status)
         sync_check_close(check);
     else
@@ -57,51 +71,77 @@ void sync_check_close(struct sync_check *check)
     if (check->copies)
         check->device->ops->stream_close(check->device, check->copies);
     hash_stream_close(check->stream);
-    if (check->has_failed)
-        comm_retain(check->hashes);
-    else
-        free(check->hashes);
-    free(check->piece);
+    if (check->has_failed) {
+        comm_retain(check->own);
+        comm_retain(check->all);
+    } else {
+        free(check->own);
+        free(check->all);
+    }
+    free(check->names);
+    free(check->block);
     free(check);
 }
 
-static int hash_tensor(struct sync_check *check, const struct ckpt_tensor *tensor, uint64_t *ret_hash,
-                       struct err *err)
+static int hash_piece(struct sync_check *check, const struct sync_piece *piece, uint64_t *ret_hash,
+                      struct err *err)
 {
-    size_t bytes = dtype_bytes(tensor->dtype);
-    const char *data = tensor->data;
-    for (uint32_t d = 0; d < tensor->rank; d++)
-        bytes *= tensor->extent[d];
+    const char *data = piece->data;
     hash_stream_reset(check->stream);
-    if (!check->piece)
-        hash_stream_update(check->stream, data, bytes);
-    for (size_t done = 0; check->piece && done < bytes; done += PIECE_BYTES) {
-        size_t piece = bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES;
+    if (!check->block)
+        hash_stream_update(check->stream, data, piece->bytes);
+    for (uint64_t done = 0; check->block && done < piece->bytes; done += BLOCK_BYTES) {
+        size_t bytes = piece->bytes - done < BLOCK_BYTES ? piece->bytes - done : BLOCK_BYTES;
         int status =
-            check->device->ops->copy(check->device, check->copies, check->piece, data + done, piece, err);
+            check->device->ops->copy(check->device, check->copies, check->block, data + done, bytes, err);
         if (!status)
             status = check->device->ops->stream_sync(check->device, check->copies, err);
         if (status)
             return status;
-        hash_stream_update(check->stream, check->piece, piece);
+        hash_stream_update(check->stream, check->block, bytes);
     }
     *ret_hash = hash_stream_64(check->stream);
     return 0;
 }
 
-static uint64_t hash_of(const struct sync_check *check, int rank, uint64_t n)
+void sync_check_begin(struct sync_check *check)
 {
-    return check->hashes[(uint64_t)rank * check->looked_count + n];
+    check->pieces_count = 0;
+    check->status = 0;
 }
 
-/* A rank that holds what most do, the first of them. */
-static int find_most(const struct sync_check *check, uint64_t n)
+void sync_check_add(struct sync_check *check, const struct sync_piece *piece)
 {
-    int most = 0, best = 0;
+    assert(check->pieces_count < check->pieces_max);
+    struct held *held = &check->own[check->pieces_count];
+    check->names[check->pieces_count++] = (struct tensor_name){piece->kind, piece->name};
+    *held = (struct held){piece->offset_bytes, piece->bytes, 0};
+    if (piece->bytes > 0 && !check->status)
+        check->status = hash_piece(check, piece, &held->hash, &check->failure);
+}
+
+static const struct held *held_by(const struct sync_check *check, int rank, uint64_t n)
+{
+    return &check->all[(uint64_t)rank * check->pieces_count + n];
+}
+
+static bool is_comparable(const struct held *a, const struct held *b)
+{
+    return a->bytes > 0 && a->offset_bytes == b->offset_bytes && a->bytes == b->bytes;
+}
+
+/* Of the ranks that hold the same stretch as this one: one that holds what most do, the first of them. */
+static int find_most(const struct sync_check *check, int rank, uint64_t n)
+{
+    int most = rank, best = 0;
     for (int r = 0; r < check->comm->ranks; r++) {
+        const struct held *held = held_by(check, r, n);
         int alike = 0;
+        if (!is_comparable(held, held_by(check, rank, n)))
+            continue;
         for (int other = 0; other < check->comm->ranks; other++)
-            alike += hash_of(check, other, n) == hash_of(check, r, n);
+            alike +=
+                is_comparable(held, held_by(check, other, n)) && held_by(check, other, n)->hash == held->hash;
         if (alike > best) {
             best = alike;
             most = r;
@@ -110,47 +150,61 @@ static int find_most(const struct sync_check *check, uint64_t n)
     return most;
 }
 
-static int name_difference(const struct sync_check *check, const struct ckpt_tensor *tensor, uint64_t n,
-                           uint64_t step, struct err *err)
+static bool differs(const struct sync_check *check, int rank, int other, uint64_t n)
 {
+    const struct held *a = held_by(check, rank, n), *b = held_by(check, other, n);
+    return is_comparable(a, b) && a->hash != b->hash;
+}
+
+static int name_difference(const struct sync_check *check, int rank, uint64_t n, uint64_t step,
+                           struct err *err)
+{
+    const struct tensor_name *name = &check->names[n];
     char ranks[80] = "";
-    int most = find_most(check, n), named = 0;
+    int most = find_most(check, rank, n), named = 0;
     for (int r = 0; r < check->comm->ranks; r++) {
         size_t used = (size_t)named;
-        if (hash_of(check, r, n) != hash_of(check, most, n) && used + 16 < sizeof ranks)
+        if (differs(check, r, most, n) && used + 16 < sizeof ranks)
             named += snprintf(ranks + used, sizeof ranks - used, "%s%d", named ? ", " : "", r);
     }
-    err_set(err, -EBADMSG, "after step %" PRIu64 " %.120s is not the same on all ranks", step, tensor->name);
-    err_expected(err, "%016" PRIx64 " everywhere, as on rank %d", hash_of(check, most, n), most);
+    err_set(err, -EBADMSG, "after step %" PRIu64 " %s%s%.120s is not the same on all ranks that hold it",
+            step, name->kind ? name->kind : "", name->kind ? " of " : "", name->name);
+    err_expected(err, "%016" PRIx64 " everywhere, as on rank %d", held_by(check, most, n)->hash, most);
     err_found(err, "other bits on rank %s", ranks);
     err_advise(err, "go on from the newest checkpoint, and have that machine's memory tested");
     return -EBADMSG;
 }
 
-int sync_check_look(struct sync_check *check, uint64_t step, const struct comm_options *options,
-                    struct err *err)
+/* Each rank with the first that holds the same stretch. */
+static int find_difference(const struct sync_check *check, uint64_t step, struct err *err)
 {
-    uint64_t *own = check->hashes + (uint64_t)check->comm->rank * check->looked_count;
+    for (uint64_t n = 0; n < check->pieces_count; n++)
+        for (int rank = 1; rank < check->comm->ranks; rank++)
+            for (int other = 0; other < rank; other++) {
+                if (differs(check, rank, other, n))
+                    return name_difference(check, rank, n, step, err);
+                if (is_comparable(held_by(check, rank, n), held_by(check, other, n)))
+                    break;
+            }
+    return 0;
+}
+
+int sync_check_compare(struct sync_check *check, uint64_t step, int status,
+                       const struct comm_options *options, struct err *err)
+{
     struct comm_work work;
-    int status = 0;
-    for (uint64_t i = 0, n = 0; i < check->tensors_count && !status; i++)
-        if (check->tensors[i].replicated)
-            status = hash_tensor(check, &check->tensors[i], &own[n++], err);
+    if (!status && check->status) {
+        status = check->status;
+        if (err)
+            *err = check->failure;
+    }
     status = comm_agree(check->comm, status, options, err);
     if (status)
         return status;
-    status = check->comm->ops->all_gather(check->comm, own, check->hashes, check->looked_count * sizeof *own,
-                                          options, &work, err);
+    status = check->comm->ops->all_gather(check->comm, check->own, check->all,
+                                          check->pieces_count * sizeof *check->own, options, &work, err);
     if (!status)
         status = comm_wait(check->comm, &work, err);
     check->has_failed = check->has_failed || status;
-    for (uint64_t i = 0, n = 0; i < check->tensors_count && !status; i++) {
-        if (!check->tensors[i].replicated)
-            continue;
-        for (int r = 1; r < check->comm->ranks && !status; r++)
-            if (hash_of(check, r, n) != hash_of(check, 0, n))
-                status = name_difference(check, &check->tensors[i], n, step, err);
-        n++;
-    }
-    return status;
+    return status ? status : find_difference(check, step, err);
 }

@@ -1,23 +1,42 @@
 /*
- * sync_check — do all ranks still hold the same bits? Hashes of the arrays that each rank holds as a whole, compared by name: a bit that memory or a
- * processor flipped is found at the next look, and its rank, step and tensor are named.
+ * sync_check — do ranks that hold the same still hold the same bits? Hashes of arrays, compared by tensor: a bit that memory, a processor or a
+ * network flipped is found at the next look, and its rank, step and tensor are named.
+ *
+ *     sync_check_begin(check);
+ *     sync_check_add(check, &piece);              all ranks, as many and in the same order, though each adds its own piece of a tensor
+ *     sync_check_compare(check, step, &options, err);
+ *
+ * Compared are ranks whose pieces are the same stretch of the tensor; a piece that no other rank holds is compared with nothing.
  */
 #ifndef MILLRACE_TRAINER_SYNC_CHECK_H
 #define MILLRACE_TRAINER_SYNC_CHECK_H
 
-#include "ckpt/ckpt.h"
 #include "comm/comm.h"
 #include "device/device.h"
 
+#include <stdint.h>
+
 struct sync_check;
 
-/* Of those that are replicated, which are the same ones on all ranks, in one order. All is borrowed, tensors and what they name too. Not collective. */
-int sync_check_open(struct comm *comm, struct device *device, const struct ckpt_tensor *tensors,
-                    uint64_t tensors_count, struct sync_check **ret_check, struct err *err);
+/* Of what this rank holds of a tensor. */
+struct sync_piece {
+    const char
+        *kind; /* of the moment, "exp_avg"; NULL: a weight. Borrowed until it is compared, as the name */
+    const char *name;
+    uint64_t offset_bytes, bytes; /* of the tensor; 0 bytes: this rank holds none of it */
+    const void *data; /* of the device's memory or the host's; nothing that changes it is queued */
+};
+
+/* Of pieces_max pieces at most. Borrows comm and device; NULL: the host's memory. Not collective. */
+int sync_check_open(struct comm *comm, struct device *device, uint64_t pieces_max,
+                    struct sync_check **ret_check, struct err *err);
 void sync_check_close(struct sync_check *check); /* NULL is fine */
 
-/* Collective, while nothing changes the arrays. -EBADMSG on all ranks names those that hold something else than most do. */
-int sync_check_look(struct sync_check *check, uint64_t step, const struct comm_options *options,
-                    struct err *err);
+void sync_check_begin(struct sync_check *check);
+/* Reads the piece. What fails is told by the comparison. */
+void sync_check_add(struct sync_check *check, const struct sync_piece *piece);
+/* Collective. status: what this rank failed with since begin. -EBADMSG on all ranks names those that hold something else than most do. */
+int sync_check_compare(struct sync_check *check, uint64_t step, int status,
+                       const struct comm_options *options, struct err *err);
 
 #endif

@@ -8,7 +8,6 @@
 #include "trainer/gauges.h"
 #include "trainer/profile.h"
 #include "trainer/run.h"
-#include "trainer/sync_check.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -227,11 +226,7 @@ static int check_sync(struct run *run, struct err *err)
 {
     if (!run->sync_check || !is_due(run->config->parallel.check_sync, run->step))
         return 0;
-    struct comm_options options = run_comm_options(run, "comparing the ranks");
-    int status = run->ops->table->sync(run->ops, err);
-    if (!status)
-        status = sync_check_look(run->sync_check, run->step, &options, err);
-    return run_agree(run, status, "comparing the ranks", err);
+    return run_check_sync(run, err);
 }
 
 /* One step and what follows from it, for which the steps that are queued have to be done. */

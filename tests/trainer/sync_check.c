@@ -11,27 +11,38 @@
 enum { ELEMENTS = 3000, TENSORS = 3 };
 
 static float arrays[TENSORS][ELEMENTS];
-static struct ckpt_tensor tensors[TENSORS];
 static struct sync_check *check;
 
-/* The last one is each rank's own. */
 static int set_up(void **state)
 {
-    static const char *const names[] = {"blocks.0.attn.q.weight", "blocks.1.mlp.up.weight", "head.weight"};
     struct err err = {0};
     (void)state;
-    for (int t = 0; t < TENSORS; t++) {
+    for (int t = 0; t < TENSORS; t++)
         for (int i = 0; i < ELEMENTS; i++)
-            arrays[t][i] = (float)(i * (t + 1)) + (t == 2 ? (float)world->rank : 0);
-        tensors[t] = (struct ckpt_tensor){.name = names[t],
-                                          .dtype = DTYPE_F32,
-                                          .rank = 2,
-                                          .shape = {100, 30},
-                                          .extent = {100, 30},
-                                          .replicated = t != 2,
-                                          .data = arrays[t]};
+            arrays[t][i] = (float)(i * (t + 1)) + (t == 2 ? (float)(world->rank / 2) : 0);
+    return sync_check_open(world, NULL, TENSORS, &check, &err);
+}
+
+/* Two tensors that all hold; of the last one each pair of ranks holds its own stretch. */
+static int look(uint64_t step, struct err *err)
+{
+    static const char *const names[] = {"blocks.0.attn.q.weight", "blocks.1.mlp.up.weight", "head.weight"};
+    sync_check_begin(check);
+    for (int t = 0; t < TENSORS; t++) {
+        const struct sync_piece piece = {.kind = t == 0 ? "exp_avg" : NULL,
+                                         .name = names[t],
+                                         .offset_bytes =
+                                             t == 2 ? (uint64_t)world->rank / 2 * sizeof arrays[t] : 0,
+                                         .bytes = sizeof arrays[t],
+                                         .data = arrays[t]};
+        sync_check_add(check, &piece);
     }
-    return sync_check_open(world, NULL, tensors, TENSORS, &check, &err);
+    return sync_check_compare(check, step, 0, NULL, err);
+}
+
+static void flip(int tensor)
+{
+    ((unsigned char *)arrays[tensor])[7777] ^= 0x10;
 }
 
 static int tear_down(void **state)
@@ -45,10 +56,10 @@ static void equal_ranks_are_in_step(void **state)
 {
     struct err err = {0};
     (void)state;
-    assert_ok(sync_check_look(check, 1, NULL, &err), &err);
+    assert_ok(look(1, &err), &err);
     for (int i = 0; i < ELEMENTS; i++)
         arrays[0][i] += 1;
-    assert_ok(sync_check_look(check, 2, NULL, &err), &err);
+    assert_ok(look(2, &err), &err);
 }
 
 static void a_flipped_bit_is_named_by_rank_step_and_tensor(void **state)
@@ -60,8 +71,8 @@ static void a_flipped_bit_is_named_by_rank_step_and_tensor(void **state)
     if (world->ranks == 1)
         return;
     if (world->rank == hurt)
-        ((unsigned char *)arrays[1])[7777] ^= 0x10;
-    assert_int_equal(sync_check_look(check, 40, NULL, &err), -EBADMSG);
+        flip(1);
+    assert_int_equal(look(40, &err), -EBADMSG);
     err_format(&err, line, sizeof line);
     assert_non_null(strstr(line, "after step 40 blocks.1.mlp.up.weight is not the same on all ranks"));
     char found[40];
@@ -69,11 +80,39 @@ static void a_flipped_bit_is_named_by_rank_step_and_tensor(void **state)
     assert_non_null(strstr(line, found));
 }
 
+/* The second of a pair; a last rank without another is compared with nobody. */
+static void pieces_are_compared_among_those_that_hold_the_same_stretch(void **state)
+{
+    struct err err = {0};
+    int hurt = (world->ranks - 1) | 1;
+    (void)state;
+    if (world->rank == hurt || (hurt >= world->ranks && world->rank == world->ranks - 1))
+        flip(2);
+    int status = look(41, &err);
+    assert_int_equal(status, hurt < world->ranks ? -EBADMSG : 0);
+    if (status)
+        assert_non_null(strstr(err.what, "after step 41 head.weight is not"));
+}
+
+static void a_rank_that_can_not_read_fails_on_all(void **state)
+{
+    struct err err = {0};
+    (void)state;
+    sync_check_begin(check);
+    int own = world->rank == world->ranks - 1 ? -EIO : 0;
+    if (own)
+        err_set(&err, own, "the device is gone");
+    assert_int_equal(sync_check_compare(check, 1, own, NULL, &err), own ? own : -EREMOTEIO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(equal_ranks_are_in_step, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_flipped_bit_is_named_by_rank_step_and_tensor, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pieces_are_compared_among_those_that_hold_the_same_stretch, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_rank_that_can_not_read_fails_on_all, set_up, tear_down),
     };
     return ranks_main(tests, sizeof tests / sizeof tests[0], 0);
 }

@@ -1,0 +1,172 @@
+/*
+ * What ranks hold alike, on real ranks that share weights as the strategies do: a bit that is flipped in any of it is named.
+ */
+#include "trainer/run.h"
+
+#include "trainer/sync_check.h"
+
+#include "tests/support/ranks.h"
+#include "tests/trainer/model_case.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEP = 12 };
+
+/* As a run has it after a step, and nothing else of one. */
+static struct run run;
+static struct train_config config;
+
+static void fill_weights(void)
+{
+    struct err err = {0};
+    void *host = malloc(run.params->elements * ops_master_bytes(run.ops));
+    assert_non_null(host);
+    params_init_values(run.params, 3, run.ops->master, host);
+    assert_ok(weights_fill(&run.weights, host, &err), &err);
+    assert_ok(weights_refresh(&run.weights, &err), &err);
+    free(host);
+}
+
+/* shards: of the moments; shares_weights: also of the weights. */
+static void open_run(uint32_t shards, bool shares_weights)
+{
+    struct err err = {0};
+    run = (struct run){.comm = world, .config = &config, .step = STEP};
+    ops_for_test(DTYPE_F32, 1, &run.device, &run.ops);
+    assert_ok(model_open(&case_gpt2, run.ops, 2, &run.model, &err), &err);
+    run.params = model_params(run.model);
+    run.stage = (struct model_stage){.blocks_count = case_gpt2.layers, .embeds = true, .heads = true};
+    const struct partition_options options = {
+        .rank = (uint32_t)world->rank, .ranks = (uint32_t)world->ranks, .shards = shards};
+    assert_ok(partition_init(&run.partition, &options, run.params, &err), &err);
+    const struct weights_options weights = {.comm = world,
+                                            .ops = run.ops,
+                                            .partition = &run.partition,
+                                            .shards = shares_weights,
+                                            .reshards = true,
+                                            .ahead = 1};
+    assert_ok(weights_init(&run.weights, &weights, run.model, &run.stage, &err), &err);
+    assert_ok(weights_connect(&run.weights, &err), &err);
+    assert_ok(weights_open_gather(&run.weights, &err), &err);
+    const struct optimizer_options optimizer = {.beta1 = 0.9, .beta2 = 0.95};
+    assert_ok(optimizer_init(&run.optimizer, &optimizer, run.ops, &run.partition, &err), &err);
+    fill_weights();
+    assert_ok(run_open_sync_check(&run, &err), &err);
+}
+
+static void close_run(void)
+{
+    sync_check_close(run.sync_check);
+    optimizer_deinit(&run.optimizer);
+    weights_deinit(&run.weights);
+    partition_deinit(&run.partition);
+    model_close(run.model);
+    ops_close(run.ops);
+    device_close(run.device);
+}
+
+static void flip(void *memory, size_t byte)
+{
+    ((unsigned char *)memory)[byte] ^= 0x10;
+}
+
+static bool is_last(void)
+{
+    return world->rank == world->ranks - 1;
+}
+
+/* On all ranks: the tensor. */
+static void assert_named(const char *tensor)
+{
+    struct err err = {0};
+    char expected[PARAMS_NAME_BYTES_MAX + 64];
+    assert_int_equal(run_check_sync(&run, &err), -EBADMSG);
+    snprintf(expected, sizeof expected, "after step %d %s is not the same", STEP, tensor);
+    if (!strstr(err.what, expected))
+        fail_msg("\"%s\" is not in \"%s\"", expected, err.what);
+}
+
+static void assert_in_step(void)
+{
+    struct err err = {0};
+    assert_ok(run_check_sync(&run, &err), &err);
+    assert_ok(run_check_sync(&run, &err), &err);
+}
+
+/* ddp: each rank holds all. */
+static void a_bit_of_what_every_rank_holds_is_named(void **state)
+{
+    (void)state;
+    open_run(1, false);
+    assert_in_step();
+    const struct param *param = params_find(run.params, "blocks.1.mlp.fc.weight");
+    if (is_last())
+        flip(run_row_place(&run, param, 1, 2), 0);
+    assert_named("exp_avg_sq of blocks.1.mlp.fc.weight");
+    close_run();
+}
+
+/* zero1: weights that others updated. */
+static void a_bit_of_weights_that_were_gathered_is_named(void **state)
+{
+    (void)state;
+    open_run((uint32_t)world->ranks, false);
+    assert_in_step();
+    const struct param *param = params_find(run.params, "blocks.0.attn.q.weight");
+    if (is_last())
+        flip(run.weights.whole, param->offset * ops_compute_bytes(run.ops));
+    assert_named("blocks.0.attn.q.weight");
+    close_run();
+}
+
+/* zero3: nothing is whole between passes, and each shard is gathered from the only rank that has it. */
+static void weights_that_are_gathered_for_passes_are_compared(void **state)
+{
+    (void)state;
+    open_run((uint32_t)world->ranks, true);
+    assert_in_step();
+    if (is_last()) /* it was gathered already, and is not again until an update */
+        for (uint32_t i = 0; i < run.weights.buffers_count; i++)
+            if (run.weights.buffers[i].group == 0)
+                flip(run.weights.buffers[i].memory, 5);
+    assert_named("embed.tokens.weight");
+    close_run();
+}
+
+/* hybrid_shard: ranks of two machines hold the same shard. */
+static void a_bit_of_one_of_two_replicas_is_named(void **state)
+{
+    (void)state;
+    if (world->ranks < 4)
+        return;
+    open_run(2, true);
+    assert_in_step();
+    struct span shard = partition_shard(&run.partition, 2, run.partition.options.rank);
+    const struct param *param = NULL;
+    for (uint64_t i = 0; !param && i < run.params->count; i++)
+        if (run.params->list[i].group == 2 && span_rows(&shard, &run.params->list[i]).count > 0)
+            param = &run.params->list[i];
+    assert_non_null(param);
+    if (is_last())
+        flip(run_row_place(&run, param, span_rows(&shard, param).first, 1), 0);
+    char name[PARAMS_NAME_BYTES_MAX + 16];
+    /* that of the last rank's shard, which every second rank has */
+    snprintf(name, sizeof name, "exp_avg of %s", world->rank % 2 ? param->name : "blocks.1.");
+    struct err err = {0};
+    assert_int_equal(run_check_sync(&run, &err), -EBADMSG);
+    assert_non_null(strstr(err.what, name));
+    close_run();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_bit_of_what_every_rank_holds_is_named),
+        cmocka_unit_test(a_bit_of_weights_that_were_gathered_is_named),
+        cmocka_unit_test(weights_that_are_gathered_for_passes_are_compared),
+        cmocka_unit_test(a_bit_of_one_of_two_replicas_is_named),
+    };
+    return ranks_main(tests, sizeof tests / sizeof tests[0], 0);
+}
