@@ -51,7 +51,7 @@ struct builder {
     const struct block_config *config;
     struct params *params;
     const char *name;
-    uint64_t group_offset;
+    uint64_t unit_offset;
     int status;
     struct err *err;
 };
@@ -65,7 +65,7 @@ static uint64_t add(struct builder *builder, const char *name, struct param_spec
     uint64_t index = 0;
     spec.name = full;
     builder->status = params_add(builder->params, &spec, &index, builder->err);
-    return builder->status < 0 ? 0 : builder->params->list[index].offset - builder->group_offset;
+    return builder->status < 0 ? 0 : builder->params->list[index].offset - builder->unit_offset;
 }
 
 static uint64_t add_matrix(struct builder *b, const char *name, uint64_t out, uint64_t in, bool neighbour,
@@ -132,11 +132,11 @@ int block_describe(const struct block_config *config, struct params *params, con
 {
     int status = check(config, name, err);
     if (status == 0)
-        status = params_begin_group(params, name, err);
+        status = params_begin_unit(params, name, err);
     if (status < 0)
         return status;
     struct block_offsets offsets = {0};
-    struct builder b = {config, params, name, params->groups[params->groups_count - 1].offset, 0, err};
+    struct builder b = {config, params, name, params->units[params->units_count - 1].offset, 0, err};
     add_norm(&b, "norm1.weight", "norm1.bias", &offsets.norm1_weight, &offsets.norm1_bias);
     add_attention(&b, &offsets);
     add_norm(&b, "norm2.weight", "norm2.bias", &offsets.norm2_weight, &offsets.norm2_bias);
@@ -236,7 +236,7 @@ static void norm_forward(const struct block *block, const void *weights, uint64_
 
 /* Adds to d_x, which holds the gradient that came past the norm. d_frozen: where those of frozen parameters go. */
 static void norm_backward(const struct block *block, const void *weights,
-                          const struct group_gradients *gradients, uint64_t weight, uint64_t bias,
+                          const struct unit_gradients *gradients, uint64_t weight, uint64_t bias,
                           const void *d_out, const void *x, const void *mean, const void *rstd,
                           void *d_frozen, void *d_x)
 {
@@ -287,7 +287,7 @@ void block_forward(const struct block *block, const void *weights, void *saved, 
 }
 
 static void mlp_backward(const struct block *block, const void *weights, void *saved, void *scratch,
-                         const struct group_gradients *gradients, void *d)
+                         const struct unit_gradients *gradients, void *d)
 {
     struct ops *ops = block->ops;
     const struct block_config *config = &block->config;
@@ -310,7 +310,7 @@ static void mlp_backward(const struct block *block, const void *weights, void *s
 
 static void attention_backward(const struct block *block, const void *weights, void *saved, const void *x,
                                const int32_t *row_starts, void *scratch,
-                               const struct group_gradients *gradients, void *d)
+                               const struct unit_gradients *gradients, void *d)
 {
     struct ops *ops = block->ops;
     const struct block_saved *s = &block->saved;
@@ -330,14 +330,13 @@ static void attention_backward(const struct block *block, const void *weights, v
 }
 
 void block_backward(const struct block *block, const void *weights, void *saved, const void *x,
-                    const int32_t *row_starts, void *scratch, const struct group_gradients *gradients,
-                    void *d)
+                    const int32_t *row_starts, void *scratch, const struct unit_gradients *gradients, void *d)
 {
     mlp_backward(block, weights, saved, scratch, gradients, d);
     attention_backward(block, weights, saved, x, row_starts, scratch, gradients, d);
 }
 
-double block_flops(const struct block *block, const struct params *params, uint64_t group, bool backward)
+double block_flops(const struct block *block, const struct params *params, uint64_t unit, bool backward)
 {
     const struct linear *const products[] = {&block->qkv, &block->attn_proj, &block->up, &block->mlp_proj};
     const struct attn_shape *a = &block->attention;
@@ -347,7 +346,7 @@ double block_flops(const struct block *block, const struct params *params, uint6
     double flops = (backward ? 12.0 : 4.0) * (double)a->batch * (double)(a->heads * a->head_dim) * pairs;
     for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
         uint64_t place;
-        bool is_trained = params_gradient(params, group, products[i]->weight, &place);
+        bool is_trained = params_gradient(params, unit, products[i]->weight, &place);
         flops += linear_flops(products[i], 1 + backward + (backward && is_trained));
     }
     return flops;

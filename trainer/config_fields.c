@@ -240,6 +240,11 @@ static const struct config_field fields[] = {
     {"parallel.shard", CONFIG_COUNT, AT(parallel.shard), "0", 0, 1 << 20,
      .help = "ranks that hold one copy of what is shared together; divides the ranks; 0: all of them, with "
              "hybrid_shard those of a machine"},
+    {"parallel.wrap_min_params", CONFIG_COUNT, AT(parallel.wrap_min_params), "0", 0, 1e12,
+     .help = "neighbouring blocks (embedding and head count as such) are joined until they have as many "
+             "parameters: what is gathered, "
+             "reduced and updated together; 0: each "
+             "is by itself; changes no bit"},
     {"parallel.keep_below_params", CONFIG_COUNT, AT(parallel.keep_below_params), "0", 0, 1 << 30,
      .help = "blocks (embedding and head count as such) of fewer parameters are held whole by each rank"},
     {"parallel.prefetch", CONFIG_COUNT, AT(parallel.prefetch), "1", 0, 64,

@@ -2,7 +2,7 @@
  * linear — y = x W^T + b and its backward pass: three planned products. Header only.
  *
  * W is [out, in], as checkpoints have it. Offsets count elements from the base that weights and gradients are given by, the
- * start of a group of weights (compute type), and name the gradients too (master type), which lie elsewhere where a group is frozen in part.
+ * start of a unit of weights (compute type), and name the gradients too (master type), which lie elsewhere where a unit is frozen in part.
  */
 #ifndef MILLRACE_TRAINER_LINEAR_H
 #define MILLRACE_TRAINER_LINEAR_H
@@ -21,11 +21,11 @@ struct linear {
     struct gemm_plan forward, backward_input, backward_weight;
 };
 
-/* Where the gradients of one group go: laid out as what is trained of it. */
-struct group_gradients {
+/* Where the gradients of one unit go: laid out as what is trained of it. */
+struct unit_gradients {
     const struct params *params;
-    uint64_t group;
-    void *memory; /* where the group begins */
+    uint64_t unit;
+    void *memory; /* where the unit begins */
 };
 
 /* Weights of the compute type at an offset in elements. */
@@ -34,12 +34,12 @@ static inline const void *linear_weights(const struct ops *ops, const void *weig
     return (const char *)weights + offset * ops_compute_bytes(ops);
 }
 
-/* The gradient of the parameter whose weights are at that offset in the group; NULL where it is frozen. */
-static inline void *linear_gradients(const struct ops *ops, const struct group_gradients *gradients,
+/* The gradient of the parameter whose weights are at that offset in the unit; NULL where it is frozen. */
+static inline void *linear_gradients(const struct ops *ops, const struct unit_gradients *gradients,
                                      uint64_t offset)
 {
-    uint64_t place, first = gradients->params->groups[gradients->group].trained_offset;
-    return params_gradient(gradients->params, gradients->group, offset, &place)
+    uint64_t place, first = gradients->params->units[gradients->unit].trained_offset;
+    return params_gradient(gradients->params, gradients->unit, offset, &place)
                ? (char *)gradients->memory + (place - first) * ops_master_bytes(ops)
                : NULL;
 }
@@ -71,7 +71,7 @@ static inline void linear_forward(const struct linear *linear, struct ops *ops, 
 
 /* The gradients of weight and bias are written, not added to, unless they are frozen. d_x may be NULL where nobody wants it. */
 static inline void linear_backward(const struct linear *linear, struct ops *ops, const void *weights,
-                                   const void *x, const void *d_y, const struct group_gradients *gradients,
+                                   const void *x, const void *d_y, const struct unit_gradients *gradients,
                                    void *d_x)
 {
     void *d_weight = linear_gradients(ops, gradients, linear->weight);

@@ -70,7 +70,7 @@ int model_add_param(struct model *model, const struct param_spec *spec, uint64_t
     int status = params_add(params, spec, &index, err);
     if (status < 0)
         return status;
-    *ret_offset = params->list[index].offset - params->groups[params->groups_count - 1].offset;
+    *ret_offset = params->list[index].offset - params->units[params->units_count - 1].offset;
     return 0;
 }
 
@@ -91,7 +91,7 @@ static int describe_head(struct model *model, enum norm_kind norm, struct err *e
 {
     const struct param_spec weight = {.name = "norm.weight", .rows = model->config.width, .init = PARAM_ONES};
     const struct param_spec bias = {.name = "norm.bias", .rows = model->config.width, .init = PARAM_ZEROS};
-    int status = params_begin_group(&model->params, "head", err);
+    int status = params_begin_unit(&model->params, "head", err);
     if (status == 0)
         status = model_add_param(model, &weight, &model->norm_weight, err);
     if (status == 0 && norm == NORM_LAYER)
@@ -103,7 +103,7 @@ static int describe_and_plan(struct model *model, struct err *err)
 {
     struct block_config block = model->kind->block(&model->config);
     struct block_offsets offsets = {0};
-    int status = params_begin_group(&model->params, "embed", err);
+    int status = params_begin_unit(&model->params, "embed", err);
     if (status == 0)
         status = model->kind->describe_embed(model, err);
     if (status == 0)
@@ -115,11 +115,12 @@ static int describe_and_plan(struct model *model, struct err *err)
     return status < 0 ? status : model->kind->plan(model, err);
 }
 
-static int freeze(struct model *model, struct err *err)
+static int group_and_freeze(struct model *model, struct err *err)
 {
     struct params *params = &model->params;
+    params_join_units(params, model->config.group_params_min);
     int status = model->config.freeze ? freeze_params(params, model->config.freeze, err) : 0;
-    while (!status && params->groups[model->first_trained].trained_elements == 0)
+    while (!status && params->units[model->first_trained].trained_elements == 0)
         model->first_trained++;
     return status;
 }
@@ -158,7 +159,7 @@ int model_open(const struct model_config *config, struct ops *ops, uint64_t item
     model->tied = -1;
     status = describe_and_plan(model, err);
     if (status == 0)
-        status = freeze(model, err);
+        status = group_and_freeze(model, err);
     if (status == 0)
         status = check_size(model, err);
     if (status == 0)
@@ -208,17 +209,17 @@ uint64_t model_hidden_elements(const struct model *model)
 double model_flops(const struct model *model)
 {
     double flops = model->kind->flops(model);
-    for (uint64_t group = MODEL_GROUP_BLOCKS; group < model_group_head(model); group++)
-        flops += block_flops(&model->block, &model->params, group, group >= model->first_trained);
+    for (uint64_t unit = MODEL_UNIT_BLOCKS; unit < model_unit_head(model); unit++)
+        flops += block_flops(&model->block, &model->params, unit, unit >= model->first_trained);
     return flops;
 }
 
-void model_stage_groups(const struct model *model, const struct model_stage *stage, uint64_t *ret_first,
-                        uint64_t *ret_count)
+void model_stage_units(const struct model *model, const struct model_stage *stage, uint64_t *ret_first,
+                       uint64_t *ret_count)
 {
-    uint64_t first = stage->embeds ? MODEL_GROUP_EMBED : MODEL_GROUP_BLOCKS + (uint64_t)stage->first_block;
-    uint64_t end = MODEL_GROUP_BLOCKS + (uint64_t)stage->first_block + stage->blocks_count;
-    assert(end <= model_group_head(model));
+    uint64_t first = stage->embeds ? MODEL_UNIT_EMBED : MODEL_UNIT_BLOCKS + (uint64_t)stage->first_block;
+    uint64_t end = MODEL_UNIT_BLOCKS + (uint64_t)stage->first_block + stage->blocks_count;
+    assert(end <= model_unit_head(model));
     *ret_first = first;
     *ret_count = end + (stage->heads ? 1 : 0) - first;
 }
@@ -253,7 +254,7 @@ static void lay_out_scratch(const struct model *model, struct arena_layout *l, s
 static struct saved_plan saved_plan_of(const struct model *model, const struct model_stage *stage)
 {
     uint64_t passive =
-        model->first_trained > MODEL_GROUP_BLOCKS ? model->first_trained - MODEL_GROUP_BLOCKS : 0;
+        model->first_trained > MODEL_UNIT_BLOCKS ? model->first_trained - MODEL_UNIT_BLOCKS : 0;
     uint64_t layers = model->config.layers;
     return (struct saved_plan){model->config.recompute_every, model->config.offload_every, stage->first_block,
                                stage->blocks_count, (uint32_t)(passive < layers ? passive : layers)};
@@ -344,9 +345,9 @@ static void *saved_at(const struct model *model, const struct model_pass *pass,
     return arena_at(pass->activations, pass->layout.saved + saved->place * model->block.saved_bytes);
 }
 
-static uint64_t block_group(const struct model_pass *pass, uint32_t block)
+static uint64_t block_unit(const struct model_pass *pass, uint32_t block)
 {
-    return MODEL_GROUP_BLOCKS + (uint64_t)pass->stage->first_block + block;
+    return MODEL_UNIT_BLOCKS + (uint64_t)pass->stage->first_block + block;
 }
 
 /* block: of the stage. */
@@ -357,7 +358,7 @@ static void forward_block(struct model *model, const struct model_pass *pass, ui
     void *saved = saved_at(model, pass, &place);
     if (moves)
         offload_before_forward(pass->offload, place.item);
-    block_forward(&model->block, model_group_weights(model, pass, block_group(pass, block)), saved,
+    block_forward(&model->block, model_unit_weights(model, pass, block_unit(pass, block)), saved,
                   hidden_at(pass, block), pass->input->row_starts, out);
     if (moves)
         offload_after_forward(pass->offload, place.item, saved);
@@ -365,7 +366,7 @@ static void forward_block(struct model *model, const struct model_pass *pass, ui
 
 static void backward_block(struct model *model, const struct model_pass *pass, uint32_t block, void *d)
 {
-    uint64_t group = block_group(pass, block);
+    uint64_t unit = block_unit(pass, block);
     const struct saved_place place = saved_place_of(&pass->saved, block);
     bool moves = place.kind == SAVED_OFFLOADED && pass->offload;
     void *scratch = arena_at(pass->activations, pass->layout.scratch);
@@ -374,8 +375,8 @@ static void backward_block(struct model *model, const struct model_pass *pass, u
         forward_block(model, pass, block, scratch);
     if (moves)
         offload_before_backward(pass->offload, place.item);
-    const struct group_gradients gradients = model_group_gradients(model, pass, group);
-    block_backward(&model->block, model_group_weights(model, pass, group), saved, hidden_at(pass, block),
+    const struct unit_gradients gradients = model_unit_gradients(model, pass, unit);
+    block_backward(&model->block, model_unit_weights(model, pass, unit), saved, hidden_at(pass, block),
                    pass->input->row_starts, scratch, &gradients, d);
     if (moves)
         offload_after_backward(pass->offload, place.item, saved);
@@ -397,7 +398,7 @@ static void head_norm(struct model *model, const struct model_pass *pass, const 
     struct ops *ops = model->ops;
     const struct model_layout *l = &pass->layout;
     const struct norm_shape shape = final_norm(model);
-    const void *weights = model_group_weights(model, pass, model_group_head(model));
+    const void *weights = model_unit_weights(model, pass, model_unit_head(model));
     ops->table->norm_fwd(ops, &shape, arena_at(pass->activations, l->normed),
                          arena_at(pass->activations, l->mean), arena_at(pass->activations, l->rstd), x,
                          linear_weights(ops, weights, model->norm_weight), final_norm_bias(model, weights));
@@ -409,8 +410,8 @@ static void head_backward(struct model *model, const struct model_pass *pass,
     struct ops *ops = model->ops;
     const struct model_layout *l = &pass->layout;
     const struct norm_shape shape = final_norm(model);
-    uint64_t head = model_group_head(model);
-    const struct group_gradients gradients = model_group_gradients(model, pass, head);
+    uint64_t head = model_unit_head(model);
+    const struct unit_gradients gradients = model_unit_gradients(model, pass, head);
     bool layer = shape.kind == NORM_LAYER;
     void *d_weight = linear_gradients(ops, &gradients, model->norm_weight);
     void *d_bias = layer ? linear_gradients(ops, &gradients, model->norm_bias) : NULL;
@@ -422,65 +423,72 @@ static void head_backward(struct model *model, const struct model_pass *pass,
     zero_stream(model, d); /* norm_bwd adds, and nothing goes past the last norm */
     ops->table->norm_bwd(ops, &shape, d, d_weight, d_bias, arena_at(pass->activations, l->d_normed), x,
                          arena_at(pass->activations, l->mean), arena_at(pass->activations, l->rstd),
-                         linear_weights(ops, model_group_weights(model, pass, head), model->norm_weight),
+                         linear_weights(ops, model_unit_weights(model, pass, head), model->norm_weight),
                          false);
 }
 
-static void need(const struct model_memory *memory, uint64_t group, enum model_use use)
+/* Does the stage's pass use another unit of the group right before this one; with the other use: right behind it? */
+static bool follows_its_group(const struct model *model, const struct model_stage *stage, uint64_t unit,
+                              enum model_use use)
+{
+    uint64_t first, count, other = use == MODEL_FORWARD ? unit - 1 : unit + 1;
+    model_stage_units(model, stage, &first, &count);
+    return other >= first && other < first + count &&
+           params_group_of(&model->params, other) == params_group_of(&model->params, unit);
+}
+
+/* The head uses the embedding's table where it is tied: that of another group than its own, or -1. In a backward pass the group then stays
+ * until it is done itself. */
+static int64_t tied_group(const struct model *model, const struct model_stage *stage)
+{
+    uint64_t embed = params_group_of(&model->params, MODEL_UNIT_EMBED);
+    bool is_other = params_group_of(&model->params, model_unit_head(model)) != embed;
+    return model->tied >= 0 && stage->heads && is_other ? (int64_t)embed : -1;
+}
+
+static void call_need(const struct model_memory *memory, uint64_t group, enum model_use use)
 {
     if (memory->need)
         memory->need(memory->context, group, use);
 }
 
-static void done(const struct model_memory *memory, uint64_t group, enum model_use use)
+static void call_done(const struct model_memory *memory, uint64_t group, enum model_use use)
 {
     if (memory->done)
         memory->done(memory->context, group, use);
 }
 
-/* The head uses the embedding's table where it is tied. In a backward pass the embedding then stays until it is done itself. */
-static void need_head(const struct model *model, const struct model_memory *memory, enum model_use use)
+static void need(const struct model *model, const struct model_stage *stage,
+                 const struct model_memory *memory, uint64_t unit, enum model_use use)
 {
-    need(memory, model_group_head(model), use);
-    if (model->tied >= 0)
-        need(memory, MODEL_GROUP_EMBED, use);
+    uint64_t group = params_group_of(&model->params, unit);
+    int64_t tied = tied_group(model, stage);
+    bool is_there = use == MODEL_BACKWARD && tied == (int64_t)group;
+    if (!is_there && !follows_its_group(model, stage, unit, use))
+        call_need(memory, group, use);
+    if (unit == model_unit_head(model) && tied >= 0)
+        call_need(memory, (uint64_t)tied, use);
 }
 
-static void done_head(const struct model *model, const struct model_memory *memory, enum model_use use)
+static void done(const struct model *model, const struct model_stage *stage,
+                 const struct model_memory *memory, uint64_t unit, enum model_use use)
 {
-    if (model->tied >= 0 && use == MODEL_FORWARD)
-        done(memory, MODEL_GROUP_EMBED, use);
-    done(memory, model_group_head(model), use);
-}
-
-static void need_embed(const struct model *model, const struct model_stage *stage,
-                       const struct model_memory *memory, enum model_use use)
-{
-    bool is_there = use == MODEL_BACKWARD && model->tied >= 0 && stage->heads;
-    if (!is_there)
-        need(memory, MODEL_GROUP_EMBED, use);
+    int64_t tied = tied_group(model, stage);
+    if (unit == model_unit_head(model) && tied >= 0 && use == MODEL_FORWARD)
+        call_done(memory, (uint64_t)tied, use);
+    if (!follows_its_group(model, stage, unit, use == MODEL_FORWARD ? MODEL_BACKWARD : MODEL_FORWARD))
+        call_done(memory, params_group_of(&model->params, unit), use);
 }
 
 void model_walk(const struct model *model, const struct model_stage *stage, const struct model_memory *memory,
                 enum model_use use)
 {
-    bool is_forward = use == MODEL_FORWARD;
-    uint64_t first = MODEL_GROUP_BLOCKS + (uint64_t)stage->first_block;
-    for (int end = 0; end < 2; end++) { /* the first end of the pass, then, behind the blocks, the other */
-        bool is_embed = is_forward == (end == 0);
-        if (is_embed && stage->embeds) {
-            need_embed(model, stage, memory, use);
-            done(memory, MODEL_GROUP_EMBED, use);
-        }
-        if (!is_embed && stage->heads) {
-            need_head(model, memory, use);
-            done_head(model, memory, use);
-        }
-        for (uint32_t i = 0; end == 0 && i < stage->blocks_count; i++) {
-            uint64_t group = first + (is_forward ? i : stage->blocks_count - 1 - i);
-            need(memory, group, use);
-            done(memory, group, use);
-        }
+    uint64_t first, count;
+    model_stage_units(model, stage, &first, &count);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t unit = use == MODEL_FORWARD ? first + i : first + count - 1 - i;
+        need(model, stage, memory, unit, use);
+        done(model, stage, memory, unit, use);
     }
 }
 
@@ -498,26 +506,26 @@ void model_forward(struct model *model, const struct model_stage *stage, const s
                                     .saved = saved_plan_of(model, stage)};
     void *x = hidden_at(&pass, 0);
     if (stage->embeds) {
-        need_embed(model, stage, memory, MODEL_FORWARD);
+        need(model, stage, memory, MODEL_UNIT_EMBED, MODEL_FORWARD);
         model->kind->embed_forward(model, &pass, x);
-        done(memory, MODEL_GROUP_EMBED, MODEL_FORWARD);
+        done(model, stage, memory, MODEL_UNIT_EMBED, MODEL_FORWARD);
     } else {
         copy_stream(model, x, hidden_in);
     }
     for (uint32_t i = 0; i < stage->blocks_count; i++) {
         bool leaves = i + 1 == stage->blocks_count && !stage->heads;
-        need(memory, block_group(&pass, i), MODEL_FORWARD);
+        need(model, stage, memory, block_unit(&pass, i), MODEL_FORWARD);
         forward_block(model, &pass, i, leaves ? hidden_out : hidden_at(&pass, i + 1));
-        done(memory, block_group(&pass, i), MODEL_FORWARD);
+        done(model, stage, memory, block_unit(&pass, i), MODEL_FORWARD);
     }
     assert(!result || stage->heads);
     if (!stage->heads)
         return;
-    need_head(model, memory, MODEL_FORWARD);
+    need(model, stage, memory, model_unit_head(model), MODEL_FORWARD);
     head_norm(model, &pass, hidden_at(&pass, stage->blocks_count));
     if (result)
         model->kind->head_forward(model, &pass, result);
-    done_head(model, memory, MODEL_FORWARD);
+    done(model, stage, memory, model_unit_head(model), MODEL_FORWARD);
 }
 
 void model_backward(struct model *model, const struct model_stage *stage, const struct model_memory *memory,
@@ -536,22 +544,22 @@ void model_backward(struct model *model, const struct model_stage *stage, const 
                                     .saved = saved_plan_of(model, stage)};
     void *d = stage->embeds ? arena_at(pass.activations, pass.layout.d) : d_hidden_in;
     if (stage->heads) {
-        need_head(model, memory, MODEL_BACKWARD);
+        need(model, stage, memory, model_unit_head(model), MODEL_BACKWARD);
         head_backward(model, &pass, result, hidden_at(&pass, stage->blocks_count), d);
-        done_head(model, memory, MODEL_BACKWARD);
+        done(model, stage, memory, model_unit_head(model), MODEL_BACKWARD);
     } else {
         copy_stream(model, d, d_hidden_out);
     }
     for (uint32_t i = stage->blocks_count; i-- > 0;) {
-        need(memory, block_group(&pass, i), MODEL_BACKWARD);
-        if (block_group(&pass, i) >= model->first_trained)
+        need(model, stage, memory, block_unit(&pass, i), MODEL_BACKWARD);
+        if (block_unit(&pass, i) >= model->first_trained)
             backward_block(model, &pass, i, d);
-        done(memory, block_group(&pass, i), MODEL_BACKWARD);
+        done(model, stage, memory, block_unit(&pass, i), MODEL_BACKWARD);
     }
     if (stage->embeds) {
-        need_embed(model, stage, memory, MODEL_BACKWARD);
-        if (model->first_trained == MODEL_GROUP_EMBED)
+        need(model, stage, memory, MODEL_UNIT_EMBED, MODEL_BACKWARD);
+        if (model->first_trained == MODEL_UNIT_EMBED)
             model->kind->embed_backward(model, &pass, d);
-        done(memory, MODEL_GROUP_EMBED, MODEL_BACKWARD);
+        done(model, stage, memory, MODEL_UNIT_EMBED, MODEL_BACKWARD);
     }
 }

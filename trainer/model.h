@@ -51,6 +51,8 @@ struct model_config {
     uint32_t offload_every;
     /* Patterns of parameters that are not trained (freeze.h): no gradients of them; NULL: none. Borrowed while the model is open. */
     const char *freeze;
+    /* Neighbouring units of parameters are joined until a group has as many (params.h); 0: each is a group. */
+    uint64_t group_params_min;
     /* Of logits in memory at a time, of a language model, rounded down to whole items where it holds more than one; 0: the largest
      * power of two of rows that fit 512 MiB. */
     uint32_t head_rows;
@@ -73,7 +75,7 @@ enum model_use { MODEL_FORWARD, MODEL_BACKWARD };
 /* Where the groups of parameters lie: in arenas laid out as model_params, or each where an array says. The hooks may be NULL; they come
  * between two uses of a group, in an order that the model and its stage alone decide (model_walk): `need` before a group is used, and
  * what it writes into the arrays counts from then on; `done` when this pass uses it no more, and in a backward pass its gradients are final.
- * A group that another one ties (model_tied_param) is needed with that one too; in a backward pass until it is done itself. */
+ * The group of the parameter that embedding and head share (model_tied_param) is needed with the head's too; in a backward pass until it is done itself. */
 struct model_memory {
     const void *weights;              /* compute type; NULL: group_weights */
     void *gradients;                  /* master type; NULL: group_gradients, and in a forward pass neither */
@@ -135,9 +137,9 @@ double model_flops(const struct model *model);
  * backward pass. So the order of the two contributions is the same whatever the stages. */
 int64_t model_tied_param(const struct model *model);
 
-/* Which groups of model_params a stage uses, in the order of its forward pass: *ret_first.. + count. */
-void model_stage_groups(const struct model *model, const struct model_stage *stage, uint64_t *ret_first,
-                        uint64_t *ret_count);
+/* Which units of model_params a stage uses, in the order of its forward pass: *ret_first.. + count. */
+void model_stage_units(const struct model *model, const struct model_stage *stage, uint64_t *ret_first,
+                       uint64_t *ret_count);
 
 /* Calls the hooks of the memory as a pass of that use would, and computes nothing. */
 void model_walk(const struct model *model, const struct model_stage *stage, const struct model_memory *memory,

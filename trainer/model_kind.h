@@ -36,7 +36,7 @@ struct model_pass {
 
 struct model;
 
-/* All hooks are required. describe_*: add to the group begun last. */
+/* All hooks are required. describe_*: add to the unit begun last. */
 struct model_kind {
     int (*check)(const struct model_config *config, struct err *err);
     struct block_config (*block)(const struct model_config *config);
@@ -78,7 +78,7 @@ struct model_head_piece {
     struct gemm_plan backward_weight[2]; /* [1] adds to what is there */
 };
 
-/* Immutable once opened. Offsets of parameters are in elements from the start of their group. */
+/* Immutable once opened. Offsets of parameters are in elements from the start of their unit. */
 struct model {
     struct model_config config;
     const struct model_kind *kind;
@@ -96,38 +96,44 @@ struct model {
     uint64_t logits_rows;             /* in memory at a time */
     int64_t tied;                     /* index of the parameter that embedding and head share, -1: none */
     void *zeros;                      /* a row of the stream */
-    uint64_t first_trained; /* the first group of which something is trained: no backward pass goes further */
+    uint64_t first_trained; /* the first unit of which something is trained: no backward pass goes further */
 };
 
-enum { MODEL_GROUP_EMBED = 0, MODEL_GROUP_BLOCKS = 1 };
+enum { MODEL_UNIT_EMBED = 0, MODEL_UNIT_BLOCKS = 1 };
 
-/* Adds a parameter to the group begun last; its offset in the group, in elements, to *ret_offset. */
+/* Adds a parameter to the unit begun last; its offset in the unit, in elements, to *ret_offset. */
 int model_add_param(struct model *model, const struct param_spec *spec, uint64_t *ret_offset,
                     struct err *err);
 
-static inline const void *model_group_weights(const struct model *model, const struct model_pass *pass,
-                                              uint64_t group)
+static inline const void *model_unit_weights(const struct model *model, const struct model_pass *pass,
+                                             uint64_t unit)
 {
     const struct model_memory *memory = pass->memory;
-    return memory->weights ? linear_weights(model->ops, memory->weights, model->params.groups[group].offset)
-                           : memory->group_weights[group];
+    const struct params *params = &model->params;
+    uint64_t offset = params->units[unit].offset, group = params_group_of(params, unit);
+    return memory->weights ? linear_weights(model->ops, memory->weights, offset)
+                           : linear_weights(model->ops, memory->group_weights[group],
+                                            offset - params->groups[group].offset);
 }
 
-static inline struct group_gradients model_group_gradients(const struct model *model,
-                                                           const struct model_pass *pass, uint64_t group)
+static inline struct unit_gradients model_unit_gradients(const struct model *model,
+                                                         const struct model_pass *pass, uint64_t unit)
 {
     const struct model_memory *memory = pass->memory;
-    uint64_t first = model->params.groups[group].trained_offset;
-    return (struct group_gradients){&model->params, group,
-                                    memory->gradients
-                                        ? (char *)memory->gradients + first * ops_master_bytes(model->ops)
-                                        : memory->group_gradients[group]};
+    const struct params *params = &model->params;
+    uint64_t offset = params->units[unit].trained_offset, group = params_group_of(params, unit);
+    void *base = memory->gradients;
+    if (!base) {
+        base = memory->group_gradients[group];
+        offset -= params->groups[group].trained_offset;
+    }
+    return (struct unit_gradients){params, unit, (char *)base + offset * ops_master_bytes(model->ops)};
 }
 
-static inline bool model_is_trained(const struct model *model, uint64_t group, uint64_t offset)
+static inline bool model_is_trained(const struct model *model, uint64_t unit, uint64_t offset)
 {
     uint64_t place;
-    return params_gradient(&model->params, group, offset, &place);
+    return params_gradient(&model->params, unit, offset, &place);
 }
 
 /* Columns of logits in memory: the head's weight has as many rows with its room (param_spec). */
@@ -141,9 +147,9 @@ static inline uint32_t model_mlp_width(const struct model_config *config)
     return config->mlp_width ? config->mlp_width : config->width * config->mlp_ratio;
 }
 
-static inline uint64_t model_group_head(const struct model *model)
+static inline uint64_t model_unit_head(const struct model *model)
 {
-    return MODEL_GROUP_BLOCKS + (uint64_t)model->config.layers;
+    return MODEL_UNIT_BLOCKS + (uint64_t)model->config.layers;
 }
 
 #endif

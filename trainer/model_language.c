@@ -100,16 +100,16 @@ static bool has_positions(const struct model *model)
     return !model->block.config.rope;
 }
 
-/* The group that the head's weight lies in. */
-static uint64_t head_group(const struct model *model)
+/* The unit that the head's weight lies in. */
+static uint64_t head_unit(const struct model *model)
 {
-    return model->tied >= 0 ? MODEL_GROUP_EMBED : model_group_head(model);
+    return model->tied >= 0 ? MODEL_UNIT_EMBED : model_unit_head(model);
 }
 
 void language_embed_forward(struct model *model, const struct model_pass *pass, void *hidden)
 {
     struct ops *ops = model->ops;
-    const void *weights = model_group_weights(model, pass, MODEL_GROUP_EMBED);
+    const void *weights = model_unit_weights(model, pass, MODEL_UNIT_EMBED);
     const void *positions =
         has_positions(model) ? linear_weights(ops, weights, model->embed_positions) : NULL;
     ops->table->embed_fwd(ops, hidden, pass->input->tokens, model->tokens + 1,
@@ -120,7 +120,7 @@ void language_embed_forward(struct model *model, const struct model_pass *pass, 
 void language_embed_backward(struct model *model, const struct model_pass *pass, const void *d_hidden)
 {
     struct ops *ops = model->ops;
-    const struct group_gradients gradients = model_group_gradients(model, pass, MODEL_GROUP_EMBED);
+    const struct unit_gradients gradients = model_unit_gradients(model, pass, MODEL_UNIT_EMBED);
     void *d_tokens = linear_gradients(ops, &gradients, model->embed_tokens);
     void *d_positions =
         has_positions(model) ? linear_gradients(ops, &gradients, model->embed_positions) : NULL;
@@ -142,8 +142,7 @@ struct head_job {
 
 static const void *head_weight(const struct model *model, const struct model_pass *pass)
 {
-    return linear_weights(model->ops, model_group_weights(model, pass, head_group(model)),
-                          model->head.weight);
+    return linear_weights(model->ops, model_unit_weights(model, pass, head_unit(model)), model->head.weight);
 }
 
 static void *rows_at(const struct model *model, const struct model_pass *pass, uint64_t offset, uint64_t row)
@@ -194,7 +193,7 @@ void language_head_backward(struct model *model, const struct model_pass *pass,
 {
     struct ops *ops = model->ops;
     const void *logits = arena_at(pass->activations, pass->layout.logits);
-    const struct group_gradients gradients = model_group_gradients(model, pass, head_group(model));
+    const struct unit_gradients gradients = model_unit_gradients(model, pass, head_unit(model));
     void *d_weight = linear_gradients(ops, &gradients, model->head.weight);
     for (uint64_t row = 0; row < model->rows;) {
         const struct head_job job = head_job_at(model, row);
@@ -210,6 +209,6 @@ void language_head_backward(struct model *model, const struct model_pass *pass,
 
 double language_flops(const struct model *model)
 {
-    double products = 2 + model_is_trained(model, head_group(model), model->head.weight);
+    double products = 2 + model_is_trained(model, head_unit(model), model->head.weight);
     return 2 * products * (double)model->rows * (double)model->config.width * (double)model->classes;
 }

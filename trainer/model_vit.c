@@ -125,7 +125,7 @@ static void embed_forward(struct model *model, const struct model_pass *pass, vo
 {
     struct ops *ops = model->ops;
     const struct model_config *config = &model->config;
-    const void *weights = model_group_weights(model, pass, MODEL_GROUP_EMBED);
+    const void *weights = model_unit_weights(model, pass, MODEL_UNIT_EMBED);
     void *patches = arena_at(pass->activations, pass->layout.patches);
     void *embedded = arena_at(pass->activations, pass->layout.d_normed); /* free in a forward pass */
     ops->table->patches(ops, patches, pass->input->images, model->items, config->side, config->patch,
@@ -138,12 +138,12 @@ static void embed_forward(struct model *model, const struct model_pass *pass, vo
 static void embed_backward(struct model *model, const struct model_pass *pass, const void *d_hidden)
 {
     struct ops *ops = model->ops;
-    const struct group_gradients gradients = model_group_gradients(model, pass, MODEL_GROUP_EMBED);
+    const struct unit_gradients gradients = model_unit_gradients(model, pass, MODEL_UNIT_EMBED);
     void *d_positions = linear_gradients(ops, &gradients, model->embed_positions);
     if (d_positions)
         ops->table->positions_bwd(ops, d_positions, d_hidden, model->items, model->tokens,
                                   model->config.width, false);
-    linear_backward(&model->patch, ops, model_group_weights(model, pass, MODEL_GROUP_EMBED),
+    linear_backward(&model->patch, ops, model_unit_weights(model, pass, MODEL_UNIT_EMBED),
                     arena_at(pass->activations, pass->layout.patches), d_hidden, &gradients, NULL);
 }
 
@@ -156,7 +156,7 @@ static void head_losses(struct model *model, const struct model_pass *pass, cons
     void *logits = arena_at(pass->activations, pass->layout.logits);
     ops->table->pool_fwd(ops, pooled, arena_at(pass->activations, pass->layout.normed), model->items,
                          model->tokens, model->config.width);
-    linear_forward(&model->head, ops, model_group_weights(model, pass, model_group_head(model)), pooled,
+    linear_forward(&model->head, ops, model_unit_weights(model, pass, model_unit_head(model)), pooled,
                    logits);
     const struct xent_shape shape = {.items = model->items,
                                      .tokens = 1,
@@ -178,11 +178,11 @@ static void head_backward(struct model *model, const struct model_pass *pass,
                           const struct model_result *result)
 {
     struct ops *ops = model->ops;
-    uint64_t head = model_group_head(model);
-    const struct group_gradients gradients = model_group_gradients(model, pass, head);
+    uint64_t head = model_unit_head(model);
+    const struct unit_gradients gradients = model_unit_gradients(model, pass, head);
     void *d_pooled = arena_at(pass->activations, pass->layout.d_pooled);
     head_losses(model, pass, result, pass->input->loss_scale);
-    linear_backward(&model->head, ops, model_group_weights(model, pass, head),
+    linear_backward(&model->head, ops, model_unit_weights(model, pass, head),
                     arena_at(pass->activations, pass->layout.pooled),
                     arena_at(pass->activations, pass->layout.logits), &gradients, d_pooled);
     ops->table->pool_bwd(ops, arena_at(pass->activations, pass->layout.d_normed), d_pooled, model->items,
@@ -193,8 +193,8 @@ static double flops(const struct model *model)
 {
     struct linear head = model->head;
     head.out = model->classes; /* padding is no work of the model's */
-    return linear_flops(&model->patch, 1 + model_is_trained(model, MODEL_GROUP_EMBED, model->patch.weight)) +
-           linear_flops(&head, 2 + model_is_trained(model, model_group_head(model), head.weight));
+    return linear_flops(&model->patch, 1 + model_is_trained(model, MODEL_UNIT_EMBED, model->patch.weight)) +
+           linear_flops(&head, 2 + model_is_trained(model, model_unit_head(model), head.weight));
 }
 
 const struct model_kind model_kind_vit = {check,          block,        tokens,         describe_embed,

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* Elements of an arena: below 2^48, so that bytes and sums of such sizes never wrap around. */
@@ -46,25 +47,28 @@ static int set_name(char target[PARAMS_NAME_BYTES_MAX], const char *name, struct
     return 0;
 }
 
-int params_begin_group(struct params *params, const char *name, struct err *err)
+int params_begin_unit(struct params *params, const char *name, struct err *err)
 {
     int status = grow((void **)&params->groups, &params->groups_capacity, params->groups_count,
                       sizeof *params->groups, err);
-    if (status < 0)
-        return status;
-    struct param_group group = {
+    if (status == 0)
+        status = grow((void **)&params->units, &params->units_capacity, params->units_count,
+                      sizeof *params->units, err);
+    struct param_group unit = {
         .first = params->count, .offset = params->elements, .trained_offset = params->elements};
-    status = set_name(group.name, name, err);
+    if (status == 0)
+        status = set_name(unit.name, name, err);
     if (status < 0)
         return status;
-    params->groups[params->groups_count++] = group;
+    params->units[params->units_count++] = unit;
+    params->groups[params->groups_count++] = unit;
     return 0;
 }
 
 int params_add(struct params *params, const struct param_spec *spec, uint64_t *ret_index, struct err *err)
 {
-    assert(params->groups_count > 0 && spec->rows > 0);
-    struct param_group *group = &params->groups[params->groups_count - 1];
+    assert(params->units_count > 0 && params->groups_count == params->units_count && spec->rows > 0);
+    struct param_group *unit = &params->units[params->units_count - 1];
     int status = grow((void **)&params->list, &params->capacity, params->count, sizeof *params->list, err);
     if (status < 0)
         return status;
@@ -89,14 +93,15 @@ int params_add(struct params *params, const struct param_spec *spec, uint64_t *r
     }
     param.offset = params->elements;
     if (spec->neighbour) {
-        assert(group->count > 0);
+        assert(unit->count > 0);
         const struct param *last = &params->list[params->count - 1];
         param.offset = last->offset + last->count;
     }
     param.trained_offset = param.offset;
     params->elements = params->trained_elements = bytes_round_up(param.offset + room, PARAMS_ALIGN);
-    group->elements = group->trained_elements = params->elements - group->offset;
-    group->count++;
+    unit->elements = unit->trained_elements = params->elements - unit->offset;
+    unit->count++;
+    params->groups[params->groups_count - 1] = *unit;
     *ret_index = params->count;
     params->list[params->count++] = param;
     return 0;
@@ -105,6 +110,7 @@ int params_add(struct params *params, const struct param_spec *spec, uint64_t *r
 void params_deinit(struct params *params)
 {
     free(params->list);
+    free(params->units);
     free(params->groups);
     *params = (struct params){0};
 }
@@ -118,29 +124,79 @@ const struct param *params_find(const struct params *params, const char *name)
     return NULL;
 }
 
-/* Where in the arena the parameters behind this one begin, padding left behind; index is within the group. */
-static uint64_t end_of(const struct params *params, const struct param_group *group, uint64_t index)
+/* Where in the arena the parameter behind this one begins, padding left behind. */
+static uint64_t end_of(const struct params *params, uint64_t index)
 {
-    return index + 1 < group->count ? params->list[group->first + index + 1].offset
-                                    : group->offset + group->elements;
+    return index + 1 < params->count ? params->list[index + 1].offset : params->elements;
+}
+
+uint64_t params_group_of(const struct params *params, uint64_t unit)
+{
+    return params->list[params->units[unit].first].group;
+}
+
+/* Without padding. */
+static uint64_t count_params(const struct params *params, uint64_t first, uint64_t count)
+{
+    uint64_t sum = 0;
+    for (uint64_t i = first; i < first + count; i++)
+        sum += params->list[i].count;
+    return sum;
+}
+
+static void join(struct param_group *group, const char *first_name, const struct param_group *unit)
+{
+    group->count += unit->count;
+    group->elements += unit->elements;
+    group->trained_elements += unit->trained_elements;
+    snprintf(group->name, sizeof group->name, "%.40s to %.40s", first_name, unit->name);
+}
+
+void params_join_units(struct params *params, uint64_t group_params_min)
+{
+    uint64_t left = count_params(params, 0, params->count), had = 0;
+    const char *first_name = NULL;
+    params->groups_count = 0;
+    for (uint64_t u = 0; u < params->units_count; u++) {
+        const struct param_group *unit = &params->units[u];
+        uint64_t count = count_params(params, unit->first, unit->count);
+        if (u == 0 || (had >= group_params_min && left >= group_params_min)) {
+            params->groups[params->groups_count++] = *unit;
+            first_name = unit->name;
+            had = 0;
+        } else {
+            join(&params->groups[params->groups_count - 1], first_name, unit);
+        }
+        had += count;
+        left -= count;
+        for (uint64_t i = unit->first; i < unit->first + unit->count; i++)
+            params->list[i].group = (uint32_t)(params->groups_count - 1);
+    }
+}
+
+/* What is trained of each, once its parameters have their places. */
+static void lay_out_groups(const struct params *params, struct param_group *list, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t next = list[i].first + list[i].count;
+        uint64_t end = next < params->count ? params->list[next].trained_offset : params->trained_elements;
+        list[i].trained_offset = params->list[list[i].first].trained_offset;
+        list[i].trained_elements = end - list[i].trained_offset;
+    }
 }
 
 void params_lay_out_trained(struct params *params)
 {
-    uint64_t elements = 0;
-    for (uint64_t g = 0; g < params->groups_count; g++) {
-        struct param_group *group = &params->groups[g];
-        group->trained_offset = elements;
-        for (uint64_t i = 0; i < group->count; i++) {
-            struct param *param = &params->list[group->first + i];
-            assert(!param->neighbour || param->frozen == param[-1].frozen);
-            param->trained_offset = elements;
-            if (!param->frozen)
-                elements += end_of(params, group, i) - param->offset;
-        }
-        group->trained_elements = elements - group->trained_offset;
+    params->trained_elements = 0;
+    for (uint64_t i = 0; i < params->count; i++) {
+        struct param *param = &params->list[i];
+        assert(!param->neighbour || param->frozen == param[-1].frozen);
+        param->trained_offset = params->trained_elements;
+        if (!param->frozen)
+            params->trained_elements += end_of(params, i) - param->offset;
     }
-    params->trained_elements = elements;
+    lay_out_groups(params, params->units, params->units_count);
+    lay_out_groups(params, params->groups, params->groups_count);
 }
 
 bool params_next_span(const struct params *params, uint64_t group, uint64_t *next,
@@ -155,19 +211,19 @@ bool params_next_span(const struct params *params, uint64_t group, uint64_t *nex
         return false;
     struct params_span span = {.offset = list[i].offset, .trained_offset = list[i].trained_offset};
     for (; i < g->count && !list[i].frozen; i++)
-        span.elements = end_of(params, g, i) - span.offset;
+        span.elements = end_of(params, g->first + i) - span.offset;
     *next = i;
     *ret_span = span;
     return true;
 }
 
-bool params_gradient(const struct params *params, uint64_t group, uint64_t offset, uint64_t *ret_offset)
+bool params_gradient(const struct params *params, uint64_t unit, uint64_t offset, uint64_t *ret_offset)
 {
-    const struct param_group *g = &params->groups[group];
-    const struct param *param = &params->list[g->first];
-    while (param->offset != g->offset + offset)
+    const struct param_group *u = &params->units[unit];
+    const struct param *param = &params->list[u->first];
+    while (param->offset != u->offset + offset)
         param++;
-    assert(param < &params->list[g->first + g->count]);
+    assert(param < &params->list[u->first + u->count]);
     *ret_offset = param->trained_offset;
     return !param->frozen;
 }

@@ -1,8 +1,8 @@
 /*
- * params — the logical tensors of a model, in groups, in one arena.
+ * params — the logical tensors of a model, in units and groups, in one arena.
  *
- * A group is what is unsharded, reduced and updated together: the embedding, each block, the head. Tensors lie in the arena in
- * the order they were added, groups one after another; a tensor starts at a multiple of PARAMS_ALIGN elements unless it was
+ * A unit is what is computed with at a time: the embedding, each block, the head. A group is what is unsharded, reduced and updated
+ * together: a unit, or neighbours that were joined. Tensors lie in the arena in the order they were added, units one after another; a tensor starts at a multiple of PARAMS_ALIGN elements unless it was
  * added as a neighbour (q, k, v; gate, up), so that one product serves both. Padding is zero and stays zero.
  *
  * The same offsets serve every arena (parameters, gradients, moments) until parameters are frozen: arenas of gradients and
@@ -37,8 +37,9 @@ struct param {
     double deviation; /* of PARAM_NORMAL */
 };
 
+/* A unit or a group. */
 struct param_group {
-    char name[PARAMS_NAME_BYTES_MAX]; /* "embed", "blocks.3", "head" */
+    char name[PARAMS_NAME_BYTES_MAX]; /* "embed", "blocks.3", "head"; "embed to blocks.3" */
     uint64_t first, count;            /* parameters */
     uint64_t offset, elements;        /* in the arena, padding included */
     uint64_t trained_offset, trained_elements;
@@ -48,14 +49,15 @@ struct param_group {
 struct params {
     struct param *list;
     uint64_t count, capacity;
-    struct param_group *groups;
-    uint64_t groups_count, groups_capacity;
+    struct param_group *units, *groups;
+    uint64_t units_count, groups_count, units_capacity, groups_capacity;
     uint64_t elements; /* of the arena */
     uint64_t trained_elements;
 };
 
-int params_begin_group(struct params *params, const char *name, struct err *err);
-/* To the group begun last. cols 0: one dimension. neighbour: no padding before it. room_rows: so many rows of padding behind it at least,
+/* A group of its own, as long as it is not joined. */
+int params_begin_unit(struct params *params, const char *name, struct err *err);
+/* To the unit begun last. cols 0: one dimension. neighbour: no padding before it. room_rows: so many rows of padding behind it at least,
  * which products take as the tensor's. *ret_index is its place in the list. */
 struct param_spec {
     const char *name;
@@ -68,6 +70,11 @@ int params_add(struct params *params, const struct param_spec *spec, uint64_t *r
 void params_deinit(struct params *params);
 const struct param *params_find(const struct params *params, const char *name);
 
+/* Joins neighbours, from the first unit on, until a group has as many parameters; what is left at the end joins the last group. Before
+ * params_lay_out_trained. */
+void params_join_units(struct params *params, uint64_t group_params_min);
+uint64_t params_group_of(const struct params *params, uint64_t unit);
+
 /* Lays out the arenas of what is trained, once `frozen` is set where it shall be: neighbours agree in it. */
 void params_lay_out_trained(struct params *params);
 
@@ -78,8 +85,8 @@ struct params_span {
 /* What is trained of a group, stretch after stretch: *next is 0 at first. False at the end. */
 bool params_next_span(const struct params *params, uint64_t group, uint64_t *next,
                       struct params_span *ret_span);
-/* Of the parameter that lies at an offset in its group's weights: where its gradient lies in the arena of what is trained. False where it is frozen. */
-bool params_gradient(const struct params *params, uint64_t group, uint64_t offset, uint64_t *ret_offset);
+/* Of the parameter that lies at an offset in its unit's weights: where its gradient lies in the arena of what is trained. False where it is frozen. */
+bool params_gradient(const struct params *params, uint64_t unit, uint64_t offset, uint64_t *ret_offset);
 
 /* Initial values into an arena of host memory of dtype F32 or F64: Philox keyed by (seed, XXH3 of the name), counter the
  * element: independent of layout. Normal by Box-Muller. */

@@ -257,6 +257,7 @@ static int open_model(struct run *run, bool trains, struct err *err)
         .freeze = c->model.freeze,
         .recompute_every = (uint32_t)c->model.recompute,
         .offload_every = (uint32_t)c->model.offload,
+        .group_params_min = c->parallel.wrap_min_params,
     };
     int status = model_open(&config, run->ops, run->batching.micro, &run->model, err);
     if (status)

@@ -93,6 +93,6 @@ void block_case_backward(struct block_case *c)
     memset(c->scratch, 0xff, c->block.scratch_bytes);
     memset(c->gradients + group->offset, 0xff, group->elements * sizeof *c->gradients);
     memcpy(c->d, c->r, c->stream * sizeof *c->d);
-    const struct group_gradients gradients = {&c->params, 1, c->gradients + group->trained_offset};
+    const struct unit_gradients gradients = {&c->params, 1, c->gradients + group->trained_offset};
     block_backward(&c->block, c->weights + group->offset, c->saved, c->x, NULL, c->scratch, &gradients, c->d);
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITEMS = 3, CALLS_MAX = 64 };
+enum { ITEMS = 3, CALLS_MAX = 64, GROUPS_MAX = 4 };
 
 /* --- stages --- */
 
@@ -84,7 +84,7 @@ static void assert_stage_gradients(const struct model_case *c, const struct stag
 {
     const struct params *params = model_params(c->model);
     uint64_t first, count;
-    model_stage_groups(c->model, &m->stage, &first, &count);
+    model_stage_units(c->model, &m->stage, &first, &count);
     for (uint64_t p = 0; p < params->count; p++) {
         const struct param *param = &params->list[p];
         const float *got = m->gradients + param->offset;
@@ -104,7 +104,7 @@ static void assert_stage_calls(const struct model_case *c, const struct stage_me
     model_walk(c->model, &m->stage, &memory, MODEL_FORWARD);
     model_walk(c->model, &m->stage, &memory, MODEL_BACKWARD);
     assert_int_equal(walk.count, m->calls.count);
-    model_stage_groups(c->model, &m->stage, &first, &count);
+    model_stage_units(c->model, &m->stage, &first, &count);
     for (uint64_t i = 0; i < walk.count; i++) {
         const struct call *call = &m->calls.list[i];
         assert_int_equal(walk.list[i].group, call->group);
@@ -201,6 +201,76 @@ static void a_second_run_and_another_crew_give_the_same_bits(void **state)
         case_close(&a);
         case_close(&b);
     }
+}
+
+/* Copies of all groups, each where it was allocated. */
+struct scattered {
+    void *memory[GROUPS_MAX];
+};
+
+static void scatter(struct scattered *s, const struct model_case *c, const void *arena)
+{
+    const struct params *params = model_params(c->model);
+    for (uint64_t g = 0; g < params->groups_count; g++) {
+        size_t bytes = params->groups[g].elements * sizeof(float);
+        s->memory[g] = malloc(bytes);
+        assert_non_null(s->memory[g]);
+        memcpy(s->memory[g], (const float *)arena + params->groups[g].offset, bytes);
+    }
+}
+
+static void free_scattered(struct scattered *s)
+{
+    for (int g = 0; g < GROUPS_MAX; g++)
+        free(s->memory[g]);
+}
+
+static void joined_units_are_needed_and_done_together(void **state)
+{
+    static const struct call expected[] = {
+        {0, MODEL_FORWARD, false},  {0, MODEL_FORWARD, true},  {1, MODEL_FORWARD, false},
+        {0, MODEL_FORWARD, false}, /* the head's table */
+        {0, MODEL_FORWARD, true},   {1, MODEL_FORWARD, true},  {1, MODEL_BACKWARD, false},
+        {0, MODEL_BACKWARD, false}, {1, MODEL_BACKWARD, true}, {0, MODEL_BACKWARD, true}};
+    struct model_config config = case_gpt2;
+    struct model_case c;
+    struct calls calls = {0};
+    struct scattered weights = {0}, gradients = {0};
+    (void)state;
+    config.group_params_min = 1800; /* the embedding and a block, a block and the head */
+    case_open(&c, &config, ITEMS, DTYPE_F32, 1);
+    const struct params *params = model_params(c.model);
+    assert_int_equal(params->groups_count, 2);
+    case_forward(&c, true);
+    case_backward(&c, c.gradients);
+    scatter(&weights, &c, c.weights);
+    scatter(&gradients, &c, c.gradients);
+    for (uint64_t g = 0; g < params->groups_count; g++)
+        memset(gradients.memory[g], 0xff, params->groups[g].elements * sizeof(float));
+    const struct model_memory memory = {.group_weights = (const void *const *)weights.memory,
+                                        .group_gradients = gradients.memory,
+                                        .need = note_need,
+                                        .done = note_done,
+                                        .context = &calls};
+    const struct model_input input = case_input(&c);
+    const struct model_result result = {c.losses, c.correct};
+    model_forward(c.model, &c.whole, &memory, &c.activations, &input, NULL, NULL, NULL);
+    model_backward(c.model, &c.whole, &memory, &c.activations, &input, &result, NULL, NULL);
+    for (uint64_t p = 0; p < params->count; p++) {
+        const struct param *param = &params->list[p];
+        const float *got = gradients.memory[param->group];
+        assert_memory_equal(got + param->offset - params->groups[param->group].offset,
+                            (float *)c.gradients + param->offset, param->count * sizeof *got);
+    }
+    assert_int_equal(calls.count, sizeof expected / sizeof expected[0]);
+    for (uint64_t i = 0; i < calls.count; i++) {
+        assert_int_equal(calls.list[i].group, expected[i].group);
+        assert_int_equal(calls.list[i].use, expected[i].use);
+        assert_int_equal(calls.list[i].is_done, expected[i].is_done);
+    }
+    free_scattered(&weights);
+    free_scattered(&gradients);
+    case_close(&c);
 }
 
 /* --- masks --- */
@@ -404,6 +474,7 @@ static void a_configuration_that_contradicts_itself_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(joined_units_are_needed_and_done_together),
         cmocka_unit_test(two_stages_give_the_bits_of_one),
         cmocka_unit_test(a_second_run_and_another_crew_give_the_same_bits),
         cmocka_unit_test(where_all_targets_are_masked_all_gradients_are_zero),

@@ -29,7 +29,7 @@ static int set_up(void **state)
     assert_ok(device_open("cpu", &f->device, &err), &err);
     assert_ok(ops_cpu_open(f->device, DTYPE_F64, 1, &f->ops, &err), &err);
     uint64_t index;
-    assert_ok(params_begin_group(&f->params, "g", &err), &err);
+    assert_ok(params_begin_unit(&f->params, "g", &err), &err);
     struct param_spec weight = {.name = "w", .rows = ROWS, .cols = COLS, .decay = true};
     struct param_spec bias = {.name = "b", .rows = 1, .cols = COLS, .decay = false};
     assert_ok(params_add(&f->params, &weight, &index, &err), &err);

@@ -21,7 +21,7 @@ static const struct param *add(struct params *params, struct param_spec spec)
 static void begin(struct params *params, const char *name)
 {
     struct err err;
-    assert_ok(params_begin_group(params, name, &err), &err);
+    assert_ok(params_begin_unit(params, name, &err), &err);
 }
 
 static void tensors_start_aligned_and_neighbours_touch(void **state)
@@ -48,6 +48,55 @@ static void tensors_start_aligned_and_neighbours_touch(void **state)
     assert_int_equal(params.elements, 4 * PARAMS_ALIGN);
     assert_ptr_equal(params_find(&params, "bias"), &params.list[2]);
     assert_null(params_find(&params, "none"));
+    params_deinit(&params);
+}
+
+/* Five units of 10, 30, 30, 10 and 5 parameters. */
+static struct params some_units(void)
+{
+    static const char *const names[] = {"a", "b", "c", "d", "e"};
+    static const uint64_t rows[] = {10, 30, 30, 10, 5};
+    struct params params = {0};
+    for (int i = 0; i < 5; i++) {
+        begin(&params, names[i]);
+        add(&params, (struct param_spec){.name = names[i], .rows = rows[i]});
+    }
+    return params;
+}
+
+static void neighbouring_units_are_joined_until_there_are_enough(void **state)
+{
+    (void)state;
+    struct params params = some_units();
+    params_join_units(&params, 40);
+    assert_int_equal(params.units_count, 5);
+    assert_int_equal(params.groups_count, 2); /* the last 5 would be too few */
+    assert_string_equal(params.groups[0].name, "a to b");
+    assert_string_equal(params.groups[1].name, "c to e");
+    assert_int_equal(params.groups[1].first, 2);
+    assert_int_equal(params.groups[1].count, 3);
+    assert_int_equal(params.groups[1].offset, 2 * PARAMS_ALIGN);
+    assert_int_equal(params.groups[1].elements, 3 * PARAMS_ALIGN);
+    for (uint64_t unit = 0; unit < 5; unit++)
+        assert_int_equal(params_group_of(&params, unit), unit >= 2);
+    params.list[2].frozen = true;
+    params_lay_out_trained(&params);
+    assert_int_equal(params.groups[1].trained_offset, 2 * PARAMS_ALIGN);
+    assert_int_equal(params.groups[1].trained_elements, 2 * PARAMS_ALIGN);
+    assert_int_equal(params.units[3].trained_offset, 2 * PARAMS_ALIGN);
+    params_deinit(&params);
+}
+
+static void units_stay_alone_or_become_one(void **state)
+{
+    (void)state;
+    struct params params = some_units();
+    params_join_units(&params, 0);
+    assert_int_equal(params.groups_count, 5);
+    assert_string_equal(params.groups[4].name, "e");
+    params_join_units(&params, 1000); /* more than there are */
+    assert_int_equal(params.groups_count, 1);
+    assert_int_equal(params.groups[0].elements, params.elements);
     params_deinit(&params);
 }
 
@@ -161,6 +210,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_start_aligned_and_neighbours_touch),
+        cmocka_unit_test(neighbouring_units_are_joined_until_there_are_enough),
+        cmocka_unit_test(units_stay_alone_or_become_one),
         cmocka_unit_test(room_behind_a_tensor_is_padding),
         cmocka_unit_test(a_tensor_too_large_or_a_name_too_long_is_refused),
         cmocka_unit_test(initial_values_have_the_mean_and_deviation_asked_for),

@@ -24,16 +24,16 @@ static struct params some_params(void)
 {
     struct params params = {0};
     struct err err;
-    assert_ok(params_begin_group(&params, "embed", &err), &err);
+    assert_ok(params_begin_unit(&params, "embed", &err), &err);
     add(&params, "table", 1009, 48, false);
-    assert_ok(params_begin_group(&params, "block", &err), &err);
+    assert_ok(params_begin_unit(&params, "block", &err), &err);
     add(&params, "q", 48, 48, false);
     add(&params, "k", 13, 48, true);
     add(&params, "v", 13, 48, true);
     add(&params, "q.bias", 48, 0, false);
     add(&params, "k.bias", 13, 0, true);
     add(&params, "odd", 77, 30, false);
-    assert_ok(params_begin_group(&params, "head", &err), &err);
+    assert_ok(params_begin_unit(&params, "head", &err), &err);
     add(&params, "bias", 3, 0, false);
     return params;
 }
