@@ -120,12 +120,13 @@ struct train_config {
         uint64_t wrap_min_params;     /* units are joined to groups of as many; 0: each is one */
         uint64_t keep_below_params;   /* groups of fewer are held whole */
         uint64_t prefetch;            /* groups */
+        uint64_t groups_at_once;      /* whole for passes; 0: as prefetch has it */
         uint64_t bucket_bytes;
         uint64_t timeout_ns; /* of a collective; 0: none */
         bool debug;
         uint64_t check_sync; /* steps; 0: never */
         struct {
-            bool optimizer;
+            bool optimizer, params;
         } offload;
     } parallel;
     struct {

@@ -6,6 +6,7 @@
 #include "trainer/epochs.h"
 #include "trainer/model.h"
 #include "trainer/schedule.h"
+#include "trainer/strategy.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -207,6 +208,15 @@ static int check_early_stop(const struct train_config *config, const struct chec
                          "give data.val, or leave early_stop out");
 }
 
+static int check_parallel(const struct train_config *config, const struct check *check)
+{
+    if (config->parallel.offload.params && !strategy_of(config->parallel.strategy)->shards_weights)
+        return contradiction(check, "parallel.offload.params", "parallel.strategy",
+                             "parallel.offload.params needs a strategy that does not keep weights whole",
+                             "set parallel.strategy to zero3, shard_grad_op or hybrid_shard");
+    return 0;
+}
+
 int config_check(const struct train_config *config, const int *lines, const char *name, struct err *err)
 {
     const struct check check = {.lines = lines, .name = name, .err = err};
@@ -221,5 +231,7 @@ int config_check(const struct train_config *config, const int *lines, const char
         status = check_loss_scale(config, &check);
     if (!status)
         status = check_early_stop(config, &check);
+    if (!status)
+        status = check_parallel(config, &check);
     return status ? status : check_saves(config, &check);
 }

@@ -250,6 +250,9 @@ static const struct config_field fields[] = {
     {"parallel.prefetch", CONFIG_COUNT, AT(parallel.prefetch), "1", 0, 64,
      .help = "blocks whose weights are gathered before they are needed, where weights are shared; changes no "
              "bit"},
+    {"parallel.groups_at_once", CONFIG_COUNT, AT(parallel.groups_at_once), "0", 0, 1 << 20,
+     .help = "blocks whose weights are whole on a rank at a time, where weights are shared, at most; 0: "
+             "as the strategy and prefetch have it; changes no bit"},
     {"parallel.bucket", CONFIG_SIZE, AT(parallel.bucket_bytes), "8MiB", 1, 1e12,
      .help = "gradients that travel at a time; changes no bit"},
     {"parallel.reduction", CONFIG_CHOICE, AT(parallel.reduction), "canonical", .choices = reduction_names,
@@ -265,6 +268,10 @@ static const struct config_field fields[] = {
      .help = "keep the moments, and with bf16 and fp16 the fp32 weights, in pinned memory of the host, for "
              "less on "
              "the device; changes no bit"},
+    {"parallel.offload.params", CONFIG_BOOL, AT(parallel.offload.params), "false",
+     .help = "keep all weights in pinned memory of the host, whence blocks come to the device when a pass "
+             "needs them, with a strategy "
+             "that shares weights, on one rank too; changes no bit"},
 
     {"checkpoint.dir", CONFIG_TEXT, AT(checkpoint.dir), "\"\"",
      .help = "folder of the checkpoints; empty: ckpt below run.dir"},

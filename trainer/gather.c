@@ -160,7 +160,7 @@ static int copy_piece(struct gather *gather, const struct slot *slot, uint32_t r
          *source = to_staging ? slot->buffer : slot->staging;
     if (piece.elements == 0)
         return 0;
-    return ops->device->ops->copy(ops->device, ops->stream, target + offset, source + offset,
+    return ops->device->ops->copy(ops->device, gather->options.stream, target + offset, source + offset,
                                   piece.elements * slot->element_bytes, err);
 }
 
@@ -208,7 +208,7 @@ static int end_oldest(struct gather *gather, struct err *err)
         if (rank != rank_of(gather) && is_member(gather, slot, rank))
             status = copy_piece(gather, slot, rank, false, err);
     if (slot->staging && !status)
-        status = ops->device->ops->event_record(ops->device, slot->copied, ops->stream, err);
+        status = ops->device->ops->event_record(ops->device, slot->copied, gather->options.stream, err);
     return status;
 }
 
@@ -252,7 +252,7 @@ int gather_begin(struct gather *gather, uint64_t group, enum gather_level level,
     if (slot->staging) {
         status = copy_piece(gather, slot, rank_of(gather), true, err);
         if (!status)
-            status = ops->device->ops->event_record(ops->device, slot->copied, ops->stream, err);
+            status = ops->device->ops->event_record(ops->device, slot->copied, gather->options.stream, err);
     } else {
         status = start(gather, slot, err);
     }

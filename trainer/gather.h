@@ -25,8 +25,9 @@ enum gather_level {
 enum { GATHER_SLOTS = 4 };
 
 struct gather_options {
-    struct comm *comm; /* borrowed; nothing else is done on it */
-    struct ops *ops;   /* borrowed: pieces are made, and what was gathered is used, on its stream */
+    struct comm *comm;                 /* borrowed; nothing else is done on it */
+    struct ops *ops;                   /* borrowed */
+    struct device_stream *stream;      /* borrowed: pieces are made, and what was gathered is used, on it */
     const struct partition *partition; /* borrowed */
     uint64_t timeout_ns;               /* of one; 0: none */
     const char *what;                  /* is gathered, in errors: "weights" */

@@ -93,6 +93,7 @@ static struct gather_options gather_options_of(const struct reduction_options *o
 {
     return (struct gather_options){.comm = options->comm,
                                    .ops = options->ops,
+                                   .stream = options->ops->stream,
                                    .partition = options->partition,
                                    .timeout_ns = options->timeout_ns,
                                    .what = "gradients",
@@ -443,7 +444,7 @@ void reduction_done(struct reduction *reduction, uint64_t group)
 {
     struct exchange_pieces pieces = {.counts = counts_of(reduction)};
     struct err err = {0};
-    if (!is_trained(reduction, group))
+    if (!is_trained(reduction, group) || reduction_is_plain(reduction, reduction->round))
         return;
     if (exchanges_each(&reduction->options))
         give_leaf(reduction, group, &pieces);

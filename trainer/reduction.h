@@ -11,7 +11,7 @@
  *     for each round < reduction_rounds(&r):
  *         reduction_set_memory(&r, round, &memory);
  *         a backward pass, or where !reduction_computes(&r, round) a model_walk of one,
- *             whose hooks call reduction_need and reduction_done unless reduction_is_plain(&r, round)
+ *             whose hooks call reduction_need and reduction_done; reduction_is_plain(&r, round) wants none
  *         reduction_end_round(&r, round, err);
  *     reduction_finish(&r, err);                      // this rank's parts are summed
  *     sums of squares of reduction_part(&r, group)
@@ -96,7 +96,7 @@ bool reduction_is_plain(const struct reduction *reduction, uint64_t round);
 void reduction_begin(struct reduction *reduction);
 /* Sets where gradients go; hooks and weights are the caller's. */
 void reduction_set_memory(struct reduction *reduction, uint64_t round, struct model_memory *memory);
-/* To be called from the hooks of the backward pass. Failures are remembered until the round ends. */
+/* To be called from the hooks of the backward pass, if it has any. Failures are remembered until the round ends. */
 void reduction_need(struct reduction *reduction, uint64_t group);
 void reduction_done(struct reduction *reduction, uint64_t group);
 int reduction_end_round(struct reduction *reduction, uint64_t round, struct err *err);

@@ -82,13 +82,16 @@ struct partition_options run_partition_options(const struct run *run, bool train
 struct weights_options run_weights_options(const struct run *run)
 {
     const struct strategy *strategy = strategy_of_run(run);
+    bool offloads = run->config->parallel.offload.params;
     return (struct weights_options){.comm = run->comm,
                                     .ops = run->ops,
                                     .partition = &run->partition,
-                                    .shards = strategy->shards_weights && run->shards > 1,
+                                    .shards = strategy->shards_weights && (run->shards > 1 || offloads),
                                     .reshards = strategy->reshards,
                                     .pins_master = run->config->parallel.offload.optimizer,
+                                    .offloads = offloads,
                                     .ahead = (uint32_t)run->config->parallel.prefetch,
+                                    .groups_max = (uint32_t)run->config->parallel.groups_at_once,
                                     .timeout_ns = run->config->parallel.timeout_ns,
                                     .in_turn = run->config->parallel.debug};
 }
@@ -162,7 +165,6 @@ int run_begin_pass(struct run *run, uint64_t round, struct model_memory *ret_mem
     weights_set_memory(&run->weights, ret_memory);
     if (trains)
         reduction_set_memory(&run->reduction, round, ret_memory);
-    /* an evaluation has no backward pass, and with weights that need hooks no round is plain */
     if (sums || weights_want_hooks(&run->weights)) {
         ret_memory->need = need;
         ret_memory->done = done;

@@ -1,7 +1,7 @@
 /*
  * weights — see weights.h.
  */
-#include "trainer/weights.h"
+#include "trainer/weights_buffers.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -18,9 +18,14 @@ static bool master_is_whole(const struct weights_options *options)
     return !options->shards && !has_own_compute(options);
 }
 
+static enum mem_kind shard_kind(const struct weights_options *options)
+{
+    return options->offloads ? MEM_PINNED : MEM_DEVICE;
+}
+
 static enum mem_kind master_kind(const struct weights_options *options)
 {
-    return has_own_compute(options) && options->pins_master ? MEM_PINNED : MEM_DEVICE;
+    return has_own_compute(options) && options->pins_master ? MEM_PINNED : shard_kind(options);
 }
 
 static uint64_t master_bytes(const struct weights_options *options)
@@ -42,21 +47,6 @@ static uint64_t compute_shard_bytes(const struct weights_options *options)
                : 0;
 }
 
-static uint64_t buffer_bytes(const struct weights_options *options)
-{
-    return options->partition->group_elements_max * ops_compute_bytes(options->ops);
-}
-
-/* A pass uses one group, and with a tied head the embedding beside it. */
-static uint32_t buffers_count(const struct weights_options *options, const struct model *model)
-{
-    uint64_t groups_count = options->partition->params->groups_count;
-    uint64_t wanted = 1 + (model_tied_param(model) >= 0) + (uint64_t)options->ahead;
-    if (!options->shards)
-        return 0;
-    return (uint32_t)(options->reshards && wanted < groups_count ? wanted : groups_count);
-}
-
 /* Does this rank need others for its weights? */
 static bool gathers(const struct weights_options *options)
 {
@@ -70,6 +60,7 @@ static struct gather_options gather_options_of(const struct weights_options *opt
 {
     return (struct gather_options){.comm = options->comm,
                                    .ops = options->ops,
+                                   .stream = options->ops->stream,
                                    .partition = options->partition,
                                    .timeout_ns = options->timeout_ns,
                                    .what = "weights",
@@ -81,11 +72,12 @@ struct weights_need weights_need_of(const struct weights_options *options, const
     const struct gather_options gather = gather_options_of(options);
     struct weights_need need = {0};
     *(master_kind(options) == MEM_PINNED ? &need.pinned_bytes : &need.device_bytes) += master_bytes(options);
-    if (has_own_compute(options) && !options->pins_master)
+    if (has_own_compute(options) && master_kind(options) == MEM_DEVICE)
         need.offloadable_bytes = master_bytes(options);
     if (!options->shards && !master_is_whole(options))
         need.device_bytes += whole_bytes(options);
-    need.device_bytes += compute_shard_bytes(options) + buffers_count(options, model) * buffer_bytes(options);
+    *(options->offloads ? &need.pinned_bytes : &need.device_bytes) += compute_shard_bytes(options);
+    need.device_bytes += weights_buffers_count(options, model) * weights_buffer_bytes(options);
     if (gathers(options))
         need.pinned_bytes += gather_bytes(&gather);
     return need;
@@ -107,49 +99,8 @@ static int allocate_arenas(struct weights *weights, struct err *err)
     else if (!status && !options->shards)
         status = allocate(weights, MEM_DEVICE, whole_bytes(options), &weights->whole, err);
     if (!status)
-        status = allocate(weights, MEM_DEVICE, compute_shard_bytes(options), &weights->compute, err);
+        status = allocate(weights, shard_kind(options), compute_shard_bytes(options), &weights->compute, err);
     return status;
-}
-
-static int allocate_buffers(struct weights *weights, const struct model *model, struct err *err)
-{
-    uint32_t count = buffers_count(&weights->options, model);
-    weights->buffers = calloc(count, sizeof *weights->buffers);
-    weights->group_weights =
-        calloc(weights->options.partition->params->groups_count, sizeof *weights->group_weights);
-    if (!weights->buffers || !weights->group_weights)
-        return err_set(err, -ENOMEM, "out of memory for weights that are gathered");
-    int status = 0;
-    for (; weights->buffers_count < count && !status; weights->buffers_count += !status) {
-        struct weights_buffer *buffer = &weights->buffers[weights->buffers_count];
-        buffer->group = UINT64_MAX;
-        status = allocate(weights, MEM_DEVICE, buffer_bytes(&weights->options), &buffer->memory, err);
-    }
-    return status;
-}
-
-static void note_order(void *context, uint64_t group, enum model_use use)
-{
-    struct weights *weights = context;
-    (void)use;
-    if (weights->order)
-        weights->order[weights->order_count] = group;
-    weights->order_count++;
-}
-
-static int list_order(struct weights *weights, const struct model *model, const struct model_stage *stage,
-                      struct err *err)
-{
-    const struct model_memory memory = {.need = note_order, .context = weights};
-    model_walk(model, stage, &memory, MODEL_FORWARD);
-    model_walk(model, stage, &memory, MODEL_BACKWARD);
-    weights->order = calloc(weights->order_count, sizeof *weights->order);
-    if (!weights->order)
-        return err_set(err, -ENOMEM, "out of memory for weights that are gathered");
-    weights->order_count = 0;
-    model_walk(model, stage, &memory, MODEL_FORWARD);
-    model_walk(model, stage, &memory, MODEL_BACKWARD);
-    return 0;
 }
 
 int weights_connect(struct weights *weights, struct err *err)
@@ -162,18 +113,20 @@ int weights_open_gather(struct weights *weights, struct err *err)
 {
     struct gather_options options = gather_options_of(&weights->options);
     options.comm = weights->comm;
+    options.stream = weights->stream;
     return weights->comm ? gather_open(&options, &weights->gather, err) : 0;
 }
 
 int weights_init(struct weights *weights, const struct weights_options *options, const struct model *model,
                  const struct model_stage *stage, struct err *err)
 {
+    assert(!options->offloads || options->shards);
     *weights = (struct weights){.options = *options};
+    if (!options->offloads)
+        weights->stream = options->ops->stream;
     int status = allocate_arenas(weights, err);
     if (!status && options->shards)
-        status = allocate_buffers(weights, model, err);
-    if (!status && options->shards)
-        status = list_order(weights, model, stage, err);
+        status = weights_buffers_open(weights, model, stage, err);
     if (status)
         weights_deinit(weights);
     return status;
@@ -196,15 +149,11 @@ void weights_deinit(struct weights *weights)
     bool is_idle = gather_is_idle(weights->gather);
     gather_close(weights->gather);
     comm_close(weights->comm);
+    weights_buffers_close(weights, is_idle);
     if (weights->whole != weights->master)
         release(weights, MEM_DEVICE, weights->whole, whole_bytes(options), is_idle);
-    release(weights, MEM_DEVICE, weights->compute, compute_shard_bytes(options), is_idle);
+    release(weights, shard_kind(options), weights->compute, compute_shard_bytes(options), is_idle);
     release(weights, master_kind(options), weights->master, master_bytes(options), is_idle);
-    for (uint32_t i = 0; i < weights->buffers_count; i++)
-        release(weights, MEM_DEVICE, weights->buffers[i].memory, buffer_bytes(options), is_idle);
-    free(weights->buffers);
-    free(weights->order);
-    free(weights->group_weights);
     *weights = (struct weights){0};
 }
 
@@ -267,10 +216,11 @@ int weights_refresh(struct weights *weights, struct err *err)
 int weights_updated(struct weights *weights, uint64_t group, struct err *err)
 {
     const struct partition *partition = weights->options.partition;
-    size_t element_bytes = ops_compute_bytes(weights->options.ops);
-    for (uint32_t i = 0; i < weights->buffers_count; i++)
-        if (weights->buffers[i].group == group)
-            weights->buffers[i].group = UINT64_MAX;
+    struct ops *ops = weights->options.ops;
+    size_t element_bytes = ops_compute_bytes(ops);
+    weights_buffers_forget(weights, group);
+    if (weights->options.offloads)
+        return ops->device->ops->event_record(ops->device, weights->updated, ops->stream, err);
     if (!weights->whole || partition_is_whole(partition, group))
         return 0;
     return gather_begin(weights->gather, group, GATHER_SHARDS,
@@ -287,128 +237,6 @@ void weights_set_memory(struct weights *weights, struct model_memory *memory)
 bool weights_want_hooks(const struct weights *weights)
 {
     return weights->options.shards;
-}
-
-int weights_begin_pass(struct weights *weights, struct err *err)
-{
-    weights->order_next = 0;
-    return weights->whole ? weights_settle(weights, err) : 0;
-}
-
-static struct weights_buffer *buffer_with(struct weights *weights, uint64_t group)
-{
-    for (uint32_t i = 0; i < weights->buffers_count; i++)
-        if (weights->buffers[i].group == group)
-            return &weights->buffers[i];
-    return NULL;
-}
-
-/* Is the group needed before `end` of the order? */
-static bool is_near(const struct weights *weights, uint64_t group, uint64_t end)
-{
-    for (uint64_t i = weights->order_next; i < end && i < weights->order_count; i++)
-        if (weights->order[i] == group)
-            return true;
-    return false;
-}
-
-/* The buffer that is free longest and holds nothing that is needed before `end`; NULL where there is none. */
-static struct weights_buffer *free_buffer(struct weights *weights, uint64_t end)
-{
-    struct weights_buffer *best = NULL;
-    for (uint32_t i = 0; i < weights->buffers_count; i++) {
-        struct weights_buffer *buffer = &weights->buffers[i];
-        bool is_wanted = buffer->group != UINT64_MAX && is_near(weights, buffer->group, end);
-        if (!buffer->is_used && !is_wanted && (!best || buffer->turn < best->turn))
-            best = buffer;
-    }
-    return best;
-}
-
-/* This rank's shard into the buffer, and the others' on their way. */
-static int fill_buffer(struct weights *weights, struct weights_buffer *buffer, uint64_t group,
-                       struct err *err)
-{
-    struct ops *ops = weights->options.ops;
-    const struct partition *partition = weights->options.partition;
-    size_t element_bytes = ops_compute_bytes(ops);
-    struct span shard = own_shard(weights, group);
-    const void *source = has_own_compute(&weights->options) ? weights_compute_shard(weights, group)
-                                                            : weights_shard(weights, group);
-    /* what was gathered into it before has come, or it would hold a group that a pass will need */
-    int status = buffer->group != UINT64_MAX ? gather_wait(weights->gather, buffer->group, err) : 0;
-    buffer->group = group;
-    if (!status && shard.elements > 0)
-        status = ops->device->ops->copy(
-            ops->device, ops->stream,
-            at(buffer->memory, shard.offset - partition_group(partition, group).offset, element_bytes),
-            source, shard.elements * element_bytes, err);
-    return status ? status
-                  : gather_begin(weights->gather, group, GATHER_SHARDS, buffer->memory, element_bytes, err);
-}
-
-/* Begins to gather what comes next, as far as buffers are free. */
-static int look_ahead(struct weights *weights, struct err *err)
-{
-    uint64_t end = weights->order_next + weights->options.ahead;
-    int status = 0;
-    for (uint64_t i = weights->order_next; i < end && i < weights->order_count && !status; i++) {
-        uint64_t group = weights->order[i];
-        if (partition_is_whole(weights->options.partition, group) || buffer_with(weights, group))
-            continue;
-        struct weights_buffer *buffer = free_buffer(weights, end);
-        if (!buffer)
-            return 0;
-        status = fill_buffer(weights, buffer, group, err);
-    }
-    return status;
-}
-
-static int need(struct weights *weights, uint64_t group, struct err *err)
-{
-    struct weights_buffer *buffer = buffer_with(weights, group);
-    int status = 0;
-    assert(weights->order_next < weights->order_count && weights->order[weights->order_next] == group);
-    weights->order_next++;
-    if (!buffer) {
-        buffer = free_buffer(weights, weights->order_next);
-        assert(buffer);
-        status = fill_buffer(weights, buffer, group, err);
-    }
-    buffer->is_used = true;
-    weights->group_weights[group] = buffer->memory;
-    if (!status)
-        status = look_ahead(weights, err);
-    return status ? status : gather_wait(weights->gather, group, err);
-}
-
-void weights_need(struct weights *weights, uint64_t group)
-{
-    struct err err = {0};
-    int status = 0;
-    if (!weights->options.shards)
-        return;
-    if (partition_is_whole(weights->options.partition, group)) {
-        weights->order_next++;
-        weights->group_weights[group] = has_own_compute(&weights->options)
-                                            ? weights_compute_shard(weights, group)
-                                            : weights_shard(weights, group);
-        return;
-    }
-    status = need(weights, group, &err);
-    if (status && !weights->status) {
-        weights->status = status;
-        weights->err = err;
-    }
-}
-
-void weights_done(struct weights *weights, uint64_t group)
-{
-    struct weights_buffer *buffer = buffer_with(weights, group);
-    if (!buffer)
-        return;
-    buffer->turn = ++weights->turns;
-    buffer->is_used = false;
 }
 
 int weights_status(const struct weights *weights, struct err *err)

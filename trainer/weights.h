@@ -5,7 +5,8 @@
  *
  * - whole, kept from step to step: once a shard is updated, it is gathered with the others'; or
  * - sharded: a group is gathered into a buffer when a pass needs it, some of the next ones ahead of their need. With few buffers it is
- *   forgotten soon after the pass is done with it; with one a group, when it is updated.
+ *   forgotten soon after the pass is done with it; with one a group, when it is updated. Shards that are offloaded lie in pinned memory, in
+ *   both types, whence groups come to the buffers on a stream of their own, also those that one rank holds alone.
  *
  * Where both types are one and the weights are whole, the master weights lie in the whole arena themselves.
  *
@@ -36,7 +37,9 @@ struct weights_options {
     bool shards;         /* nothing is whole between passes */
     bool reshards;       /* only as many buffers as passes need at a time; else one a group */
     bool pins_master;    /* master weights of their own lie in pinned memory */
+    bool offloads;       /* of shards: they lie in pinned memory */
     uint32_t ahead;      /* groups that are gathered before they are needed */
+    uint32_t groups_max; /* in buffers at a time, of shards; 0: as the others say */
     uint64_t timeout_ns; /* 0: none */
     bool in_turn;        /* as gather.h's */
 };
@@ -50,12 +53,17 @@ struct weights {
     void *compute; /* shards in the compute type; NULL where the master's serve, or they lie in `whole` */
     void *whole;   /* all, in the compute type; NULL where they are gathered for passes */
     struct weights_buffer {
-        void *memory;   /* of a group; the largest */
-        uint64_t group; /* UINT64_MAX: none */
-        bool is_used;   /* by a pass */
-        uint64_t turn;  /* of its last use */
-    } * buffers;        /* [buffers_count] */
+        void *memory;                        /* of a group; the largest */
+        uint64_t group;                      /* UINT64_MAX: none */
+        bool is_used;                        /* by a pass */
+        bool is_coming;                      /* nobody has waited for what others hold of it */
+        uint64_t turn;                       /* of its last use */
+        struct device_event *passed, *moved; /* of what is offloaded: its last use; what came to it */
+    } * buffers;                             /* [buffers_count] */
     uint32_t buffers_count;
+    struct device_stream
+        *stream; /* on which buffers are filled: of what is offloaded its own, else that of the ops */
+    struct device_event *updated; /* all shards that are offloaded */
     uint64_t turns;
     uint64_t *order; /* groups as a forward and its backward pass need them */
     uint64_t order_count, order_next;
@@ -64,7 +72,8 @@ struct weights {
     struct err err;
 };
 
-/* Allocates its own memory; then, collectively, finds the other ranks; then allocates what is needed to talk to them. */
+/* Allocates its own memory; then, collectively, finds the other ranks; then allocates what is needed to talk to them. -EINVAL where groups_max is
+ * fewer than a pass uses at a time. */
 int weights_init(struct weights *weights, const struct weights_options *options, const struct model *model,
                  const struct model_stage *stage, struct err *err);
 int weights_connect(struct weights *weights, struct err *err);

@@ -213,6 +213,7 @@ static void contradictions_are_refused(void **state)
     expect_refusal(NEEDED, "precision.loss_scale.first=3", "loss_scale.first is no power of two", NULL);
     expect_refusal(NEEDED, "precision.loss_scale.least=12", "loss_scale.least is no power of two", NULL);
     expect_refusal(NEEDED "precision: {loss_scale: {first: 4, least: 8}}\n", NULL, "is below", NULL);
+    expect_refusal(NEEDED, "parallel.offload.params=true", "parallel.offload.params needs a strategy", NULL);
 }
 
 static void printed_configuration_reads_back_the_same(void **state)

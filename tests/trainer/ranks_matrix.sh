@@ -88,27 +88,37 @@ done
 
 strategies=(ddp zero1 zero2 zero3 full_shard shard_grad_op no_shard hybrid_shard)
 settings=(parallel.bucket=4KiB parallel.prefetch=0 parallel.prefetch=3 parallel.keep_below_params=4000 batch.sync_each=true model.recompute=2
-  model.offload=1 parallel.offload.optimizer=true model.freeze="$frozen")
+  model.offload=1 parallel.offload.optimizer=true model.freeze="$frozen" parallel.wrap_min_params=30000 parallel.groups_at_once=2
+  parallel.offload.params=true parallel.check_sync=5)
+
+# Weights that each rank keeps whole can't come from the host.
+makes_sense() {
+  case "$*" in "ddp "*offload.params* | "no_shard "*offload.params* | "zero"[12]" "*offload.params*) return 1 ;; esac
+}
 
 # Each way that ranks talk once: what a sanitizer can see of it.
 few() {
   combine 3 2 8 parallel.strategy=zero2 parallel.bucket=4KiB model.freeze="$frozen"
-  combine 4 0 12 parallel.strategy=ddp parallel.keep_below_params=4000
-  combine 6 0 8 parallel.strategy=hybrid_shard parallel.bucket=4KiB
+  combine 4 0 12 parallel.strategy=ddp parallel.keep_below_params=4000 parallel.check_sync=4
+  combine 6 0 8 parallel.strategy=hybrid_shard parallel.bucket=4KiB parallel.wrap_min_params=30000 parallel.offload.params=true
 }
 
 sample() {
-  local layouts=("2 0 8" "4 0 8" "3 2 12" "8 0 8" "6 0 12" "2 4 8" "3 0 12" "4 2 8") i ranks next micros
-  for i in "${!strategies[@]}"; do
-    read -r ranks next micros <<< "${layouts[i]}"
-    combine "$ranks" "$next" "$micros" parallel.strategy="${strategies[i]}" "${settings[i]}"
-  done
+  local p=parallel
+  combine 2 0 8 $p.strategy=ddp $p.bucket=4KiB $p.wrap_min_params=30000
+  combine 4 0 8 $p.strategy=zero1 $p.keep_below_params=4000 $p.check_sync=3
+  combine 3 2 12 $p.strategy=zero2 $p.wrap_min_params=30000 $p.check_sync=5
+  combine 8 0 8 $p.strategy=zero3 $p.prefetch=3 $p.groups_at_once=2 $p.keep_below_params=4000
+  combine 6 0 12 $p.strategy=full_shard $p.prefetch=0 $p.wrap_min_params=30000 $p.offload.params=true
+  combine 1 4 8 $p.strategy=shard_grad_op $p.offload.params=true $p.groups_at_once=3 model.recompute=2
+  combine 3 0 12 $p.strategy=no_shard batch.sync_each=true model.offload=1 $p.check_sync=4
+  combine 4 2 8 $p.strategy=hybrid_shard $p.offload.optimizer=true $p.check_sync=3
   combine 3 0 8 parallel.strategy=zero2 model.freeze="$frozen"
   combine 4 0 12 parallel.strategy=full_shard model.freeze="$frozen"
   # ranks that have no micro-batch in the last round, and many chunks a block
   combine 3 0 8 parallel.strategy=zero2 parallel.bucket=4KiB
   combine 3 0 8 parallel.strategy=zero3 parallel.bucket=4KiB
-  combine 6 0 8 parallel.strategy=hybrid_shard parallel.bucket=4KiB
+  combine 6 0 8 parallel.strategy=hybrid_shard parallel.bucket=4KiB parallel.offload.params=true
 }
 
 all() {
@@ -117,6 +127,7 @@ all() {
     read -r ranks next micros <<< "$layout"
     for strategy in "${strategies[@]}"; do
       for setting in parallel.bucket=8MiB "${settings[@]}"; do
+        makes_sense "$strategy" "$setting" || continue
         for resumed in 0 "$next"; do
           combine "$ranks" "$resumed" "$micros" parallel.strategy="$strategy" "$setting"
         done

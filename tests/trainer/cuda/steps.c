@@ -237,6 +237,38 @@ static void steps_that_the_host_learns_of_late_have_the_same_bits(void **state)
     }
 }
 
+static void weights_that_come_from_the_host_have_the_same_bits_in_any_order(void **state)
+{
+    const struct fixture *f = *state;
+    static const char *const precisions[] = {"precision.compute=fp32", "precision.compute=bf16"};
+    for (size_t p = 0; p < sizeof precisions / sizeof precisions[0]; p++) {
+        const char *const plain[] = {precisions[p], "model.layers=3", "run.steps=3", NULL};
+        const char *const offloaded[] = {precisions[p],
+                                         "model.layers=3",
+                                         "run.steps=3",
+                                         "parallel.strategy=zero3",
+                                         "parallel.prefetch=2",
+                                         "parallel.groups_at_once=3",
+                                         "parallel.offload.params=true",
+                                         p > 0 ? "parallel.offload.optimizer=true" : NULL,
+                                         NULL};
+        struct outcome expected = {0};
+        char name[32];
+        order_set(0);
+        snprintf(name, sizeof name, "on-device-%zu", p);
+        run(f, name, plain, false, &expected);
+        assert_ok(expected.status, &expected.err);
+        for (size_t order = 0; order < order_count(); order++) {
+            struct outcome found = {0};
+            order_set(order);
+            snprintf(name, sizeof name, "from-host-%zu-%zu", p, order);
+            run(f, name, offloaded, false, &found);
+            assert_ok(found.status, &found.err);
+            assert_memory_equal(&found.hashes, &expected.hashes, sizeof found.hashes);
+        }
+    }
+}
+
 /* The weights of a run of one rank, of malloc. */
 static void *weights_of(struct run *run)
 {
@@ -348,6 +380,7 @@ int main(void)
         cmocka_unit_test(steps_wait_for_nothing_and_ask_for_no_memory),
         cmocka_unit_test(replayed_steps_have_the_bits_of_steps_that_are_queued_as_they_are),
         cmocka_unit_test(steps_that_the_host_learns_of_late_have_the_same_bits),
+        cmocka_unit_test(weights_that_come_from_the_host_have_the_same_bits_in_any_order),
         cmocka_unit_test(a_step_that_is_not_finite_is_named_late_and_leaves_no_trace),
         cmocka_unit_test(a_recording_that_an_offloaded_copy_spoils_tells_the_copys_failure),
     };

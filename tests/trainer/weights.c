@@ -1,0 +1,180 @@
+/*
+ * weights — tests: of weights that lie in host memory, how many groups are on the device at a time, and that passes find the newest ones.
+ */
+#include "tests/support/test.h"
+#include "tests/trainer/model_case.h"
+
+#include "trainer/weights.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LAYERS = 5, GROUPS = LAYERS + 2 };
+
+struct fixture {
+    struct device *device;
+    struct ops *ops;
+    struct model *model;
+    struct model_stage stage;
+    struct partition partition;
+    struct weights weights;
+    float *expected;    /* all weights */
+    uint64_t whole_max; /* groups in buffers */
+};
+
+static uint64_t device_bytes(const struct fixture *f)
+{
+    struct device_mem_info info;
+    f->device->ops->mem_info(f->device, &info);
+    return info.used_bytes[MEM_DEVICE];
+}
+
+/* What the tests say of the options is theirs; the rest is that of one rank. Returns what weights_init does. */
+static int open_weights(struct fixture *f, struct weights_options options, struct err *err)
+{
+    struct model_config config = case_gpt2;
+    const struct partition_options alone = {.rank = 0, .ranks = 1, .shards = 1};
+    config.layers = LAYERS;
+    *f = (struct fixture){.stage = {.blocks_count = LAYERS, .embeds = true, .heads = true}};
+    ops_for_test(DTYPE_F32, 1, &f->device, &f->ops);
+    assert_ok(model_open(&config, f->ops, 2, &f->model, err), err);
+    const struct params *params = model_params(f->model);
+    assert_int_equal(params->groups_count, GROUPS);
+    assert_ok(partition_init(&f->partition, &alone, params, err), err);
+    options.ops = f->ops;
+    options.partition = &f->partition;
+    options.shards = options.offloads = true;
+    int status = weights_init(&f->weights, &options, f->model, &f->stage, err);
+    if (status)
+        return status;
+    f->expected = malloc(params->elements * sizeof *f->expected);
+    assert_non_null(f->expected);
+    params_init_values(params, 3, DTYPE_F32, f->expected);
+    assert_ok(weights_fill(&f->weights, f->expected, err), err);
+    assert_ok(weights_refresh(&f->weights, err), err);
+    return 0;
+}
+
+static void close_all(struct fixture *f)
+{
+    weights_deinit(&f->weights);
+    free(f->expected);
+    partition_deinit(&f->partition);
+    model_close(f->model);
+    assert_int_equal(device_bytes(f), 0);
+    ops_close(f->ops);
+    device_close(f->device);
+}
+
+static uint64_t count_whole(const struct weights *weights)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < weights->buffers_count; i++)
+        count += weights->buffers[i].group != UINT64_MAX;
+    return count;
+}
+
+static void need(void *context, uint64_t group, enum model_use use)
+{
+    struct fixture *f = context;
+    const struct param_group *g = &model_params(f->model)->groups[group];
+    (void)use;
+    weights_need(&f->weights, group);
+    uint64_t whole = count_whole(&f->weights);
+    if (whole > f->whole_max)
+        f->whole_max = whole;
+    assert_memory_equal(f->weights.group_weights[group], f->expected + g->offset,
+                        g->elements * sizeof *f->expected);
+}
+
+static void done(void *context, uint64_t group, enum model_use use)
+{
+    struct fixture *f = context;
+    (void)use;
+    weights_done(&f->weights, group);
+}
+
+/* A forward and a backward pass that only look. */
+static void walk(struct fixture *f)
+{
+    const struct model_memory memory = {.need = need, .done = done, .context = f};
+    struct err err;
+    assert_ok(weights_begin_pass(&f->weights, &err), &err);
+    model_walk(f->model, &f->stage, &memory, MODEL_FORWARD);
+    model_walk(f->model, &f->stage, &memory, MODEL_BACKWARD);
+    assert_ok(weights_status(&f->weights, &err), &err);
+}
+
+/* As an update would, in place. */
+static void change(struct fixture *f)
+{
+    const struct params *params = model_params(f->model);
+    struct err err;
+    for (uint64_t g = 0; g < params->groups_count; g++) {
+        float *shard = weights_shard(&f->weights, g);
+        for (uint64_t i = 0; i < params->groups[g].elements; i++)
+            shard[i] = f->expected[params->groups[g].offset + i] += 1;
+        assert_ok(weights_updated(&f->weights, g, &err), &err);
+    }
+}
+
+/* The largest group's memory so many times is all that the device has of the weights. */
+static void check(struct weights_options options, uint32_t groups)
+{
+    struct fixture f;
+    struct err err;
+    assert_ok(open_weights(&f, options, &err), &err);
+    uint64_t buffer = f.partition.group_elements_max * sizeof(float);
+    const struct weights_need need_of = weights_need_of(&f.weights.options, f.model);
+    assert_int_equal(f.weights.buffers_count, groups);
+    assert_int_equal(need_of.device_bytes, groups * buffer);
+    assert_int_equal(need_of.pinned_bytes, model_params(f.model)->elements * sizeof(float));
+    walk(&f);
+    change(&f);
+    walk(&f);
+    walk(&f);
+    assert_int_equal(f.whole_max, groups);
+    close_all(&f);
+}
+
+static void groups_come_ahead_and_go_after(void **state)
+{
+    (void)state;
+    /* a pass uses one, and the embedding beside the head that shares its table */
+    check((struct weights_options){.reshards = true}, 2);
+    check((struct weights_options){.reshards = true, .ahead = 1}, 3);
+    check((struct weights_options){.reshards = true, .ahead = 3}, 5);
+    check((struct weights_options){.reshards = true, .ahead = 60}, GROUPS);
+    check((struct weights_options){.reshards = false}, GROUPS);
+}
+
+static void no_more_groups_are_whole_than_the_limit(void **state)
+{
+    (void)state;
+    check((struct weights_options){.reshards = true, .ahead = 3, .groups_max = 2}, 2);
+    check((struct weights_options){.reshards = true, .ahead = 3, .groups_max = 4}, 4);
+    check((struct weights_options){.reshards = false, .ahead = 1, .groups_max = 3}, 3);
+    check((struct weights_options){.reshards = true, .ahead = 1, .groups_max = 60}, 3);
+}
+
+static void a_limit_below_what_a_pass_uses_is_refused(void **state)
+{
+    struct fixture f;
+    struct err err = {0};
+    (void)state;
+    assert_int_equal(open_weights(&f, (struct weights_options){.reshards = true, .groups_max = 1}, &err),
+                     -EINVAL);
+    assert_non_null(strstr(err.what, "parallel.groups_at_once"));
+    close_all(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(groups_come_ahead_and_go_after),
+        cmocka_unit_test(no_more_groups_are_whole_than_the_limit),
+        cmocka_unit_test(a_limit_below_what_a_pass_uses_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
