@@ -1,0 +1,75 @@
+/*
+ * set_case — see set_case.h.
+ */
+#include "tests/io/set_case.h"
+
+#include "io/whole.h"
+#include "tests/io/syscalls.h"
+#include "tests/support/scratch.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct io_queue *set_case_queue;
+
+int set_case_set_up(void **state)
+{
+    struct err err = {0};
+    syscalls_reset();
+    scratch_set_up(state);
+    assert_ok(io->ops->queue_open(io, 4, &set_case_queue, &err), &err);
+    return 0;
+}
+
+int set_case_tear_down(void **state)
+{
+    syscalls_reset();
+    io->ops->queue_close(set_case_queue);
+    return scratch_tear_down(state);
+}
+
+struct io_set *set_case_begin(const struct io_set_options *options)
+{
+    struct err err = {0};
+    struct io_set *set = NULL;
+    assert_ok(io->ops->set_begin(io, options, &set, &err), &err);
+    return set;
+}
+
+struct io_set *set_case_begin_named(const char *name, const char *owner_id)
+{
+    return set_case_begin(&(struct io_set_options){.path = in_folder(name), .owner_id = owner_id});
+}
+
+int set_case_put(struct io_set *set, const char *name, const char *text, struct err *err)
+{
+    struct io_file *file;
+    int status = io->ops->set_create(set, name, strlen(text), &file, err);
+    if (status)
+        return status;
+    status = io_write_exact(set_case_queue, io, file, name, 0, text, strlen(text), err);
+    int sealed = io->ops->set_seal(set, file, strlen(text), err);
+    return status ? status : sealed;
+}
+
+bool set_case_exists(const char *name)
+{
+    struct stat info;
+    return lstat(in_folder(name), &info) == 0;
+}
+
+void set_case_check_content(const char *name, const char *text)
+{
+    size_t bytes;
+    char *data = (char *)test_read_file(in_folder(name), &bytes);
+    assert_string_equal(data, text);
+    free(data);
+}
+
+void set_case_check_entries(const char *expected)
+{
+    char text[4000];
+    assert_int_equal(test_run_output(text, sizeof text, "cd '%s' && LC_ALL=C ls -A", folder), 0);
+    assert_string_equal(text, expected);
+}

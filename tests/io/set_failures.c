@@ -1,0 +1,222 @@
+/*
+ * set_failures — sets that fail, are given up or are swept away: nothing appears, nothing stays.
+ */
+#include "io/whole.h"
+#include "tests/io/set_case.h"
+#include "tests/io/syscalls.h"
+#include "tests/support/engines.h"
+#include "tests/support/scratch.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void abort_removes_everything(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_file *file;
+    struct io_set *set = set_case_begin_named("out", NULL);
+    assert_ok(set_case_put(set, "a/b", "x", &err), &err);
+    assert_ok(io->ops->set_create(set, "open", 1000, &file, &err), &err);
+    io->ops->set_abort(set);
+    set = set_case_begin(&(struct io_set_options){.path = in_folder("file"), .single_file = true});
+    io->ops->set_abort(set); /* before it has a file */
+    set = set_case_begin(&(struct io_set_options){.path = in_folder("file"), .single_file = true});
+    assert_ok(io->ops->set_create(set, "", 1000, &file, &err), &err);
+    io->ops->set_abort(set);
+    io->ops->set_abort(NULL);
+    set_case_check_entries("");
+}
+
+static void an_unsealed_file_keeps_its_set_from_being_published(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_file *file;
+    struct io_set *set = set_case_begin_named("out", NULL);
+    assert_ok(io->ops->set_create(set, "a", 10, &file, &err), &err);
+    assert_int_equal(io->ops->set_publish(set, &err), -EINVAL);
+    set_case_check_entries("");
+}
+
+static void a_failed_fsync_is_not_tried_again_and_loses_the_set(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_file *file;
+    struct io_set *set = set_case_begin_named("out", NULL);
+    assert_ok(io->ops->set_create(set, "a", 0, &file, &err), &err);
+    assert_ok(io_write_exact(set_case_queue, io, file, "a", 0, "x", 1, &err), &err);
+    syscalls_fail("fsync", 1, -EIO);
+    syscalls_record(folder);
+    assert_int_equal(io->ops->set_seal(set, file, 1, &err), -EIO);
+    assert_string_equal(syscalls_recorded(), "fsync .tmp-out-0-0-NONCE/a\n");
+    assert_non_null(strstr(err.path, "/a"));
+    assert_int_equal(io->ops->set_publish(set, &err), -EINVAL);
+    set_case_check_entries("");
+}
+
+/* Each durable call in turn fails with each error: the name never appears, nothing is left, the error comes through. */
+static void whatever_fails_nothing_appears(void **state)
+{
+    (void)state;
+    static const char *const calls[] = {"mkdir",     "create", "fallocate", "pwrite",
+                                        "ftruncate", "fsync",  "renameat2"};
+    static const int codes[] = {-ENOSPC, -EIO, -EDQUOT, -EROFS};
+    int failures = 0;
+    for (size_t c = 0; c < sizeof calls / sizeof calls[0]; c++) {
+        for (unsigned nth = 1; nth <= 8; nth++) {
+            int code = codes[(c + nth) % 4];
+            struct err err = {0};
+            struct io_set *set = NULL;
+            struct io_file *file;
+            syscalls_reset();
+            syscalls_fail(calls[c], nth, code);
+            int status =
+                io->ops->set_begin(io, &(struct io_set_options){.path = in_folder("out")}, &set, &err);
+            if (!status)
+                status = set_case_put(set, "a", "text", &err);
+            if (!status)
+                status = set_case_put(set, "sub/b", "text", &err);
+            if (!status)
+                status = io->ops->set_create(set, "c", 100, &file, &err);
+            if (!status)
+                status = io->ops->set_seal(set, file, 50, &err);
+            bool published = false, last = false;
+            if (!status) {
+                status = io->ops->set_publish(set, &err);
+                last = status &&
+                       set_case_exists("out"); /* the fsync after the rename: whole, perhaps not durable */
+                published = status == 0;
+                set = NULL;
+            }
+            io->ops->set_abort(set);
+            if (syscalls_failed_count() > 0) {
+                failures++;
+                assert_int_equal(status, code);
+                assert_int_equal(err.code, code);
+                assert_string_not_equal(err.path, "");
+                assert_false(published);
+                if (last)
+                    assert_string_equal(calls[c], "fsync");
+                else
+                    set_case_check_entries("");
+            } else {
+                assert_true(published);
+            }
+            syscalls_reset();
+            if (set_case_exists("out"))
+                assert_ok(io->ops->remove(io, in_folder("out"), &err), &err);
+        }
+    }
+    assert_in_range(failures, 15, 56);
+}
+
+static void what_the_kernel_calls_invalid_is_no_wrong_usage(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_set *set;
+    struct io_file *file;
+    assert_ok(io->ops->set_begin(io, &(struct io_set_options){.path = in_folder("out")}, &set, &err), &err);
+    syscalls_fail("create", 1, -EINVAL);
+    assert_int_equal(io->ops->set_create(set, "a", 0, &file, &err), -EIO);
+    assert_int_equal(err.code, -EIO);
+    assert_non_null(strstr(err.what, strerror(EINVAL)));
+    assert_ok(io->ops->set_create(set, "a", 0, &file, &err), &err);
+    syscalls_fail("fsync", 1, -EINVAL);
+    assert_int_equal(io->ops->set_seal(set, file, 0, &err), -EIO);
+    assert_int_equal(err.code, -EIO);
+    assert_non_null(strstr(err.what, strerror(EINVAL)));
+    io->ops->set_abort(set);
+    syscalls_reset();
+}
+
+/* Renames in turn: the old one aside, the new one to its name, which fails, the old one back. */
+static void a_replacing_that_fails_in_the_middle_gives_the_old_one_back(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_set *set = set_case_begin_named("out", NULL);
+    assert_ok(set_case_put(set, "a", "old", &err), &err);
+    assert_ok(io->ops->set_publish(set, &err), &err);
+    set = set_case_begin(&(struct io_set_options){.path = in_folder("out"), .replace = true});
+    assert_ok(set_case_put(set, "b", "new", &err), &err);
+    syscalls_refuse_rename_flags();
+    syscalls_fail("rename", 2, -EIO);
+    assert_int_equal(io->ops->set_publish(set, &err), -EIO);
+    assert_int_equal(syscalls_failed_count(), 1);
+    set_case_check_content("out/a", "old");
+    set_case_check_entries("out\n");
+}
+
+static void an_old_one_that_can_not_be_put_aside_waits_for_the_sweep(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_set *set = set_case_begin_named("out", NULL);
+    assert_ok(set_case_put(set, "a", "old", &err), &err);
+    assert_ok(io->ops->set_publish(set, &err), &err);
+    set = set_case_begin(
+        &(struct io_set_options){.path = in_folder("out"), .replace = true, .aside = in_folder("aside-out")});
+    assert_ok(set_case_put(set, "b", "new", &err), &err);
+    syscalls_fail("rename", 1, -EIO);
+    assert_ok(io->ops->set_publish(set, &err), &err);
+    assert_int_equal(syscalls_failed_count(), 1);
+    set_case_check_content("out/b", "new");
+    assert_int_equal(test_run("test \"$(cat '%s'/.tmp-*/a)\" = old", folder), 0);
+    assert_int_equal(io->ops->sweep(io, folder, NULL, NULL, &err), 1);
+    set_case_check_entries("out\n");
+}
+
+static void publishing_works_where_renames_have_no_flags(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    syscalls_fail("renameat2", 0, -EINVAL);
+    struct io_set *set = set_case_begin_named("out", NULL);
+    assert_ok(set_case_put(set, "a", "text", &err), &err);
+    assert_ok(io->ops->set_publish(set, &err), &err);
+    assert_ok(io_write_file(io, in_folder("file"), "text", 4, false, &err), &err);
+    assert_int_equal(io_write_file(io, in_folder("file"), "other", 5, false, &err), -EEXIST);
+    assert_int_equal(syscalls_failed_count(), 2);
+    set_case_check_content("out/a", "text");
+    set_case_check_content("file", "text");
+    set_case_check_entries("file\nout\n");
+}
+
+static void a_dead_owners_late_publish_fails_after_the_sweep(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_file *file;
+    struct io_set *late = set_case_begin_named("out", "dead");
+    assert_ok(set_case_put(late, "a", "old", &err), &err);
+    assert_ok(io->ops->set_create(late, "b", 0, &file, &err), &err);
+    assert_int_equal(io->ops->sweep(io, folder, "new", NULL, &err), 1);
+    assert_int_equal(io->ops->set_create(late, "c", 0, &(struct io_file *){NULL}, &err), -ENOENT);
+    assert_true(io->ops->set_seal(late, file, 0, &err) < 0);
+    io->ops->set_abort(late);
+    struct io_set *later = set_case_begin_named("out", "dead");
+    assert_ok(set_case_put(later, "a", "old", &err), &err);
+    assert_int_equal(io->ops->sweep(io, folder, "new", NULL, &err), 1);
+    assert_true(io->ops->set_publish(later, &err) < 0);
+    set_case_check_entries("");
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_case_set_up, set_case_tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(abort_removes_everything),
+        CASE(an_unsealed_file_keeps_its_set_from_being_published),
+        CASE(a_failed_fsync_is_not_tried_again_and_loses_the_set),
+        CASE(whatever_fails_nothing_appears),
+        CASE(what_the_kernel_calls_invalid_is_no_wrong_usage),
+        CASE(a_replacing_that_fails_in_the_middle_gives_the_old_one_back),
+        CASE(an_old_one_that_can_not_be_put_aside_waits_for_the_sweep),
+        CASE(publishing_works_where_renames_have_no_flags),
+        CASE(a_dead_owners_late_publish_fails_after_the_sweep),
+    };
+    return engines_run(tests);
+}

@@ -1,0 +1,182 @@
+/*
+ * set_names — the names of sets and within them: which are refused, which are not replaced, what temporaries are called.
+ */
+#include "io/whole.h"
+#include "tests/io/set_case.h"
+#include "tests/io/syscalls.h"
+#include "tests/support/engines.h"
+#include "tests/support/scratch.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void existing_names_are_refused_at_begin_and_at_publish(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    for (int single = 0; single < 2; single++) {
+        const char *name = single ? "file" : "out";
+        struct io_set_options options = {.path = in_folder(name), .single_file = single};
+        struct io_set *set = set_case_begin(&options), *second = NULL;
+        assert_ok(set_case_put(set, single ? "" : "a", "mine", &err), &err);
+        test_write_file(in_folder(name), "somebody else's", 15); /* meanwhile */
+        assert_int_equal(io->ops->set_begin(io, &options, &second, &err), -EEXIST);
+        assert_null(second);
+        assert_int_equal(io->ops->set_publish(set, &err), -EEXIST);
+        assert_string_not_equal(err.advice, "");
+        set_case_check_content(name, "somebody else's");
+        assert_int_equal(unlink(in_folder(name)), 0);
+    }
+    set_case_check_entries("");
+}
+
+static void an_empty_folder_of_the_final_name_is_refused_too(void **state)
+{
+    (void)state;
+    for (int unsupported = 0; unsupported < 2; unsupported++) {
+        struct err err = {0};
+        if (unsupported)
+            syscalls_fail("renameat2", 0, -EINVAL);
+        struct io_set *set = set_case_begin_named("out", NULL);
+        assert_ok(set_case_put(set, "a", "mine", &err), &err);
+        assert_int_equal(mkdir(in_folder("out"), 0777), 0);
+        assert_int_equal(io->ops->set_publish(set, &err), -EEXIST);
+        assert_false(set_case_exists("out/a"));
+        assert_int_equal(rmdir(in_folder("out")), 0);
+        set_case_check_entries("");
+    }
+}
+
+static void files_replace_files_and_folders_folders_only(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_set *set = NULL;
+    test_write_file(in_folder("file"), "x", 1);
+    assert_int_equal(mkdir(in_folder("folder"), 0777), 0);
+    struct io_set_options over_file = {.path = in_folder("file"), .replace = true};
+    struct io_set_options over_folder = {.path = in_folder("folder"), .replace = true, .single_file = true};
+    assert_int_equal(io->ops->set_begin(io, &over_file, &set, &err), -EEXIST);
+    assert_int_equal(io->ops->set_begin(io, &over_folder, &set, &err), -EEXIST);
+    assert_null(set);
+    set_case_check_entries("file\nfolder\n");
+}
+
+static void names_within_a_set_are_its_own_and_taken_once(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_file *file = NULL;
+    static const char *const wrong[] = {"", ".", "..", "../x", "a/../../x", "/etc/x", "a//b", "a/", "a/."};
+    struct io_set *set = set_case_begin_named("out", NULL);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_int_equal(io->ops->set_create(set, wrong[i], 0, &file, &err), -EINVAL);
+    assert_ok(set_case_put(set, "a", "x", &err), &err);
+    assert_int_equal(io->ops->set_create(set, "a", 0, &file, &err), -EEXIST);
+    assert_null(file);
+    io->ops->set_abort(set);
+    set_case_check_entries("");
+}
+
+static void final_names_that_can_not_be_are_refused(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_set *set = NULL;
+    static const char *const wrong[] = {"", "/", ".", "..", "x/..", "x/.", ".tmp-x", "a/.tmp-x"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_int_equal(io->ops->set_begin(io, &(struct io_set_options){.path = wrong[i]}, &set, &err),
+                         -EINVAL);
+    assert_int_equal(io->ops->set_begin(io, &(struct io_set_options){.path = in_folder("no/x")}, &set, &err),
+                     -ENOENT);
+    assert_null(set);
+}
+
+static void long_names_still_have_temporary_ones(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    char name[256], owner[65];
+    memset(name, 'n', 255);
+    name[255] = '\0';
+    memset(owner, '-', 64);
+    owner[64] = '\0';
+    struct io_set *set = set_case_begin(&(struct io_set_options){
+        .path = in_folder(name), .single_file = true, .owner_id = "a.long_owner", .attempt = UINT64_MAX});
+    assert_ok(set_case_put(set, "", "x", &err), &err);
+    assert_ok(io->ops->set_publish(set, &err), &err);
+    set_case_check_content(name, "x");
+    set = set_case_begin(
+        &(struct io_set_options){.path = in_folder("s"), .owner_id = owner, .attempt = UINT64_MAX});
+    io->ops->set_abort(set);
+    char too_long[66] = "";
+    memset(too_long, 'o', 65);
+    struct io_set_options refused = {.path = in_folder("s"), .owner_id = too_long};
+    assert_int_equal(io->ops->set_begin(io, &refused, &set, &err), -ENAMETOOLONG);
+}
+
+static void a_temporarys_name_tells_what_it_is_to_be(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *entry_name, *name; /* NULL: no temporary */
+    } rows[] = {
+        {".tmp-step-00000007-run%2d1-3-0123456789abcdef", "step-00000007"},
+        {".tmp-x-+replaced-0-0123456789abcdef", "x"},
+        {".tmp--0-0-0-0123456789abcdef", "-0"},
+        {".tmp-old-removed-0-0123456789abcdef", ""},
+        {".tmp-old-run-0-0123456789abcdef", "old"},
+        {".tmp-", NULL},
+        {".tmp-mine", NULL},
+        {".tmp-x-0-0-0123456789abcde", NULL},
+        {".tmp-x-0-0-0123456789abcdef0", NULL},
+        {".tmp-x-0-0-0123456789ABCDEF", NULL},
+        {".tmp-x-0-a-0123456789abcdef", NULL},
+        {".tmp-x-0--0123456789abcdef", NULL},
+        {".tmp-x--0-0123456789abcdef", NULL},
+        {".tmp-0-0-0123456789abcdef", NULL},
+        {".tmp--0-0-0123456789abcdef", NULL},
+        {"tmp-x-0-0-0123456789abcdef", NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char name[IO_NAME_BYTES_MAX];
+        assert_int_equal(io_parse_temporary(rows[i].entry_name, name), rows[i].name != NULL);
+        if (rows[i].name)
+            assert_string_equal(name, rows[i].name);
+    }
+}
+
+static void a_set_of_a_relative_path_stays_below_its_folder(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    char before[TEST_PATH_BYTES_MAX];
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(folder), 0);
+    assert_ok(io_write_file(io, "plain", "x", 1, false, &err), &err);
+    assert_ok(io_write_file(io, "file:url", "y", 1, false, &err), &err);
+    struct io_set *set = set_case_begin(&(struct io_set_options){.path = "set"});
+    assert_ok(set_case_put(set, "sub/a", "z", &err), &err);
+    assert_ok(io->ops->set_publish(set, &err), &err);
+    assert_int_equal(chdir(before), 0);
+    set_case_check_content("set/sub/a", "z");
+    set_case_check_entries("plain\nset\nurl\n");
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_case_set_up, set_case_tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(existing_names_are_refused_at_begin_and_at_publish),
+        CASE(an_empty_folder_of_the_final_name_is_refused_too),
+        CASE(files_replace_files_and_folders_folders_only),
+        CASE(names_within_a_set_are_its_own_and_taken_once),
+        CASE(final_names_that_can_not_be_are_refused),
+        CASE(long_names_still_have_temporary_ones),
+        CASE(a_temporarys_name_tells_what_it_is_to_be),
+        CASE(a_set_of_a_relative_path_stays_below_its_folder),
+    };
+    return engines_run(tests);
+}
