@@ -12,28 +12,14 @@
 /* dataset.json says that samples are large, so that few of them are read ahead at first. */
 static int make_few_ahead(void **state)
 {
-    struct fixture *fixture = malloc(sizeof *fixture);
-    assert_non_null(fixture);
-    fixture_make_plain(fixture, 100);
-    fixture_claim_mean_bytes(fixture, 2000000);
-    *state = fixture;
+    fixture_set_up(state, 100);
+    fixture_claim_mean_bytes(*state, 2000000);
     return 0;
 }
 
 static int make_many(void **state)
 {
-    struct fixture *fixture = malloc(sizeof *fixture);
-    assert_non_null(fixture);
-    fixture_make_plain(fixture, 400);
-    *state = fixture;
-    return 0;
-}
-
-static int remove_fixture(void **state)
-{
-    fixture_remove(*state);
-    free(*state);
-    return 0;
+    return fixture_set_up(state, 400);
 }
 
 static struct loader *open_few_ahead(const struct fixture *fixture)
@@ -187,12 +173,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(no_more_batch_memory_is_touched_than_is_ahead, make_few_ahead,
-                                        remove_fixture),
+                                        fixture_tear_down),
         cmocka_unit_test_setup_teardown(more_is_read_ahead_once_it_was_too_little, make_few_ahead,
-                                        remove_fixture),
+                                        fixture_tear_down),
         cmocka_unit_test_setup_teardown(a_consumer_that_polls_is_read_further_ahead_for_too, make_few_ahead,
-                                        remove_fixture),
-        cmocka_unit_test_setup_teardown(ten_epochs_take_no_more_memory_than_two, make_many, remove_fixture),
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(ten_epochs_take_no_more_memory_than_two, make_many,
+                                        fixture_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

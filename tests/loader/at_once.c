@@ -52,26 +52,15 @@ enum { SAMPLES = 160, PAD_BYTES = 100000, BAD = 150 /* read in order, more than 
 
 static int make_large(void **state)
 {
-    struct fixture *fixture = malloc(sizeof *fixture);
     struct fixture_options options = fixture_options_default(SAMPLES);
-    assert_non_null(fixture);
     options.pad_bytes = PAD_BYTES;
-    fixture_make_images(fixture, &options);
-    *state = fixture;
-    return 0;
+    return fixture_set_up_as(state, &options);
 }
 
 static int make_damaged(void **state)
 {
     make_large(state);
     fixture_flip_in_field(*state, BAD, "bin", 200);
-    return 0;
-}
-
-static int remove_fixture(void **state)
-{
-    fixture_remove(*state);
-    free(*state);
     return 0;
 }
 
@@ -193,11 +182,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_same_is_delivered_however_soon_it_comes, make_damaged,
-                                        remove_fixture),
+                                        fixture_tear_down),
         cmocka_unit_test_setup_teardown(a_flipped_bit_stops_the_run_where_it_comes_at_once_too, make_damaged,
-                                        remove_fixture),
+                                        fixture_tear_down),
         cmocka_unit_test_setup_teardown(what_comes_at_once_is_read_just_before_it_is_wanted, make_large,
-                                        remove_fixture),
+                                        fixture_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,14 @@
 
 enum { SAMPLES = 200, BAD = 77, BAD_BESIDE = 83 /* in the same micro-batch of the sequential order */ };
 
+/* Sample BAD has a wrong bit. */
+static int make_damaged(void **state)
+{
+    fixture_set_up(state, SAMPLES);
+    fixture_flip_in_field(*state, BAD, "jpg", 200);
+    return 0;
+}
+
 struct line_log {
     int count;
     char last[LOG_LINE_BYTES_MAX];
@@ -36,17 +44,14 @@ static uint64_t first_candidate(uint64_t seed, uint32_t epoch, uint64_t sample)
 
 static void flipped_bit_stops_the_run_and_is_named(void **state)
 {
-    (void)state;
-    struct fixture fixture;
-    fixture_make_plain(&fixture, SAMPLES);
-    fixture_flip_in_field(&fixture, BAD, "jpg", 200);
+    struct fixture *fixture = *state;
     for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
-        struct loader_options options = fixture_loader_options(&fixture, decode);
+        struct loader_options options = fixture_loader_options(fixture, decode);
         char path[TEST_PATH_BYTES_MAX];
         struct shard_field field;
         struct err err;
         options.bad_policy = LOADER_BAD_STOP;
-        fixture_find_field(&fixture, BAD, "jpg", path, &field);
+        fixture_find_field(fixture, BAD, "jpg", path, &field);
         assert_int_equal(deliver_to_error(&options, &err), -EBADMSG);
         assert_non_null(strstr(err.what, "\"k000077\""));
         assert_non_null(strstr(err.what, "CRC32C"));
@@ -54,19 +59,15 @@ static void flipped_bit_stops_the_run_and_is_named(void **state)
         assert_int_equal(err.offset, field.data_offset);
         assert_non_null(strstr(err.advice, "millrace verify"));
     }
-    fixture_remove(&fixture);
 }
 
 /* Of two in one micro-batch, whichever worker was quicker. */
 static void the_first_bad_sample_of_a_batch_is_the_one_that_is_named(void **state)
 {
-    (void)state;
-    struct fixture fixture;
-    fixture_make_plain(&fixture, SAMPLES);
-    fixture_flip_in_field(&fixture, BAD, "jpg", 200);
-    fixture_flip_in_field(&fixture, BAD_BESIDE, "jpg", 200);
+    struct fixture *fixture = *state;
+    fixture_flip_in_field(fixture, BAD_BESIDE, "jpg", 200);
     for (unsigned workers = 1; workers <= 3; workers++) {
-        struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+        struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
         struct err err;
         options.order = ORDER_SEQUENTIAL;
         options.bad_policy = LOADER_BAD_STOP;
@@ -74,16 +75,12 @@ static void the_first_bad_sample_of_a_batch_is_the_one_that_is_named(void **stat
         assert_int_equal(deliver_to_error(&options, &err), -EBADMSG);
         assert_non_null(strstr(err.what, "\"k000077\""));
     }
-    fixture_remove(&fixture);
 }
 
 static void batches_before_the_bad_one_still_come(void **state)
 {
-    (void)state;
-    struct fixture fixture;
-    fixture_make_plain(&fixture, SAMPLES);
-    fixture_flip_in_field(&fixture, BAD, "jpg", 200);
-    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    struct fixture *fixture = *state;
+    struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
     options.order = ORDER_SEQUENTIAL;
     options.bad_policy = LOADER_BAD_STOP;
     struct loader *loader;
@@ -100,22 +97,18 @@ static void batches_before_the_bad_one_still_come(void **state)
     /* sample 77 is item 0 of micro-batch 5 of step 3 (positions 72 + 6 i + j) */
     assert_int_equal(batches, 3 * 6 + 5);
     loader_close(loader);
-    fixture_remove(&fixture);
 }
 
 static void bad_sample_is_substituted_the_same_way_every_time(void **state)
 {
-    (void)state;
-    struct fixture fixture;
-    fixture_make_plain(&fixture, SAMPLES);
-    fixture_flip_in_field(&fixture, BAD, "jpg", 200);
+    struct fixture *fixture = *state;
     struct image_options image = {.width = 20, .height = 16, .crop = crop_options_default(CROP_RANDOM)};
     image.crop.flip = true;
     struct image_pipeline *pipeline;
     struct err err;
     assert_ok(image_pipeline_open(&image, &pipeline, &err), &err);
     for (unsigned workers = 1; workers <= 3; workers++) {
-        struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+        struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
         struct line_log lines = {0};
         struct log log = {.write = keep_line, .context = &lines};
         struct loader *loader;
@@ -139,7 +132,7 @@ static void bad_sample_is_substituted_the_same_way_every_time(void **state)
                 uint8_t pixels[20 * 16 * 3];
                 substituted++;
                 assert_memory_equal(item->key, "k000077", 7);
-                fixture_find_field(&fixture, expected, "jpg", path, &field);
+                fixture_find_field(fixture, expected, "jpg", path, &field);
                 unsigned char *shard = test_read_file(path, &bytes);
                 struct image_key key = {.seed = options.seed, .epoch = 2, .sample = expected};
                 assert_ok(image_pipeline_run(pipeline, shard + field.data_offset, field.size_bytes, path, key,
@@ -165,17 +158,13 @@ static void bad_sample_is_substituted_the_same_way_every_time(void **state)
         loader_close(loader);
     }
     image_pipeline_close(pipeline);
-    fixture_remove(&fixture);
 }
 
 static void skipped_sample_leaves_its_place_empty(void **state)
 {
-    (void)state;
-    struct fixture fixture;
-    fixture_make_plain(&fixture, SAMPLES);
-    fixture_flip_in_field(&fixture, BAD, "jpg", 200);
+    struct fixture *fixture = *state;
     for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
-        struct loader_options options = fixture_loader_options(&fixture, decode);
+        struct loader_options options = fixture_loader_options(fixture, decode);
         struct line_log lines = {0};
         struct log log = {.write = keep_line, .context = &lines};
         struct loader *loader;
@@ -205,16 +194,12 @@ static void skipped_sample_leaves_its_place_empty(void **state)
         assert_non_null(strstr(lines.last, "left out"));
         loader_close(loader);
     }
-    fixture_remove(&fixture);
 }
 
 static void substitutes_bytes_stay_until_release(void **state)
 {
-    (void)state;
-    struct fixture fixture;
-    fixture_make_plain(&fixture, SAMPLES);
-    fixture_flip_in_field(&fixture, BAD, "jpg", 200);
-    struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
+    struct fixture *fixture = *state;
+    struct loader_options options = fixture_loader_options(fixture, LOADER_BYTES);
     struct delivered one, other;
     deliver_all(&options, &one, NULL, NULL);
     options.workers = 4;
@@ -223,7 +208,6 @@ static void substitutes_bytes_stay_until_release(void **state)
     assert_non_null(strstr(one.text, " 77 k000077 -1 1\n"));
     delivered_free(&one);
     delivered_free(&other);
-    fixture_remove(&fixture);
 }
 
 static void digests_are_those_of_the_order_also_with_substitutes(void **state)
@@ -400,11 +384,8 @@ static void bad_photos_leave_no_memory_behind(void **state)
 
 static void without_verifying_bits_are_delivered_as_they_are(void **state)
 {
-    (void)state;
-    struct fixture fixture;
-    fixture_make_plain(&fixture, SAMPLES);
-    fixture_flip_in_field(&fixture, BAD, "jpg", 200);
-    struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
+    struct fixture *fixture = *state;
+    struct loader_options options = fixture_loader_options(fixture, LOADER_BYTES);
     struct delivered delivered;
     struct loader_stats stats;
     options.verify = false;
@@ -413,7 +394,6 @@ static void without_verifying_bits_are_delivered_as_they_are(void **state)
     assert_int_equal(delivered.items, SAMPLES);
     assert_int_equal(stats.bad_samples_count, 0);
     delivered_free(&delivered);
-    fixture_remove(&fixture);
 }
 
 static void flipped_bit_in_text_costs_the_windows_of_its_block(void **state)
@@ -470,20 +450,21 @@ static void token_beyond_the_vocabulary_is_named(void **state)
 
 int main(void)
 {
+#define OF_DAMAGED(name) cmocka_unit_test_setup_teardown(name, make_damaged, fixture_tear_down)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(flipped_bit_stops_the_run_and_is_named),
-        cmocka_unit_test(the_first_bad_sample_of_a_batch_is_the_one_that_is_named),
-        cmocka_unit_test(batches_before_the_bad_one_still_come),
-        cmocka_unit_test(bad_sample_is_substituted_the_same_way_every_time),
-        cmocka_unit_test(skipped_sample_leaves_its_place_empty),
-        cmocka_unit_test(substitutes_bytes_stay_until_release),
+        OF_DAMAGED(flipped_bit_stops_the_run_and_is_named),
+        OF_DAMAGED(the_first_bad_sample_of_a_batch_is_the_one_that_is_named),
+        OF_DAMAGED(batches_before_the_bad_one_still_come),
+        OF_DAMAGED(bad_sample_is_substituted_the_same_way_every_time),
+        OF_DAMAGED(skipped_sample_leaves_its_place_empty),
+        OF_DAMAGED(substitutes_bytes_stay_until_release),
         cmocka_unit_test(digests_are_those_of_the_order_also_with_substitutes),
         cmocka_unit_test(missing_field_empty_member_and_bad_label_are_bad_samples),
         cmocka_unit_test(more_fields_than_a_view_takes_are_refused),
         cmocka_unit_test(an_order_is_told_without_reading),
         cmocka_unit_test(empty_members_are_delivered_as_bytes),
         cmocka_unit_test(bad_photos_leave_no_memory_behind),
-        cmocka_unit_test(without_verifying_bits_are_delivered_as_they_are),
+        OF_DAMAGED(without_verifying_bits_are_delivered_as_they_are),
         cmocka_unit_test(flipped_bit_in_text_costs_the_windows_of_its_block),
         cmocka_unit_test(token_beyond_the_vocabulary_is_named),
     };

@@ -262,6 +262,28 @@ void fixture_remove(struct fixture *fixture)
     test_remove_folder(fixture->folder);
 }
 
+int fixture_set_up_as(void **state, const struct fixture_options *options)
+{
+    struct fixture *fixture = malloc(sizeof *fixture);
+    assert_non_null(fixture);
+    fixture_make_images(fixture, options);
+    *state = fixture;
+    return 0;
+}
+
+int fixture_set_up(void **state, uint64_t samples)
+{
+    struct fixture_options options = fixture_options_default(samples);
+    return fixture_set_up_as(state, &options);
+}
+
+int fixture_tear_down(void **state)
+{
+    fixture_remove(*state);
+    free(*state);
+    return 0;
+}
+
 struct loader_options fixture_loader_options(const struct fixture *fixture, enum loader_decode decode)
 {
     struct loader_options options = loader_options_default();

@@ -48,6 +48,11 @@ size_t fixture_raw_header(uint64_t sample, uint32_t *ret_width, uint32_t *ret_he
 void fixture_claim_mean_bytes(const struct fixture *fixture, uint64_t bytes);
 void fixture_remove(struct fixture *fixture);
 
+/* For cmocka: *state is a fixture of its own, as options have it, or plain. 0. */
+int fixture_set_up_as(void **state, const struct fixture_options *options);
+int fixture_set_up(void **state, uint64_t samples);
+int fixture_tear_down(void **state);
+
 uint32_t fixture_token(uint64_t index); /* below 5000 */
 
 /* Options for the fixture: small batches (global 24, micro 4), two workers, 32 MiB. */

@@ -77,20 +77,9 @@ enum { SAMPLES = 400 };
 
 static int make_images(void **state)
 {
-    struct fixture *fixture = malloc(sizeof *fixture);
     struct fixture_options options = fixture_options_default(SAMPLES);
     options.samples_a_shard = 100;
-    fixture_make_images(fixture, &options);
-    *state = fixture;
-    return 0;
-}
-
-static int remove_images(void **state)
-{
-    struct fixture *fixture = *state;
-    fixture_remove(fixture);
-    free(fixture);
-    return 0;
+    return fixture_set_up_as(state, &options);
 }
 
 static void steady_state_allocates_nothing(void **state)
@@ -438,5 +427,5 @@ int main(void)
         cmocka_unit_test(a_start_in_the_middle_reads_only_what_it_delivers),
         cmocka_unit_test(a_start_in_text_opens_only_the_shards_that_it_delivers),
     };
-    return cmocka_run_group_tests(tests, make_images, remove_images);
+    return cmocka_run_group_tests(tests, make_images, fixture_tear_down);
 }

@@ -17,18 +17,7 @@ enum { SAMPLES = 250 };
 
 static int make_images(void **state)
 {
-    struct fixture *fixture = malloc(sizeof *fixture);
-    struct fixture_options options = fixture_options_default(SAMPLES);
-    fixture_make_images(fixture, &options);
-    *state = fixture;
-    return 0;
-}
-
-static int remove_images(void **state)
-{
-    fixture_remove(*state);
-    free(*state);
-    return 0;
+    return fixture_set_up(state, SAMPLES);
 }
 
 static void keys_come_in_the_samplers_order_for_any_ranks(void **state)
@@ -545,5 +534,5 @@ int main(void)
         cmocka_unit_test(two_texts_in_one_list_have_the_windows_of_both),
         cmocka_unit_test(block_longer_than_a_member_is_refused),
     };
-    return cmocka_run_group_tests(tests, make_images, remove_images);
+    return cmocka_run_group_tests(tests, make_images, fixture_tear_down);
 }
