@@ -29,20 +29,6 @@ static const char *steps_there(char text[512])
         assert_string_equal(steps_there(there), (expected));                                                 \
     } while (0)
 
-static struct ckpt_saver *open_keeping(struct io *with, const struct ckpt_keep *keep)
-{
-    struct ckpt_saver_options options = {.folder = folder,
-                                         .io = with,
-                                         .groups_count = arrays.groups_count,
-                                         .keep = *keep,
-                                         .run_id = "test-run",
-                                         .numerics_id = "any"};
-    struct ckpt_saver *saver = NULL;
-    struct err err = {0};
-    assert_ok(ckpt_saver_open(&options, arrays.tensors, arrays.count, &saver, &err), &err);
-    return saver;
-}
-
 /* seed: what the arrays hold. */
 static void save_arrays(struct ckpt_saver *saver, uint64_t step, uint64_t seed, const char *state)
 {
@@ -66,7 +52,7 @@ static void save_with(struct ckpt_saver *saver, uint64_t step, const char *loss)
 static void save_all(const struct ckpt_keep *keep)
 {
     static const char *const losses[] = {"5", "1", "", "null", "2", "4"};
-    struct ckpt_saver *saver = open_keeping(io, keep);
+    struct ckpt_saver *saver = steps_open_keeping(io, keep);
     for (uint64_t i = 0; i < 6; i++)
         save_with(saver, 100 * (i + 1), losses[i]);
     ckpt_saver_close(saver);
@@ -103,7 +89,7 @@ static void a_prune_does_what_a_run_would_have_done(void **state)
 static void a_folder_in_use_is_not_pruned(void **state)
 {
     (void)state;
-    struct ckpt_saver *saver = open_keeping(io, &(struct ckpt_keep){0});
+    struct ckpt_saver *saver = steps_open_keeping(io, &(struct ckpt_keep){0});
     save_with(saver, 1, "");
     save_with(saver, 2, "");
     struct ckpt_prune_options options = {.keep.last = 1};
@@ -141,11 +127,11 @@ static void note_reasons(void *context, const struct ckpt_verdict *verdict)
 static void a_step_that_another_process_reads_stays_until_its_end(void **state)
 {
     (void)state;
-    struct ckpt_saver *saver = open_keeping(io, &(struct ckpt_keep){.last = 1});
+    struct ckpt_saver *saver = steps_open_keeping(io, &(struct ckpt_keep){.last = 1});
     save_with(saver, 1, "");
     ckpt_saver_close(saver);
     pid_t reader = start_reader(1);
-    saver = open_keeping(io, &(struct ckpt_keep){.last = 1});
+    saver = steps_open_keeping(io, &(struct ckpt_keep){.last = 1});
     save_with(saver, 2, "");
     save_with(saver, 3, "");
     assert_steps("1 3");
@@ -157,7 +143,7 @@ static void a_step_that_another_process_reads_stays_until_its_end(void **state)
     assert_int_equal(reasons[1], CKPT_KEPT_READ);
     assert_int_equal(reasons[3], CKPT_KEPT_LAST);
     child_kill(reader);
-    saver = open_keeping(io, &(struct ckpt_keep){.last = 1});
+    saver = steps_open_keeping(io, &(struct ckpt_keep){.last = 1});
     save_with(saver, 4, "");
     ckpt_saver_close(saver);
     assert_steps("4");
@@ -167,7 +153,7 @@ static void another_content_of_a_step_is_put_aside_and_goes_with_it(void **state
 {
     (void)state;
     char before[64], after[64];
-    struct ckpt_saver *saver = open_keeping(io, &(struct ckpt_keep){.last = 1});
+    struct ckpt_saver *saver = steps_open_keeping(io, &(struct ckpt_keep){.last = 1});
     save_arrays(saver, 5, 51, "{}");
     assert_int_equal(test_run_output(before, sizeof before, "stat -c %%i '%s/step-00000005'", folder), 0);
     save_arrays(saver, 5, 52, "{}");
@@ -210,7 +196,7 @@ static double loss_of_step_5(void)
 static void the_same_arrays_with_other_metrics_give_way_for_good(void **state)
 {
     (void)state;
-    struct ckpt_saver *saver = open_keeping(io, &(struct ckpt_keep){0});
+    struct ckpt_saver *saver = steps_open_keeping(io, &(struct ckpt_keep){0});
     save_arrays(saver, 5, 5, "{\"loader\":{\"position\":7},\"config\":{\"a\":1}}");
     save_arrays(
         saver, 5, 5,

@@ -24,6 +24,7 @@ struct io *steps_open_faulty(const char *rules);
 void steps_set_faults(struct io *faulty, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A saver of the arrays into the folder. */
 struct ckpt_saver *steps_open(struct io *with, uint32_t keep_last);
+struct ckpt_saver *steps_open_keeping(struct io *with, const struct ckpt_keep *keep);
 
 int steps_temporaries_count(void);
 /* That every listed step has the arrays that were filled with its number, and that there are so many. */

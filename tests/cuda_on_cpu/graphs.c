@@ -2,21 +2,11 @@
  * graphs — what is captured runs as often as it is launched, across streams and in any order that the events leave; what can't be
  * captured is refused, as on a GPU.
  */
+#include "tests/cuda_on_cpu/cuda_ok.h"
 #include "tests/cuda_on_cpu/mutants.h"
 #include "tests/cuda_on_cpu/order.h"
-#include "tests/support/test.h"
 
-#include <cuda_runtime_api.h>
 #include <string.h>
-
-static void check_cuda(cudaError_t status, const char *call, int line)
-{
-    if (status == cudaSuccess)
-        return;
-    print_error("%s: %s\n", call, cudaGetErrorString(status));
-    _fail(__FILE__, line);
-}
-#define cuda_ok(call) check_cuda((call), #call, __LINE__)
 
 enum { N = 64, LAUNCHES = 4 };
 

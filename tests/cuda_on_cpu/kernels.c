@@ -2,23 +2,13 @@
  * kernels — the small kernels of mutants.cu, unmutated, give what plain C gives, in every order of threads, blocks and streams; on a
  * GPU they give it too.
  */
+#include "tests/cuda_on_cpu/cuda_ok.h"
 #include "tests/cuda_on_cpu/mutants.h"
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/cuda_on_cpu/product_case.h"
-#include "tests/support/test.h"
 
-#include <cuda_runtime_api.h>
 #include <math.h>
 #include <stdlib.h>
-
-static void check_cuda(cudaError_t status, const char *call, int line)
-{
-    if (status == cudaSuccess)
-        return;
-    print_error("%s: %s\n", call, cudaGetErrorString(status));
-    _fail(__FILE__, line);
-}
-#define cuda_ok(call) check_cuda((call), #call, __LINE__)
 
 static void *device_memory(const void *initial, size_t bytes)
 {

@@ -11,11 +11,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     struct fault_rules rules;
     struct err err = {0};
-    char *text = malloc(bytes + 1);
+    char *text = fuzz_text(data, bytes);
     if (!text)
         return 0;
-    memcpy(text, data, bytes);
-    text[bytes] = '\0';
     int status = fault_rules_parse(text, &rules, &err);
     if (status && (err.code != status || !err.what[0] || !err.expected[0]))
         abort();

@@ -12,9 +12,22 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* libFuzzer calls it for every input; always 0. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+/* The input as a text, which the target frees; NULL: no memory. */
+static inline char *fuzz_text(const uint8_t *data, size_t bytes)
+{
+    char *text = malloc(bytes + 1);
+    if (text) {
+        memcpy(text, data, bytes);
+        text[bytes] = '\0';
+    }
+    return text;
+}
 
 /* A backend whose every path is one file with these bytes, which are borrowed; reading only. Caller's storage. */
 struct memory_io {

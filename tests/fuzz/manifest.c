@@ -58,11 +58,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     struct manifest manifest;
     struct err err;
-    char *text = malloc(bytes + 1);
+    char *text = fuzz_text(data, bytes);
     if (!text)
         return 0;
-    memcpy(text, data, bytes);
-    text[bytes] = '\0';
     mend_sum(text, bytes);
     if (manifest_parse(text, bytes, "manifest.json", &manifest, &err) == 0) {
         check_other_way(text, bytes, &manifest);

@@ -12,11 +12,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     struct url_list list = {0};
     struct err err;
-    char *text = malloc(bytes + 1);
+    char *text = fuzz_text(data, bytes);
     if (!text)
         return 0;
-    memcpy(text, data, bytes);
-    text[bytes] = '\0';
     if (url_list_expand(&list, text, &err) == 0) {
         if (list.count > DATASET_SHARDS_MAX)
             abort();
