@@ -59,26 +59,6 @@ static struct flat_cast wanted_cast(const struct convert_checkpoint_args *args)
     return (struct flat_cast){.is_wanted = args->dtype != 0, .dtype = dtypes[args->dtype]};
 }
 
-static int convert_hf(const struct invocation *invocation, struct io *io,
-                      struct convert_checkpoint_result *result, struct err *err)
-{
-    const struct convert_checkpoint_args *args = invocation->args;
-    struct convert_hf_options options = {
-        .source = invocation->positional[0],
-        .target = invocation->positional[1],
-        .max_file_bytes = args->max_file_bytes,
-        .cast = wanted_cast(args),
-        .workers_count = (unsigned)args->workers,
-        .resume = args->resume,
-        .force = args->force,
-        .verify = args->verify,
-        .log = invocation->log,
-        .progress = show_progress,
-        .progress_context = invocation->console,
-    };
-    return convert_checkpoint_hf(io, &options, result, err);
-}
-
 static int run(const struct invocation *invocation, struct err *err)
 {
     const struct convert_checkpoint_args *args = invocation->args;
@@ -90,6 +70,7 @@ static int run(const struct invocation *invocation, struct err *err)
         .source = invocation->positional[0],
         .target = invocation->positional[1],
         .only = args->only,
+        .max_file_bytes = args->max_file_bytes,
         .cast = wanted_cast(args),
         .workers_count = (unsigned)args->workers,
         .resume = args->resume,
@@ -105,7 +86,7 @@ static int run(const struct invocation *invocation, struct err *err)
     if (status)
         return status;
     progress_begin(invocation->console, "converting", PROGRESS_BYTES);
-    status = args->to == TO_HF ? convert_hf(invocation, io, &result, err)
+    status = args->to == TO_HF ? convert_checkpoint_hf(io, &options, &result, err)
                                : convert_checkpoint_full(io, &options, &result, err);
     progress_end(invocation->console);
     if (!status) {

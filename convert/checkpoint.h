@@ -16,14 +16,16 @@
 
 /* Immutable. */
 struct convert_checkpoint_options {
-    const char *source;    /* a step or a folder of steps */
-    const char *target;    /* the file */
-    const char *only;      /* "model" (NULL), "optimizer", "all", or a glob over tensor names */
-    struct flat_cast cast; /* of floating-point tensors; others are never cast */
-    bool force;            /* an existing target gives way */
+    const char *source;      /* a step or a folder of steps; for _hf of a gpt2 or llama */
+    const char *target;      /* the file; for _hf the folder */
+    const char *only;        /* _full: "model" (NULL), "optimizer", "all", or a glob over tensor names */
+    uint64_t max_file_bytes; /* _hf: of tensors in one file; more makes several and an index. 0: one file */
+    struct flat_cast cast;   /* of floating-point tensors; others are never cast */
+    bool force;              /* an existing target gives way */
     bool
         resume; /* go on in what a conversion that was killed left; without force a target that is the same is fine */
-    bool verify;            /* read the result back and compare the hashes, before it has its name */
+    bool
+        verify; /* read the result back and compare it (_full: the hashes, _hf: all bytes), before it has its name */
     unsigned workers_count; /* threads, PIECES_WORKERS_MAX at most; 0: one a CPU, 4 at most */
     const struct log *log;
     void (*progress)(void *context, uint64_t bytes_done,
@@ -43,24 +45,9 @@ struct convert_checkpoint_result {
 int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_options *options,
                             struct convert_checkpoint_result *ret_result, struct err *err);
 
-/* Immutable. */
-struct convert_hf_options {
-    const char *source;      /* a step of ours or a folder of steps, of a gpt2 or llama */
-    const char *target;      /* the folder */
-    uint64_t max_file_bytes; /* of tensors in one file; more makes several and an index. 0: one file */
-    struct flat_cast cast;   /* of floating-point tensors; others are never cast */
-    bool force, resume;      /* as above */
-    unsigned workers_count;  /* as above */
-    bool verify;             /* read the files back and compare all bytes, before the folder has its name */
-    const struct log *log;
-    void (*progress)(void *context, uint64_t bytes_done,
-                     uint64_t bytes); /* bytes: what verify makes again too */
-    void *progress_context;
-};
-
 /* A folder as Hugging Face's transformers saves: config.json, model.safetensors (or the files of a sharded one and their index). Memory
  * is bounded by a few rows of the widest tensor a thread. Blocks, and fails, as above. */
-int convert_checkpoint_hf(struct io *io, const struct convert_hf_options *options,
+int convert_checkpoint_hf(struct io *io, const struct convert_checkpoint_options *options,
                           struct convert_checkpoint_result *ret_result, struct err *err);
 
 #endif

@@ -42,7 +42,7 @@ struct rows {
 /* One conversion. Owns all but io, options. */
 struct job {
     struct io *io;
-    const struct convert_hf_options *options;
+    const struct convert_checkpoint_options *options;
     struct ckpt_reader *reader;
     enum hf_family family;
     struct theirs *tensors;
@@ -360,7 +360,7 @@ static int put_all(struct job *job, const struct str *config, struct err *err)
 
 static int open_pieces(struct job *job, const char *owner_id, struct err *err)
 {
-    const struct convert_hf_options *o = job->options;
+    const struct convert_checkpoint_options *o = job->options;
     unsigned workers = pieces_workers(o->workers_count, job->pieces_count);
     struct piece_journal_options noted = {.io = job->io,
                                           .target = o->target,
@@ -391,7 +391,7 @@ static int open_pieces(struct job *job, const char *owner_id, struct err *err)
 /* The folder takes its name once its bytes are durable and, where that is asked for, compared. */
 static int make_folder(struct job *job, const char *owner_id, const struct str *config, struct err *err)
 {
-    const struct convert_hf_options *o = job->options;
+    const struct convert_checkpoint_options *o = job->options;
     struct io_set_options set = {.path = o->target,
                                  .replace = o->force,
                                  .owner_id = owner_id,
@@ -437,7 +437,7 @@ static bool is_there(const struct job *job)
 
 static int make_or_find(struct job *job, const struct str *config, struct err *err)
 {
-    const struct convert_hf_options *o = job->options;
+    const struct convert_checkpoint_options *o = job->options;
     char owner_id[IDENTITY_BYTES], how[64];
     snprintf(how, sizeof how, "hf %d %d %" PRIu64, o->cast.is_wanted,
              o->cast.is_wanted ? (int)o->cast.dtype : 0, o->max_file_bytes);
@@ -464,7 +464,7 @@ static void release(struct job *job)
         free(job->columns[w]);
 }
 
-int convert_checkpoint_hf(struct io *io, const struct convert_hf_options *options,
+int convert_checkpoint_hf(struct io *io, const struct convert_checkpoint_options *options,
                           struct convert_checkpoint_result *ret_result, struct err *err)
 {
     uint64_t begun_ns = clock_now_ns();

@@ -87,7 +87,7 @@ static void save_step(const struct model_config *config)
 static int convert(uint64_t max_file_bytes, bool force, struct err *err)
 {
     struct convert_checkpoint_result result;
-    struct convert_hf_options options = {
+    struct convert_checkpoint_options options = {
         .source = steps, .target = target, .max_file_bytes = max_file_bytes, .force = force, .verify = true};
     return convert_checkpoint_hf(io, &options, &result, err);
 }
@@ -97,12 +97,12 @@ static void convert_cast(enum dtype dtype, uint64_t max_file_bytes)
 {
     struct convert_checkpoint_result result;
     struct err err;
-    struct convert_hf_options options = {.source = steps,
-                                         .target = target,
-                                         .max_file_bytes = max_file_bytes,
-                                         .cast = {.is_wanted = true, .dtype = dtype},
-                                         .force = true,
-                                         .verify = true};
+    struct convert_checkpoint_options options = {.source = steps,
+                                                 .target = target,
+                                                 .max_file_bytes = max_file_bytes,
+                                                 .cast = {.is_wanted = true, .dtype = dtype},
+                                                 .force = true,
+                                                 .verify = true};
     assert_ok(convert_checkpoint_hf(io, &options, &result, &err), &err);
     assert_int_equal(result.cast_count, result.tensors_count);
 }
@@ -217,7 +217,7 @@ static void killed_at_durable_operations_a_folder_goes_on_to_the_same(void **sta
 {
     (void)state;
     enum { STEP = 7 };
-    struct convert_hf_options options = {
+    struct convert_checkpoint_options options = {
         .source = steps, .target = target, .max_file_bytes = 8000, .workers_count = 2, .resume = true};
     struct convert_checkpoint_result result;
     struct err err = {0};
