@@ -186,22 +186,22 @@ static bool is_final(int status)
 }
 
 /* A moment before a restart, for what failed at once may soon be there again. A wish to stop ends it, and restarts. */
-static bool pause_before_restart(atomic_int *stop)
+static bool pause_before_restart(const struct signals_counts *counts)
 {
-    if (!atomic_load(stop))
+    if (atomic_load(&counts->wishes) == 0)
         nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
-    return !atomic_load(stop);
+    return atomic_load(&counts->wishes) == 0;
 }
 
 static int run_with_restarts(struct launch *launch, struct err *err)
 {
-    atomic_int *stop = signals_install();
+    const struct signals_counts *counts = signals_install_counting();
     uint64_t restarts = launch->args->restarts;
     for (uint64_t n = 0;; n++) {
-        int status = launch_run(&launch->command, stop, err);
+        int status = launch_run(&launch->command, counts, err);
         if (is_final(status))
             return status;
-        if (n == restarts || !pause_before_restart(stop)) {
+        if (n == restarts || !pause_before_restart(counts)) {
             err_set(err, -EIO, "the run failed: mpirun ended with status %d%s", status,
                     restarts > 0 && n == restarts ? ", and no restart is left" : "");
             return EXIT_FAILED;
@@ -257,9 +257,9 @@ const struct verb verb_launch = {
         "need; the "
         "processors of a machine are divided among its ranks where the configuration leaves `threads` and "
         "`data.workers` open. -v and --dry-run show the command.\n"
-        "Ctrl-C, SIGTERM and SIGUSR1 are passed on to all ranks, which save and end with status 75. With "
-        "--restarts a run "
-        "that fails for another reason than wrong usage (status 2) is started again, and goes on from its "
+        "Ctrl-C, SIGTERM and SIGUSR1 are passed on to all ranks, which save and end with status 75; a second "
+        "Ctrl-C ends them at once, with status 130. With --restarts a run that fails for another reason than "
+        "wrong usage (status 2) is started again, and goes on from its "
         "newest checkpoint.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,

@@ -4,6 +4,7 @@
 #include "cli/launch.h"
 
 #include "base/str.h"
+#include "cli/verb.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +18,11 @@
 #include <unistd.h>
 
 enum { LOOK_EVERY_NS = 20 * 1000 * 1000 };
+
+/* What of signals_counts the ranks know. */
+struct signals_told {
+    unsigned wishes, interrupts;
+};
 
 int launch_add(struct launch_command *command, const char *word, struct err *err)
 {
@@ -154,24 +160,34 @@ static int start(const struct launch_command *command, pid_t *ret_pid, struct er
     return status;
 }
 
-int launch_run(const struct launch_command *command, atomic_int *stop, struct err *err)
+/* Passes on what came since `told`. mpirun hands SIGUSR1 to the ranks, and kills them on SIGTERM. */
+static void pass_on(pid_t pid, const struct signals_counts *counts, struct signals_told *told)
 {
+    unsigned wishes = atomic_load(&counts->wishes), interrupts = atomic_load(&counts->interrupts);
+    if (interrupts != told->interrupts && interrupts > 1)
+        kill(pid, interrupts == 2 ? SIGTERM : SIGKILL);
+    else if (wishes != told->wishes && interrupts < 2)
+        kill(pid, SIGUSR1);
+    *told = (struct signals_told){wishes, interrupts};
+}
+
+int launch_run(const struct launch_command *command, const struct signals_counts *counts, struct err *err)
+{
+    struct signals_told told = {0};
     pid_t pid = -1;
-    int ended = 0, told = 0;
+    int ended = 0;
     int status = start(command, &pid, err);
     if (status)
         return status;
     for (;;) {
         pid_t waited = waitpid(pid, &ended, WNOHANG);
+        if (waited == pid && atomic_load(&counts->interrupts) > 1)
+            return EXIT_INTERRUPTED;
         if (waited == pid)
             return WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended);
         if (waited < 0 && errno != EINTR)
             return err_errno(err, -errno, "how %s ended is not known", command->words[0]);
-        int signal = atomic_load(stop);
-        if (signal && !told) {
-            kill(pid, SIGUSR1);
-            told = signal;
-        }
+        pass_on(pid, counts, &told);
         nanosleep(&(struct timespec){.tv_nsec = LOOK_EVERY_NS}, NULL);
     }
 }

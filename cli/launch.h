@@ -5,10 +5,9 @@
 #define MILLRACE_CLI_LAUNCH_H
 
 #include "base/err.h"
-#include "base/log.h"
+#include "cli/signals.h"
 
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -41,8 +40,9 @@ int launch_own_program(char program[PATH_MAX], struct err *err);
 /* As a shell takes it. The caller frees; NULL: no memory. */
 char *launch_format(const struct launch_command *command);
 
-/* Runs it to its end: its exit status, 128 + n where signal n ended it, or -errno. Each time that *stop comes to be set the ranks are sent
- * SIGUSR1, on which they save and stop. It does not outlive this process. */
-int launch_run(const struct launch_command *command, atomic_int *stop, struct err *err);
+/* Runs it to its end: its exit status, 128 + n where signal n ended it, or -errno. With each wish to stop the ranks are sent SIGUSR1, on
+ * which they save and stop. A second SIGINT has mpirun end them at once, a third ends mpirun, and the status is EXIT_INTERRUPTED. It does not
+ * outlive this process. */
+int launch_run(const struct launch_command *command, const struct signals_counts *counts, struct err *err);
 
 #endif

@@ -46,7 +46,7 @@ int local_ranks_run(const struct invocation *invocation, unsigned ranks, bool *r
     if (!status)
         status = make_command(invocation, ranks, program, &command, err);
     if (!status)
-        status = launch_run(&command, signals_install(), err);
+        status = launch_run(&command, signals_install_counting(), err);
     *ret_done = true;
     bool is_ours = status <= EXIT_USAGE || status == EXIT_STOPPED || status == EXIT_INTERRUPTED;
     if (is_ours) /* the ranks have said why */

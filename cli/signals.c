@@ -7,23 +7,27 @@
 
 #include <assert.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
 static atomic_int stop_signal; /* a handler has no other way to tell anybody */
-static atomic_int interrupts;
+static struct signals_counts counts;
+static atomic_bool counts_only;
 static _Atomic(const char *) last_words;
-static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_POINTER_LOCK_FREE == 2,
+static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_BOOL_LOCK_FREE == 2 && ATOMIC_POINTER_LOCK_FREE == 2,
               "a handler may touch lock-free atomics only");
 
 static void on_signal(int signal)
 {
-    if (signal == SIGINT && atomic_fetch_add(&interrupts, 1) > 0) {
+    bool is_repeated = signal == SIGINT && atomic_fetch_add(&counts.interrupts, 1) > 0;
+    if (is_repeated && !atomic_load(&counts_only)) {
         const char *words = atomic_load(&last_words);
         ssize_t written = words ? write(STDERR_FILENO, words, strlen(words)) : 0;
         (void)written; /* where it can't be heard it is not missed */
         _exit(EXIT_INTERRUPTED);
     }
+    atomic_fetch_add(&counts.wishes, 1);
     atomic_store(&stop_signal, signal);
 }
 
@@ -40,6 +44,13 @@ atomic_int *signals_install(void)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);
     return &stop_signal;
+}
+
+const struct signals_counts *signals_install_counting(void)
+{
+    atomic_store(&counts_only, true);
+    signals_install();
+    return &counts;
 }
 
 void signals_outlive_pipes(void)

@@ -1,7 +1,8 @@
 /*
  * signals — a wish to stop, as a flag that long work looks at.
  *
- * SIGTERM, SIGINT and SIGUSR1 set the flag; a second SIGINT ends the program at once with status 130.
+ * SIGTERM, SIGINT and SIGUSR1 set the flag; a second SIGINT ends the program at once with status 130, unless somebody counts. SIGTERM and SIGUSR1 may come as often as
+ * they like, for batch systems and timeout(1) send them again.
  */
 #ifndef MILLRACE_CLI_SIGNALS_H
 #define MILLRACE_CLI_SIGNALS_H
@@ -10,6 +11,12 @@
 
 /* Installs the handlers and gives the flag, which lives for ever: the number of the signal, 0 before any. */
 atomic_int *signals_install(void);
+
+/* The same for who has to end others before itself: how often a wish to stop came, and how often it was SIGINT, which never ends the program. */
+struct signals_counts {
+    atomic_uint wishes, interrupts;
+};
+const struct signals_counts *signals_install_counting(void);
 
 /* What a second SIGINT writes to stderr before it ends the program, so that a line that stands there is ended; NULL: nothing. text
  * lives for ever. */

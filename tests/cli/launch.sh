@@ -96,6 +96,21 @@ signals_reach_all_ranks() {
   done
 }
 
+# It would save and stop, but what it writes is held for ever.
+a_second_interrupt_ends_all_ranks_at_once() {
+  need_mpi
+  set -m
+  MILLRACE_FAULT=write:hold:step- begin twice --set run.steps=1000000 --set checkpoint.every=0 --restarts 2
+  kill -INT $job
+  until compgen -G "$run/ckpt/.tmp-step-*" >/dev/null; do # it saves
+    kill -0 $job 2>/dev/null || fail "it ended: $(cat errors)"
+    sleep 0.05
+  done
+  kill -INT $job
+  end
+  same "$ended" 130 "$(cat errors)"
+}
+
 a_run_that_fails_goes_on_as_often_as_it_may() {
   need_mpi
   begin again --set run.steps=1000000 --restarts 1
@@ -117,5 +132,5 @@ a_run_that_fails_goes_on_as_often_as_it_may() {
 }
 
 run_cases the_command_is_shown_and_not_run what_contradicts_itself_is_wrong_usage ranks_train_and_their_result_comes_through \
-  a_failure_is_heard_of_where_ended_children_are_ignored signals_reach_all_ranks \
+  a_failure_is_heard_of_where_ended_children_are_ignored signals_reach_all_ranks a_second_interrupt_ends_all_ranks_at_once \
   a_run_that_fails_goes_on_as_often_as_it_may
