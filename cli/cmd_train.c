@@ -358,8 +358,9 @@ static int run(const struct invocation *invocation, struct err *err)
     else if (!status && options.comm->rank == 0)
         status = print_config(&config, args->common.json, err);
     io_close(options.io);
-    trace_close(options.trace);
-    return crew_close(invocation, options.comm, status, err);
+    status = crew_close(invocation, options.comm, status, err);
+    trace_close(options.trace); /* of the ranks' threads too, which have ended */
+    return status;
 }
 
 static const char *const examples[] = {

@@ -31,6 +31,7 @@ extern "C" {
 #endif
 
 struct comm;
+struct trace;
 
 enum comm_order {
     COMM_CANONICAL, /* the same bits whatever the ranks: an all-to-all of slices, summed by a fixed tree at their owner */
@@ -89,6 +90,9 @@ struct comm_ops {
     /* Optional: what this process is doing from now on, and in which step, for others to be told where they wait for it. Any thread; what lives for
      * ever. */
     void (*note)(struct comm *comm, const char *what, uint64_t step);
+    /* Optional: from now on a thread of the backend's own adds what it does to a track of the trace (trace.h), which outlives the communicator and
+     * those that stem from it. Of several calls the last counts. */
+    void (*add_tracks)(struct comm *comm, struct trace *trace);
     void (*abort)(
         struct comm *comm); /* all work on it ends with -ECONNABORTED, here and on the other ranks */
     void (*close)(struct comm *comm);

@@ -150,6 +150,13 @@ static void checked_note(struct comm *base, const char *what, uint64_t step)
         inner->ops->note(inner, what, step);
 }
 
+static void checked_add_tracks(struct comm *base, struct trace *trace)
+{
+    struct comm *inner = checked_of(base)->inner;
+    if (inner->ops->add_tracks)
+        inner->ops->add_tracks(inner, trace);
+}
+
 static void checked_abort(struct comm *base)
 {
     struct comm *inner = checked_of(base)->inner;
@@ -199,6 +206,7 @@ static const struct comm_ops checked_ops = {
     .test = checked_test,
     .wait = checked_wait,
     .note = checked_note,
+    .add_tracks = checked_add_tracks,
     .abort = checked_abort,
     .close = checked_close,
 };

@@ -59,6 +59,11 @@ static void mpi_note(struct comm *comm, const char *what, uint64_t step)
     mpi_engine_note(engine_of(mpi_of(comm)), what, step);
 }
 
+static void mpi_add_tracks(struct comm *comm, struct trace *trace)
+{
+    mpi_engine_add_track(engine_of(mpi_of(comm)), trace);
+}
+
 static void mpi_close(struct comm *base)
 {
     struct comm_mpi *comm = mpi_of(base);
@@ -88,6 +93,7 @@ static const struct comm_ops mpi_ops = {
     .test = mpi_test,
     .wait = mpi_wait,
     .note = mpi_note,
+    .add_tracks = mpi_add_tracks,
     .abort = mpi_abort,
     .close = mpi_close,
 };

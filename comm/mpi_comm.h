@@ -43,7 +43,7 @@ static inline struct mpi_engine *engine_of(const struct comm_mpi *comm)
     return comm->shared->engine;
 }
 
-/* A blank operation of this communicator; name: where options have none. -ECONNABORTED after the end. */
+/* A blank operation of this communicator; name: its kind in a trace, static, and what it is called where options do not say. -ECONNABORTED after the end. */
 int mpi_comm_begin(struct comm_mpi *comm, const struct comm_options *options, const char *name,
                    struct mpi_op **ret_op, struct err *err);
 /* Starts it; or takes it back where planning it failed, by status: -ENOMEM. */

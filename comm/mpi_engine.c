@@ -4,6 +4,7 @@
 #include "comm/mpi_engine.h"
 
 #include "base/thread.h"
+#include "base/trace.h"
 #include "comm/comm.h"
 #include "comm/mpi_op.h"
 #include "comm/mpi_thread.h"
@@ -205,6 +206,14 @@ void mpi_engine_wait(struct mpi_engine *engine, struct mpi_op *op)
 void mpi_engine_note(struct mpi_engine *engine, const char *what, uint64_t number)
 {
     mpi_inquiry_note(engine->inquiry, what, number);
+}
+
+void mpi_engine_add_track(struct mpi_engine *engine, struct trace *trace)
+{
+    struct trace_track *track = trace_add_track(trace, "mpi", 0);
+    pthread_mutex_lock(&engine->mutex);
+    engine->track_given = track;
+    pthread_mutex_unlock(&engine->mutex);
 }
 
 void mpi_engine_abort(struct mpi_engine *engine, const char *why)

@@ -38,6 +38,7 @@ enum {
 };
 
 struct mpi_engine;
+struct trace;
 
 /* To or from a rank of the world. Sends are never written to. */
 struct mpi_message {
@@ -66,6 +67,9 @@ struct mpi_op {
     size_t scratch_bytes;
     uint64_t deadline_ns;
     char what[MPI_OP_TEXT_BYTES]; /* what is said to be late */
+    const char *kind;             /* in a trace; static */
+    uint64_t traced_ns;           /* when it was posted; 0: nobody traces it */
+    uint64_t sent_bytes;          /* of all rounds */
     const int
         *world_ranks; /* of the communicator: rank -> rank of the world, for what is told of who is late */
     int ranks;
@@ -104,6 +108,9 @@ bool mpi_engine_is_done(struct mpi_engine *engine, struct mpi_op *op);
 void mpi_engine_wait(struct mpi_engine *engine, struct mpi_op *op);
 /* What this process is doing from now on, which other ranks are told where it is late; what lives for ever. */
 void mpi_engine_note(struct mpi_engine *engine, const char *what, uint64_t number);
+/* From now on the thread adds what it does to a track of the trace: each look at MPI in which something came or went, or that took its time, in it
+ * what it posts and the next rounds of operations, and beside them each operation from its posting to its end. The trace outlives the engine. */
+void mpi_engine_add_track(struct mpi_engine *engine, struct trace *trace);
 /* Ends the run for that reason; returns when the other ranks were told, or can't be. */
 void mpi_engine_abort(struct mpi_engine *engine, const char *why);
 

@@ -17,6 +17,7 @@ int mpi_comm_begin(struct comm_mpi *comm, const struct comm_options *options, co
         return status;
     struct mpi_op *op = *ret_op;
     op->deadline_ns = options ? options->deadline_ns : 0;
+    op->kind = name;
     op->world_ranks = comm->world_ranks;
     op->ranks = comm->base.ranks;
     snprintf(op->what, sizeof op->what, "%s", options && options->what ? options->what : name);

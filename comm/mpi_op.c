@@ -34,7 +34,7 @@ void mpi_op_clear(struct mpi_op *op)
 {
     op->planned_count = op->posted_count = op->done_count = 0;
     op->advance = NULL;
-    op->deadline_ns = 0;
+    op->deadline_ns = op->traced_ns = op->sent_bytes = 0;
     op->is_done = false;
     op->status = 0;
     err_clear(&op->detail);
@@ -111,6 +111,7 @@ int mpi_op_post(struct mpi_op *op, MPI_Comm world, struct err *err)
         int bytes = (int)message->bytes; /* cut to fit */
         if (message->peer == NO_PEER)
             continue;
+        op->sent_bytes += message->is_send ? message->bytes : 0;
         if (message->is_send)
             status = mpi_check(
                 MPI_Isend(message->data, bytes, MPI_BYTE, message->peer, message->tag, world, request),

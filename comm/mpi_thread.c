@@ -4,6 +4,7 @@
 #include "comm/mpi_thread.h"
 
 #include "base/clock.h"
+#include "base/trace.h"
 #include "comm/mpi_op.h"
 
 #include <errno.h>
@@ -19,6 +20,7 @@ enum {
     PAUSE_FIRST_NS = 20000,
     PAUSE_LAST_NS = 1000000,
     PAUSE_IDLE_NS = 50000000,
+    LOOK_TRACED_NS = 20000,   /* MPI was busy itself, though nothing has ended */
     FAREWELL_NS = 1000000000, /* for telling the others that the run has ended */
 };
 
@@ -186,6 +188,7 @@ static int move_on(struct mpi_engine *engine, struct mpi_op *op, bool *ret_done,
             *ret_done = true;
             return 0;
         }
+        uint64_t began_ns = trace_begin(engine->track);
         mpi_op_next_round(op);
         int status = op->advance(op, err);
         if (status)
@@ -193,6 +196,7 @@ static int move_on(struct mpi_engine *engine, struct mpi_op *op, bool *ret_done,
         if (op->planned_count == 0)
             op->advance = NULL;
         status = mpi_op_post(op, engine->world, err);
+        trace_end(engine->track, "next round", began_ns);
         if (status)
             return status;
     }
@@ -215,6 +219,7 @@ static int progress_op(struct mpi_engine *engine, struct mpi_op **link)
         engine->last_event_ns = clock_now_ns();
     if (done) {
         *link = op->next;
+        trace_end_flight(engine->track, op->kind, op->traced_ns, "sent_bytes", op->sent_bytes);
         finish(engine, op, 0, &detail);
     } else if (op->deadline_ns && clock_now_ns() >= op->deadline_ns) {
         fail_late(engine, op);
@@ -259,7 +264,9 @@ static void accept_ops(struct mpi_engine *engine, struct mpi_op *first)
         op->next = NULL;
         *link = op;
         link = &op->next;
+        op->traced_ns = trace_begin(engine->track);
         int status = mpi_op_post(op, engine->world, &detail);
+        trace_end(engine->track, "post", op->traced_ns);
         if (status) {
             *link = next; /* they end as well */
             fail(engine, op, status, &detail);
@@ -268,6 +275,19 @@ static void accept_ops(struct mpi_engine *engine, struct mpi_op *first)
     }
     if (first)
         engine->last_event_ns = clock_now_ns();
+}
+
+/* Whatever there is to do now. */
+static void work(struct mpi_engine *engine, struct mpi_op *first, bool abort_asked)
+{
+    uint64_t began_ns = trace_begin(engine->track);
+    accept_ops(engine, first);
+    if (abort_asked && !engine->ended)
+        end_run(engine, engine->why, NULL, false);
+    if (!engine->ended)
+        progress(engine);
+    if (began_ns > 0 && (engine->last_event_ns >= began_ns || clock_now_ns() - began_ns >= LOOK_TRACED_NS))
+        trace_end(engine->track, "progress", began_ns);
 }
 
 /* The mutex is held. */
@@ -304,12 +324,9 @@ static void serve(struct mpi_engine *engine)
             pthread_cond_wait(&engine->wake, &engine->mutex);
             continue;
         }
+        engine->track = engine->track_given;
         pthread_mutex_unlock(&engine->mutex);
-        accept_ops(engine, first);
-        if (abort_asked && !engine->ended)
-            end_run(engine, engine->why, NULL, false);
-        if (!engine->ended)
-            progress(engine);
+        work(engine, first, abort_asked);
         pthread_mutex_lock(&engine->mutex);
         if (!engine->ended)
             pause_thread(engine);

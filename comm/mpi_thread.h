@@ -24,10 +24,11 @@ struct mpi_engine {
 
     struct mpi_inquiry *inquiry; /* once open, as those above; its note is for any thread */
 
-    MPI_Request control_request; /* the thread's, as all down to last_event_ns */
+    MPI_Request control_request; /* the thread's, as all down to track */
     char control_why[MPI_WHY_BYTES];
     struct mpi_op *active;
     uint64_t last_event_ns;
+    struct trace_track *track; /* NULL: no trace */
 
     pthread_mutex_t mutex;
     pthread_cond_t wake;    /* the thread: something was handed over */
@@ -37,6 +38,7 @@ struct mpi_engine {
     struct err open_detail;
     char why[MPI_WHY_BYTES]; /* of abort_asked, from which on only the thread writes it; then of ended */
     struct mpi_op *queue_first, *queue_last, *unused;
+    struct trace_track *track_given; /* what track is to be */
     bool context_used[MPI_CONTEXTS_MAX];
     int context_next; /* names are used again as late as possible */
 };
