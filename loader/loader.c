@@ -22,6 +22,24 @@ static int fail(struct loader *loader, struct err *err)
     return loader->failure;
 }
 
+int loader_judge_bad(const struct loader *loader, double fraction_max, uint64_t bad_count,
+                     uint64_t delivered_count, struct err *err)
+{
+    uint64_t epoch = loader->order.samples, of = delivered_count > epoch ? delivered_count : epoch;
+    double allowed = fraction_max * (double)of;
+    if ((double)bad_count <= (allowed > 1 ? allowed : 1))
+        return 0;
+    err_set(err, -EBADMSG, "too many bad samples");
+    err_expected(err, "at most %g %% of an epoch's, or of those delivered where they are more",
+                 fraction_max * 100);
+    err_found(err, "%" PRIu64 " bad, %" PRIu64 " delivered, %" PRIu64 " an epoch", bad_count, delivered_count,
+              epoch);
+    bool is_mix = loader->sources_count > 1;
+    err_advise(err, "repair the data (`millrace verify %.120s` names all that is bad), or raise the limit",
+               is_mix ? "DATASET" : loader->sources[0].dataset->path);
+    return -EBADMSG;
+}
+
 /* Lists, logs and counts the batch's bad samples; -EBADMSG where they are too many. */
 static int note_bad_samples(struct loader *loader, const struct load_slot *slot, struct err *err)
 {
@@ -54,23 +72,15 @@ static int note_bad_samples(struct loader *loader, const struct load_slot *slot,
     pthread_mutex_lock(&loader->mutex);
     uint64_t total = loader->stats.bad_samples_count += bad, delivered = loader->stats.samples_count;
     pthread_mutex_unlock(&loader->mutex);
-    double allowed = loader->options.bad_fraction_max *
-                     (double)(delivered > loader->order.samples ? delivered : loader->order.samples);
-    if ((double)total <= (allowed > 1 ? allowed : 1))
+    struct err *own = &loader->failure_err;
+    if (!loader_judge_bad(loader, loader->options.bad_fraction_max, total, delivered, own))
         return 0;
     char path[IO_PATH_BYTES_MAX] = "";
-    struct err *own = &loader->failure_err;
     const struct batch_item *item = &slot->items[last_item];
     shard_cache_path(loader->cache, last->place.shard, path, NULL);
-    err_set(own, -EBADMSG, "too many bad samples; the last is \"%.*s\": %s",
-            (int)bytes_min(item->key_bytes, 80), item->key ? item->key : "", last->reason);
+    snprintf(own->what, sizeof own->what, "too many bad samples; the last is \"%.*s\": %.120s",
+             (int)bytes_min(item->key_bytes, 80), item->key ? item->key : "", last->reason);
     err_at(own, path, last->bad_offset);
-    err_expected(own, "at most %g %% of an epoch's, or of those delivered where they are more",
-                 loader->options.bad_fraction_max * 100);
-    err_found(own, "%" PRIu64 " bad, %" PRIu64 " delivered, %" PRIu64 " an epoch", total, delivered,
-              loader->order.samples);
-    err_advise(own, "repair the dataset (`millrace verify %.120s` names all that is bad), or raise the limit",
-               loader_source_of(loader, item->ref)->dataset->path);
     return fail(loader, err);
 }
 

@@ -281,6 +281,11 @@ struct loader_bad_sample {
 };
 uint64_t loader_quarantine(const struct loader *loader, const struct loader_bad_sample **ret_list);
 
+/* The rule of bad_fraction_max for what several ranks' loaders of the same data have met together; each has bad_fraction_max 1, so that it lets
+ * all pass by itself. -EBADMSG: too many. */
+int loader_judge_bad(const struct loader *loader, double fraction_max, uint64_t bad_count,
+                     uint64_t delivered_count, struct err *err);
+
 #ifdef __cplusplus
 }
 #endif

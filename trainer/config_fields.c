@@ -93,7 +93,9 @@ static const struct config_field fields[] = {
     {"data.bad_samples.policy", CONFIG_CHOICE, AT(data.bad_samples.policy), "substitute",
      .choices = policy_names, ORDERS, .help = "what happens at a sample that can't be used"},
     {"data.bad_samples.limit", CONFIG_FRACTION, AT(data.bad_samples.limit), "1%", 0, 1,
-     .help = "more of all delivered samples end the run"},
+     .help =
+         "more of an epoch's samples, or of those delivered where they are more, end the run; of all ranks "
+         "together"},
     {"data.image.field", CONFIG_TEXT, AT(data.image.field), "jpg;jpeg;png;webp;ppm", ORDERS,
      .help = "extension of the image member, or some with ; between them: a sample's first counts"},
     {"data.image.size", CONFIG_COUNT, AT(data.image.size), "224", 1, 4096, ORDERS,

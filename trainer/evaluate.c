@@ -109,9 +109,20 @@ static int evaluate_all(struct run *run, struct loader *loader, struct run_words
         status = run_read_words(run, ret_words, err);
     if (!status) {
         ret_words->valid_count = mine.valid_count;
+        ret_words->samples_count = (int64_t)done;
+        ret_words->bad_count = (int64_t)loader_stats(loader).bad_samples_count;
         ret_words->stop = mine.stop;
     }
     return status;
+}
+
+/* Each loader ends the evaluation where its rank alone has met too many; here they are those of all. */
+static int judge_bad_samples(const struct run *run, const struct loader *loader,
+                             const struct run_words *words, struct err *err)
+{
+    int status = loader_judge_bad(loader, run->config->data.bad_samples.limit, (uint64_t)words->bad_count,
+                                  (uint64_t)words->samples_count, err);
+    return status ? run_agree(run, status, "ending for bad samples", err) : 0;
 }
 
 int run_evaluate(struct run *run, struct err *err)
@@ -123,9 +134,11 @@ int run_evaluate(struct run *run, struct err *err)
     if (status)
         return status;
     status = evaluate_all(run, loader, &words, err);
-    loader_close(loader);
     if (!status)
         status = run_reduce_words(run, &words, "the evaluation's counts and losses", err);
+    if (!status)
+        status = judge_bad_samples(run, loader, &words, err);
+    loader_close(loader);
     if (status)
         return status;
     if (words.stop > 0) {

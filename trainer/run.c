@@ -135,7 +135,7 @@ struct loader_options run_loader_options(struct run *run, bool training)
     o.text.field = c->data.text.field;
     o.text.block = (uint32_t)c->data.text.block;
     o.bad_policy = (enum loader_bad_policy)c->data.bad_samples.policy;
-    o.bad_fraction_max = c->data.bad_samples.limit;
+    o.bad_fraction_max = training ? 1 : c->data.bad_samples.limit; /* each step judges what all ranks met */
     o.workers = (unsigned)c->data.workers;
     o.memory_bytes = c->data.memory_bytes;
     o.timeout_ns = c->data.timeout_ns;

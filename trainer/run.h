@@ -41,11 +41,12 @@ struct step_totals {
 /* What ranks add up: exact integers, so that the order does not matter. Lies in device memory while it is gathered. */
 struct run_words {
     int64_t valid_count, correct_count, samples_count;
+    int64_t bad_count;  /* samples that could not be used, since the data was opened */
     int64_t stop, save; /* ranks that wish it */
     struct exact_sum losses, squares;
 };
 
-static_assert(sizeof(struct run_words) == (5 + 2 * EXACT_SUM_WORDS) * sizeof(int64_t),
+static_assert(sizeof(struct run_words) == (6 + 2 * EXACT_SUM_WORDS) * sizeof(int64_t),
               "words without padding");
 
 /* Of a step, in device memory while it is made: what is gathered, and what was decided on it. */
@@ -112,6 +113,7 @@ struct run {
     struct loader *loader;                      /* training data */
     struct loader_source mix[MIX_DATASETS_MAX]; /* what it is opened with; texts are the configuration's */
     struct loader_shape shape;
+    uint64_t delivered_count; /* samples of all ranks, since it was opened */
     struct ckpt_saver *saver;
     struct ckpt_tensor *tensors; /* what the saver saves */
     char *tensor_names;

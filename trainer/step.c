@@ -57,6 +57,7 @@ static int share_words(struct run *run, struct run_words *counts, struct err *er
         return status;
     words.valid_count = counts->valid_count;
     words.samples_count = counts->samples_count;
+    words.bad_count = counts->bad_count;
     words.stop = counts->stop;
     words.save = counts->save;
     status = run_reduce_words(run, &words, "the step's counts, losses and norm", err);
@@ -65,6 +66,15 @@ static int share_words(struct run *run, struct run_words *counts, struct err *er
     *counts = *run->host_words = words; /* nobody copies from there: the words were read */
     return run->device->ops->copy(run->device, run->ops->stream, &run->device_record->words, run->host_words,
                                   sizeof words, err);
+}
+
+/* data.bad_samples.limit is one of all ranks together, so that a run ends after the same step on any number of them. */
+static int judge_bad_samples(struct run *run, const struct run_words *counts, struct err *err)
+{
+    run->delivered_count += (uint64_t)counts->samples_count;
+    int status = loader_judge_bad(run->loader, run->config->data.bad_samples.limit,
+                                  (uint64_t)counts->bad_count, run->delivered_count, err);
+    return status ? run_agree(run, status, "ending for bad samples", err) : 0;
 }
 
 bool run_wishes_stop(struct run *run)
@@ -219,6 +229,7 @@ int run_step(struct run *run, struct err *err)
         status = sum_gradients(run, &counts, err);
     if (status)
         return status;
+    counts.bad_count = (int64_t)loader_stats(run->loader).bad_samples_count;
     counts.stop = run_wishes_stop(run);
     counts.save = run->comm->rank == 0 && triggers_save_by_clock(&run->triggers, clock_now_ns());
     range_begin(&run->ranges, RANGE_REDUCE);
@@ -228,6 +239,8 @@ int run_step(struct run *run, struct err *err)
         status = offload_status(run->activations.offload, err);
     if (!status)
         status = run->ops->table->status(run->ops, err);
+    if (!status)
+        status = judge_bad_samples(run, &counts, err);
     if (status)
         return status;
     range_begin(&run->ranges, RANGE_UPDATE);

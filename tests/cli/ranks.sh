@@ -133,15 +133,43 @@ what_one_rank_alone_reads_wrong_is_damage_for_all_as_the_policy_has_it() {
   same "$(grep -c '^resuming at step 8 from ' errors)" 1 "$(cat errors)"
 }
 
+# As many as on one rank, of all ranks together, though none of them has so many.
+the_limit_of_bad_samples_is_one_of_all_ranks() {
+  local ranks_count steps=() said=() run
+  cp -r shards damaged
+  tar -tRf damaged/shard-000000.tar | sed -n 's/^block \([0-9]*\): .*jpg$/\1/p' | sed -n '3~9p' | while read -r block; do
+    printf '\377\376\375\374' | dd of=damaged/shard-000000.tar bs=1 seek=$(((block + 1) * 512 + 300)) conv=notrunc status=none
+  done
+  same "$(millrace verify damaged --json 2>/dev/null | sed 's/.*"bad_count":\([0-9]*\).*/\1/')" 6 "damaged samples"
+  bounded() { # RUN RANKS LIMIT
+    ranks "$2" "$MILLRACE" train train.yaml --set run.dir="runs/$1" --set run.steps=7 --set data.train=damaged --set data.bad_samples.policy=substitute \
+      --set data.bad_samples.limit="$3" --set batch.global=8 --set eval.every=0 --set data.val= --set log.every=1
+  }
+  for ranks_count in 1 2; do
+    run=bad$ranks_count
+    same "$(bounded $run $ranks_count 0.072)" 1 "$(cat errors)"
+    steps+=("$(grep -c '^step [0-9]*/7  loss' errors)")
+    said+=("$(grep -o -m1 'too many bad samples.*' errors)")
+    same "$(grep -c 'takes its place' errors)" 5 "$(cat errors)"
+    same "$(bounded borne$ranks_count $ranks_count 0.108)" 0 "$(cat errors)"
+  done
+  same "${steps[1]}" "${steps[0]}" "steps"
+  same "${said[1]}" "${said[0]}"
+  contains "${said[0]}" "found 5 bad, "
+}
+
 a_trace_has_the_threads_of_all_ranks() {
   need_python
-  local n rank
+  local n rank name
   for n in 2 3; do
     same "$(ranks $n "$MILLRACE" train train.yaml --set run.dir=runs/trace$n --set data.workers=1 --set threads=1 --profile 2:4 --quiet)" 0 "$(cat errors)"
     "$python" "$TEST_SOURCE_DIR/tests/oracle/chrome_trace.py" runs/trace$n/trace-2-4.json >seen
     for ((rank = 0; rank < n; rank++)); do
-      same "$(sed -n "s/^$rank: //p" seen | cut -d: -f1)" "checkpoint 0, decode 0, read 0, trainer 0" "threads of rank $rank of $n"
+      same "$(sed -n "s/^$rank: //p" seen | cut -d: -f1)" "checkpoint 0, decode 0, mpi 0, read 0, trainer 0" "threads of rank $rank of $n"
       contains "$(sed -n "s/^$rank: //p" seen)" ": 3 steps of data feed micro-batch"
+    done
+    for name in progress post "next round" "a reduction" "sent_bytes"; do
+      grep -q "\"$name\"" runs/trace$n/trace-2-4.json || fail "nothing of $name"
     done
   done
 }
@@ -151,4 +179,4 @@ run_cases the_first_rank_speaks_alone_and_the_data_is_shared an_evaluation_is_th
   a_rank_without_its_data_ends_all_before_the_first_step a_rank_that_fails_in_the_middle_tells_why_and_ends_all \
   a_rank_that_fails_in_the_middle_of_an_evaluation_tells_why_and_ends_all \
   what_one_rank_finds_damaged_no_other_resumes_from what_one_rank_alone_reads_wrong_is_damage_for_all_as_the_policy_has_it \
-  a_trace_has_the_threads_of_all_ranks
+  the_limit_of_bad_samples_is_one_of_all_ranks a_trace_has_the_threads_of_all_ranks
