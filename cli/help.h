@@ -38,6 +38,9 @@ void help_print_config(void);
 /* The option's phrase with its default and whether it is required or may be repeated. */
 void help_option_phrase(const struct option *option, struct str *out);
 
+/* Adds a command as lines of at most so many columns, of which each but the last ends in a backslash, so that they can be copied. */
+void help_wrap_command(const char *command, size_t columns, struct str *out);
+
 /* Words of text on stdout, broken before the terminal's last column; each further line is indented. at: the column where the
  * first begins. */
 void help_print_wrapped(const char *text, unsigned at, unsigned indent);

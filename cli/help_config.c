@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+enum { KEY_COLUMNS = 26 }; /* of most; longer ones push what they take to the right */
+
 const char help_config_intro[] =
     "A training run is told what to do by one YAML file; `--set key=value` goes over it.\n"
     "Keys marked * decide the order of samples or the bits: a resume under another value is refused.";
@@ -44,8 +46,11 @@ void help_print_config(void)
         char text[HELP_KIND_BYTES];
         const struct config_field *field = &fields[i];
         const char *def = field->default_text && *field->default_text ? field->default_text : "-";
-        printf("%c %-26s %-24s default %s\n      ", field->orders ? '*' : ' ', field->key,
-               help_config_kind(field, text), def);
+        char takes[HELP_KIND_BYTES + 96];
+        int used = printf("%c %-*s ", field->orders ? '*' : ' ', KEY_COLUMNS, field->key);
+        snprintf(takes, sizeof takes, "%s (default %s)", help_config_kind(field, text), def);
+        help_print_wrapped(takes, (unsigned)used, KEY_COLUMNS + 3);
+        printf("      ");
         help_print_wrapped(field->help, 6, 6);
     }
     printf("\nas YAML:\n%s\n", help_config_example);

@@ -92,27 +92,20 @@ static void add_option(struct str *out, const struct option *option)
     str_deinit(&phrase);
 }
 
-/* A command that is too long for a page goes on in the next line, and can still be copied. */
 static void add_example(struct str *out, const char *command)
 {
-    size_t room = EXAMPLE_COLUMNS;
-    const char *indent = "";
-    while (strlen(command) > room) {
-        size_t cut = room;
-        while (cut > 0 && command[cut] != ' ')
-            cut--;
-        if (cut == 0)
-            break;
-        struct str line = {0};
-        str_add_format(&line, "%s%.*s \\", indent, (int)cut, command);
-        roff_literal_line(out, str_text(&line));
-        str_deinit(&line);
-        command += cut + 1;
-        indent = "    ";
-        room = EXAMPLE_COLUMNS - 4;
+    struct str text = {0};
+    help_wrap_command(command, EXAMPLE_COLUMNS, &text);
+    for (const char *line = str_text(&text); *line;) {
+        size_t bytes = strcspn(line, "\n");
+        struct str one = {0};
+        str_add(&one, line, bytes);
+        roff_literal_line(out, str_text(&one));
+        str_deinit(&one);
+        line += bytes + (line[bytes] == '\n');
     }
-    roff_text(out, indent);
-    roff_literal_line(out, command);
+    str_fail_with(out, &text);
+    str_deinit(&text);
 }
 
 static void add_verb_page(struct str *out, const struct manual_page *page, const struct verb *verb)

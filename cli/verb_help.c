@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { COLUMNS_MOST = 100, COLUMNS_LEAST = 40, HELP_COLUMN = 26 };
+enum { COLUMNS_MOST = 100, COLUMNS_LEAST = 40, COLUMNS_UNKNOWN = 80, HELP_COLUMN = 26 };
 
 const char help_intro[] =
     "Converts datasets into shards, streams them into training in a reproducible order, trains, "
@@ -24,9 +24,10 @@ const struct help_status help_statuses[] = {
     {0, NULL},
 };
 
+/* What goes into a pipe goes to a pager, on a terminal that is not known. */
 static unsigned columns(void)
 {
-    unsigned have = isatty(STDOUT_FILENO) ? console_columns(STDOUT_FILENO) : COLUMNS_MOST;
+    unsigned have = isatty(STDOUT_FILENO) ? console_columns(STDOUT_FILENO) : COLUMNS_UNKNOWN;
     return have > COLUMNS_MOST ? COLUMNS_MOST : have < COLUMNS_LEAST ? COLUMNS_LEAST : have;
 }
 
@@ -68,6 +69,36 @@ void help_option_phrase(const struct option *option, struct str *out)
         str_add_text(out, "; may be given again");
 }
 
+void help_wrap_command(const char *command, size_t columns, struct str *out)
+{
+    enum { BACKSLASH = 2, INDENT = 4 };
+    size_t room = columns;
+    while (strlen(command) > room) {
+        size_t cut = room - BACKSLASH;
+        while (cut > 0 && command[cut] != ' ')
+            cut--;
+        if (cut == 0)
+            break;
+        str_add(out, command, cut);
+        str_add_text(out, " \\\n    ");
+        command += cut + 1;
+        room = columns - INDENT;
+    }
+    str_add_text(out, command);
+}
+
+static void print_example(const char *command)
+{
+    struct str text = {0};
+    help_wrap_command(command, columns() - 2, &text);
+    for (const char *line = str_text(&text); *line;) {
+        size_t bytes = strcspn(line, "\n");
+        printf("  %.*s\n", (int)bytes, line);
+        line += bytes + (line[bytes] == '\n');
+    }
+    str_deinit(&text);
+}
+
 static void print_option(const struct option *option)
 {
     char left[160], value[96];
@@ -103,7 +134,7 @@ void verb_print_help(const struct verb *verb)
             print_option(&tables[t].rows[i]);
     printf("\nexamples:\n");
     for (const char *const *example = verb->examples; *example; example++)
-        printf("  %s\n", *example);
+        print_example(*example);
 }
 
 void verb_print_overview(const char *group)

@@ -15,7 +15,7 @@ YAML
 run_examples() { # VERB...
   local -a commands
   # shellcheck disable=SC2068
-  mapfile -t commands < <(millrace $@ --help | sed -n '/^examples:/,$s/^  millrace //p')
+  mapfile -t commands < <(millrace $@ --help | sed -n '/^examples:/,$p' | sed -e ':a' -e '/ \\$/{N;s/ \\\n */ /;ba' -e '}' | sed -n 's/^  millrace //p')
   [[ ${#commands[@]} -gt 0 ]] || fail "no examples of $*"
   for command in "${commands[@]}"; do
     # shellcheck disable=SC2086

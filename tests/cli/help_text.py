@@ -38,9 +38,10 @@ def options(program, verb):
 
 
 def examples(program, verb):
-    return [line.strip() for line in run(program, *verb.split(), '--help').split('\nexamples:\n')[1].splitlines()]
+    listed = run(program, *verb.split(), '--help').split('\nexamples:\n')[1].replace(' \\\n     ', '')
+    return [line.strip() for line in listed.splitlines()]
 
 
 def settings(program):
     """Keys of a configuration with what they take."""
-    return dict(re.findall(r'^[* ] ([a-z_.0-9]+) +(\S+|\[real, real\]) +default ', run(program, 'help', 'config'), re.M))
+    return dict(re.findall(r'^[* ] ([a-z_.0-9]+) +(\S+|\[real, real\])\s+\(default ', run(program, 'help', 'config'), re.M))
