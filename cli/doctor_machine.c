@@ -196,14 +196,14 @@ static void check_shared_memory(const struct doctor_folder *folder, struct docto
     struct statvfs space;
     char total[STR_SIZE_BYTES], available[STR_SIZE_BYTES];
     if (statvfs("/dev/shm", &space)) {
-        doctor_found(finding, "no /dev/shm; one rank needs none");
+        doctor_found(finding, "no /dev/shm, through which ranks of one machine talk; one rank needs none");
         json_write_null(&finding->json, "total_bytes");
         return;
     }
     uint64_t total_bytes = (uint64_t)space.f_blocks * space.f_frsize,
              free_bytes = (uint64_t)space.f_bavail * space.f_frsize;
-    doctor_found(finding, "/dev/shm: %s, %s free; one rank needs none", str_format_size(total_bytes, total),
-                 str_format_size(free_bytes, available));
+    doctor_found(finding, "/dev/shm: %s, %s free; ranks of one machine talk through it",
+                 str_format_size(total_bytes, total), str_format_size(free_bytes, available));
     json_write_u64(&finding->json, "total_bytes", total_bytes);
     json_write_u64(&finding->json, "free_bytes", free_bytes);
 }

@@ -155,7 +155,7 @@ static void check_mpi(const struct doctor_folder *folder, struct doctor_finding 
     char line[MACHINE_TEXT_BYTES], library[RANKS_LIBRARY_BYTES], program[] = "mpirun", option[] = "--version";
     int status = first_line_of((char *const[]){program, option, NULL}, line, sizeof line);
     if (status == -ENOENT)
-        doctor_found(finding, "no mpirun on PATH");
+        doctor_found(finding, "no mpirun on PATH, which `millrace launch` needs (openmpi-bin)");
     else if (status)
         doctor_found(finding, "mpirun does not tell its version (%s)", strerror(-status));
     else
@@ -165,13 +165,12 @@ static void check_mpi(const struct doctor_folder *folder, struct doctor_finding 
     else
         json_write_string(&finding->json, "version", line);
     if (ranks_library(library, NULL)) {
-        doctor_found(finding, "; libmillrace_mpi is not there: programs of many ranks can't save together");
+        doctor_found(finding, "; libmillrace_mpi is not there: training takes one rank");
         json_write_null(&finding->json, "library");
     } else {
-        doctor_found(finding, "; libmillrace_mpi is of %s, for programs of many ranks", library);
+        doctor_found(finding, "; libmillrace_mpi, by which ranks train and save together, is of %s", library);
         json_write_string(&finding->json, "library", library);
     }
-    doctor_found(finding, "; millrace itself trains on one rank");
 }
 
 /* The folder is made when it is first needed. */
