@@ -8,13 +8,16 @@
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "cli/stage_advice.h"
+#include "cli/step_line.h"
 #include "cli/verbs.h"
 #include "trainer/scalars.h"
 #include "trainer/trainer.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 struct train_args {
     struct common_args common;
@@ -45,59 +48,12 @@ struct reporter {
     bool has_told; /* why the run failed */
 };
 
-static void format_remaining(double seconds, char text[32])
-{
-    if (seconds < 90)
-        snprintf(text, 32, "%.0f s", seconds);
-    else if (seconds < 5400)
-        snprintf(text, 32, "%.0f min", seconds / 60);
-    else
-        snprintf(text, 32, "%.1f h", seconds / 3600);
-}
-
-/* "  peak 41%  gpu 97%  memory 12.5 GiB": what is known of a device. On the CPU nothing. */
-static void format_gauges(const struct trainer_gauges *gauges, char text[96])
-{
-    char peak[24] = "", busy[24] = "", size[STR_SIZE_BYTES];
-    text[0] = '\0';
-    if (gauges->device_used_bytes == 0)
-        return;
-    if (gauges->peak_share > 0)
-        snprintf(peak, sizeof peak, "  peak %.1f%%", gauges->peak_share * 100);
-    if (gauges->utilization_share >= 0)
-        snprintf(busy, sizeof busy, "  gpu %.0f%%", gauges->utilization_share * 100);
-    snprintf(text, 96, "%s%s  memory %s", peak, busy, str_format_size(gauges->device_used_bytes, size));
-}
-
-/* "  load 1% forward 31% backward 62%": what the time went to, each percent of it and more. */
-static void format_time(const struct trainer_report *report, char *text, size_t bytes)
-{
-    static const enum time_part order[] = {TIME_LOAD,  TIME_FORWARD, TIME_BACKWARD, TIME_REDUCE, TIME_UPDATE,
-                                           TIME_QUEUE, TIME_DEVICE,  TIME_SAVE,     TIME_OTHER};
-    double all_ns = (double)time_spent_in_training(&report->time);
-    size_t at = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < sizeof order / sizeof order[0] && at < bytes; i++) {
-        double percent = (double)report->time.ns[order[i]] / all_ns * 100;
-        if (percent >= 1)
-            at += (size_t)snprintf(text + at, bytes - at, " %s %.0f%%", time_part_name(order[i]), percent);
-    }
-}
-
 static void print_step(struct console *console, const struct trainer_report *report)
 {
-    char left[32], rate[48], gauges[96], time[160];
-    format_remaining(report->remaining_seconds, left);
-    if (report->tokens_per_second > 0)
-        snprintf(rate, sizeof rate, "%.0f tokens/s", report->tokens_per_second);
-    else
-        snprintf(rate, sizeof rate, "%.1f samples/s", report->samples_per_second);
-    format_gauges(&report->gauges, gauges);
-    format_time(report, time, sizeof time);
-    console_line(console,
-                 "step %" PRIu64 "/%" PRIu64 "  loss %.4f  lr %.3g  grad %.3f  %s%s  time:%s  left %s",
-                 report->step, report->steps, report->loss, report->lr, report->gradient_norm, rate, gauges,
-                 time, left);
+    struct str line = {0};
+    step_line_format(report, console->terminal ? console_columns(STDERR_FILENO) : UINT_MAX, &line);
+    console_line(console, "%s", str_text(&line));
+    str_deinit(&line);
 }
 
 static void print_text_event(struct console *console, const struct trainer_report *report)

@@ -87,6 +87,7 @@ def widths():
         run.draws(4)
         if columns >= 80:  # evaluations draw bars of their own in between
             run.until(lambda: any(WHOLE_BAR.search(line) for line in run.drawn))
+            check_fit(run, [line for line in run.lines if line.startswith('step ')])
         check_fit(run, run.drawn)
         assert all(re.search(r'\d+/\d+', line) for line in run.drawn), run.drawn
         assert run.interrupt() == 75

@@ -4,8 +4,10 @@
 #include "base/clock.h"
 #include "cli/console.h"
 #include "cli/output.h"
+#include "cli/step_line.h"
 #include "tests/support/test.h"
 
+#include <limits.h>
 #include <string.h>
 
 static void write_document(struct output *output)
@@ -125,6 +127,45 @@ static void the_rate_is_of_what_came_since_it_began(void **state)
     assert_non_null(strstr(text, "  0.5/s  3 min left"));
 }
 
+static void a_line_of_progress_leaves_out_what_a_terminal_has_no_columns_for(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned columns;
+        const char *line;
+    } rows[] = {
+        {UINT_MAX, "step 50/1400  loss 2.1042  lr 0.001  grad 1.340  173.8 samples/s  gpu 97%  memory 2.0 GiB"
+                   "  time: load 5% forward 35% backward 60%  left 8 min"},
+        {142, "step 50/1400  loss 2.1042  lr 0.001  grad 1.340  173.8 samples/s  gpu 97%  memory 2.0 GiB"
+              "  time: load 5% forward 35% backward 60%  left 8 min"},
+        {141, "step 50/1400  loss 2.1042  lr 0.001  grad 1.340  173.8 samples/s  gpu 97%  memory 2.0 GiB"
+              "  backward 60%  left 8 min"},
+        {100,
+         "step 50/1400  loss 2.1042  173.8 samples/s  gpu 97%  memory 2.0 GiB  backward 60%  left 8 min"},
+        {80, "step 50/1400  loss 2.1042  173.8 samples/s  backward 60%  left 8 min"},
+        {20, "step 50/1400  loss 2.1042  173.8 samples/s  backward 60%  left 8 min"},
+    };
+    struct trainer_report report = {.event = TRAINER_STEP,
+                                    .step = 50,
+                                    .steps = 1400,
+                                    .loss = 2.1042,
+                                    .lr = 0.001,
+                                    .gradient_norm = 1.34,
+                                    .samples_per_second = 173.8,
+                                    .remaining_seconds = 480};
+    report.gauges.device_used_bytes = UINT64_C(2) << 30;
+    report.gauges.utilization_share = 0.97;
+    report.time.ns[TIME_LOAD] = 50;
+    report.time.ns[TIME_FORWARD] = 350;
+    report.time.ns[TIME_BACKWARD] = 600;
+    struct str line = {0};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        step_line_format(&report, rows[i].columns, &line);
+        assert_string_equal(str_text(&line), rows[i].line);
+    }
+    str_deinit(&line);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -133,6 +174,7 @@ int main(void)
         cmocka_unit_test(a_bar_never_outgrows_its_terminal),
         cmocka_unit_test(a_bar_tells_amount_part_rate_and_time_left),
         cmocka_unit_test(the_rate_is_of_what_came_since_it_began),
+        cmocka_unit_test(a_line_of_progress_leaves_out_what_a_terminal_has_no_columns_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
