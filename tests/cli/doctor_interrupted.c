@@ -2,6 +2,7 @@
  * doctor_interrupted — Ctrl-C in the midst of a probe: the program ends early, as other verbs do, and nothing is left in the folder.
  */
 #include "cli/verbs.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
@@ -9,7 +10,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 int __real_renameat2(int old_folder, const char *old_name, int new_folder, const char *new_name,
@@ -34,7 +34,6 @@ int __wrap_renameat2(int old_folder, const char *old_name, int new_folder, const
 static int examine(const char *folder, const char *table, int signal)
 {
     const char *folders[] = {folder, folder};
-    int status;
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
@@ -54,12 +53,11 @@ static int examine(const char *folder, const char *table, int signal)
             .console = &console,
             .log = &console.log,
         };
-        status = verb_doctor.run(&invocation, &err);
+        int status = verb_doctor.run(&invocation, &err);
         fflush(stdout);
         _exit(status == err.code ? -status : 99);
     }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return child_wait(child);
 }
 
 /* How many of the table's lines begin the checks of that folder. */

@@ -4,6 +4,7 @@
 #include "cli/console.h"
 #include "cli/signals.h"
 #include "cli/verb.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include <pty.h>
@@ -11,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { COLUMNS = 50 };
@@ -56,7 +56,7 @@ static void a_line_and_an_error(struct console *console)
 static int on_terminal(void (*act)(struct console *console), const char *kind, char *text, size_t bytes)
 {
     struct winsize size = {.ws_row = 20, .ws_col = COLUMNS};
-    int master, status;
+    int master;
     pid_t child = forkpty(&master, NULL, NULL, &size);
     assert_true(child >= 0);
     if (child == 0) {
@@ -73,8 +73,7 @@ static int on_terminal(void (*act)(struct console *console), const char *kind, c
         used += (size_t)got;
     text[used] = '\0';
     close(master);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return child_wait(child);
 }
 
 static bool ends_with(const char *text, const char *end)

@@ -8,12 +8,12 @@
 #include "ckpt/reader.h"
 #include "ckpt/safetensors.h"
 #include "tests/ckpt/fixture.h"
+#include "tests/support/child.h"
 #include "tests/support/scratch.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static char target[FIXTURE_PATH_BYTES], step[FIXTURE_PATH_BYTES];
@@ -276,14 +276,11 @@ static void a_conversion_takes_the_same_memory_however_large_the_model(void **st
     char source[FIXTURE_PATH_BYTES];
     snprintf(source, sizeof source, "%s/large.safetensors", folder);
     make_large(source);
-    int status = 0;
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0)
         _exit(convert_in_bounds(source));
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(child_wait(child), 0);
 }
 
 int main(void)

@@ -4,6 +4,7 @@
  */
 #include "io/whole.h"
 #include "tests/io/syscalls.h"
+#include "tests/support/child.h"
 #include "tests/support/engines.h"
 #include "tests/support/test.h"
 
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { CALLS_MAX = 200 };
@@ -130,9 +130,7 @@ static int in_child(int (*work)(struct io *io), unsigned kill_at)
         syscalls_kill_at(kill_at);
         _exit(work(io) ? 1 : 0);
     }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return child_wait(child);
 }
 
 static bool has_text(const char *name, const char *text)

@@ -7,6 +7,7 @@
 #include "io/probe.h"
 #include "io/whole.h"
 #include "tests/io/syscalls.h"
+#include "tests/support/child.h"
 #include "tests/support/engines.h"
 #include "tests/support/scratch.h"
 
@@ -19,7 +20,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { DEPTH = 8, MEMORY_BYTES = 36 << 20, FILE_BYTES = 300000 };
@@ -158,15 +158,6 @@ static void registered_memory_is_read_into_by_number(void **state)
 
 enum { CHILD_SKIPS = 77 };
 
-/* The exit status of a child. */
-static int status_of(pid_t child)
-{
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
 /* The kernel counts what is locked by all processes of a user: a child of root becomes a user that nobody else is. */
 static bool is_new_user(void)
 {
@@ -196,7 +187,7 @@ static int child_with_limit(rlim_t bytes, bool some, struct io_file *file, const
         other->ops->queue_close(queue);
         _exit((syscalls_fixed_count() > 0) == some ? 0 : 5);
     }
-    return status_of(child);
+    return child_wait(child);
 }
 
 static void beyond_the_limit_of_locked_memory_reads_are_the_same(void **state)
@@ -308,7 +299,7 @@ static int child_without_rings(enum io_engine engine, int expected, const unsign
             _exit(4);
         _exit(bytes == FILE_BYTES && memcmp(data, content, bytes) == 0 ? 0 : 5);
     }
-    return status_of(child);
+    return child_wait(child);
 }
 
 static void a_queue_without_a_ring_is_of_threads_but_where_rings_were_asked_for_by_name(void **state)
@@ -343,7 +334,7 @@ static void where_it_is_forbidden_threads_take_over(void **state)
         right = right && io_read_file(other, in_folder("data"), FILE_BYTES, &data, &bytes, NULL) == 0;
         _exit(right && bytes == FILE_BYTES && memcmp(data, content, bytes) == 0 ? 0 : 1);
     }
-    int status = status_of(child);
+    int status = child_wait(child);
     free(content);
     if (status == CHILD_SKIPS)
         test_skip("this kernel takes no seccomp filter");

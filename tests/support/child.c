@@ -37,3 +37,10 @@ void child_kill(pid_t child)
     kill(child, SIGKILL);
     assert_int_equal(waitpid(child, &status, 0), child);
 }
+
+int child_wait(pid_t child)
+{
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
