@@ -81,7 +81,8 @@ static void say_memory(const struct run *run)
             "checkpoints%s",
             str_format_size(is_host ? all : used, here), run->batching.ranks > 1 ? " a rank" : "", host,
             buffers, evaluating);
-    if (is_host && (config->model.offload > 0 || config->parallel.offload.optimizer))
+    if (is_host &&
+        (config->model.offload > 0 || config->parallel.offload.optimizer || config->parallel.offload.params))
         run_say(
             run,
             "memory: model.offload and parallel.offload save nothing on the cpu, whose memory is the host's");
