@@ -411,6 +411,18 @@ int exchange_pump(struct exchange *exchange, struct err *err)
     return status;
 }
 
+/* With fewer groups than leaves of gradients, a group of the next micro-batch may be ready while all groups of this one wait. */
+static int wait_for_room(struct exchange *exchange, struct err *err)
+{
+    uint64_t began_ns = clock_now_ns();
+    int status = 0;
+    bool moved;
+    while (exchange->waiting_count == exchange->waiting_max && !status)
+        status = move_on(exchange, true, &moved, err);
+    exchange->waited_ns += clock_now_ns() - began_ns;
+    return status;
+}
+
 int exchange_begin(struct exchange *exchange, uint64_t group, const struct exchange_pieces *pieces,
                    struct err *err)
 {
@@ -418,7 +430,9 @@ int exchange_begin(struct exchange *exchange, uint64_t group, const struct excha
     for (uint32_t rank = 0; rank < ranks_of(exchange); rank++)
         if (part_of(exchange, group, rank).elements > end)
             end = part_of(exchange, group, rank).elements;
-    assert(exchange->waiting_count < exchange->waiting_max);
+    int status = wait_for_room(exchange, err);
+    if (status)
+        return status;
     uint64_t at = exchange->waiting_first + exchange->waiting_count++;
     exchange->waiting[at % exchange->waiting_max] =
         (struct waiting){.group = group, .end = end, .pieces = *pieces};

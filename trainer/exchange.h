@@ -4,7 +4,7 @@
  * Each rank gives pieces of a group's gradients (leaves, or sums of several); each gets, for the part that it sums, everybody's
  * pieces. A ring's reduce-scatter moves as many bytes; here the additions are the receiver's, in an order of its own choosing.
  *
- *     exchange_begin(&exchange, group, &pieces, err);       // returns at once; the pieces stay as they are until it is done
+ *     exchange_begin(&exchange, group, &pieces, err);       // the pieces stay as they are until it is done
  *     exchange_pump(&exchange, err);                        // now and then: starts and ends what can be, never blocks
  *     exchange_drain(&exchange, err);                       // blocks until all is done
  *
@@ -60,7 +60,7 @@ struct exchange;
 int exchange_open(const struct exchange_options *options, struct exchange **ret_exchange, struct err *err);
 void exchange_close(struct exchange *exchange); /* NULL is fine. What is under way is let go: see comm.h */
 
-/* Once the writes of the pieces are queued. -EIO; also what an earlier chunk failed with. */
+/* Once the writes of the pieces are queued. Blocks only while as many wait as there are groups. -EIO; also what an earlier chunk failed with. */
 int exchange_begin(struct exchange *exchange, uint64_t group, const struct exchange_pieces *pieces,
                    struct err *err);
 int exchange_pump(struct exchange *exchange, struct err *err);

@@ -117,7 +117,7 @@ sample() {
   combine 4 0 12 parallel.strategy=full_shard model.freeze="$frozen"
   # ranks that have no micro-batch in the last round, and many chunks a block
   combine 3 0 8 parallel.strategy=zero2 parallel.bucket=4KiB
-  combine 3 0 8 parallel.strategy=zero3 parallel.bucket=4KiB
+  combine 3 0 8 parallel.strategy=zero3 parallel.bucket=4KiB parallel.wrap_min_params=1000000
   combine 6 0 8 parallel.strategy=hybrid_shard parallel.bucket=4KiB parallel.offload.params=true
 }
 
