@@ -1,5 +1,5 @@
 /*
- * half — the two 16-bit kinds of floating-point numbers, widened exactly. Header only.
+ * half — the two 16-bit kinds of floating-point numbers: widened exactly, and rounded to. Header only.
  */
 #ifndef MILLRACE_BASE_HALF_H
 #define MILLRACE_BASE_HALF_H
@@ -32,6 +32,37 @@ static inline float half_from_f16(uint16_t bits)
         wide = sign | (exponent + 127 - 15) << 23 | fraction << 13;
     memcpy(&value, &wide, sizeof value);
     return value;
+}
+
+/* To nearest, ties to even; too large is infinite, and what is not a number stays so. */
+static inline uint16_t half_to_bf16(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, nan = (bits >> 16 & 0x8000) | 0x7fc0;
+    return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+}
+
+static inline uint16_t half_to_f16(float value)
+{
+    uint32_t bits, sign;
+    memcpy(&bits, &value, sizeof bits);
+    sign = bits >> 16 & 0x8000;
+    bits &= 0x7fffffff;
+    /* normal: the exponent's bias, and the rounding of 13 bits, whose carry raises the exponent as it should */
+    uint32_t code = (bits - ((127 - 15) << 23) + 0xfff + (bits >> 13 & 1)) >> 13;
+    if (bits < 0x38800000) { /* subnormal: below 0.5 a float's last bit is worth 2^-24, as a half's */
+        float small, half = 0.5f;
+        uint32_t sum, base;
+        memcpy(&small, &bits, sizeof small);
+        small += half;
+        memcpy(&sum, &small, sizeof sum);
+        memcpy(&base, &half, sizeof base);
+        code = sum - base;
+    }
+    if (bits >= 0x47800000) /* 2^16 */
+        code = bits > 0x7f800000 ? 0x7e00 : 0x7c00;
+    return (uint16_t)(sign | code);
 }
 
 #endif

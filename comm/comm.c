@@ -68,6 +68,23 @@ static int64_t hash_of(const struct err *err)
     return (int64_t)hash_64(line, strlen(line));
 }
 
+int comm_prepare_fast(struct comm *comm, const struct comm_options *options, struct err *err)
+{
+    struct comm_work work;
+    float *values = calloc((size_t)comm->ranks + 1, sizeof *values); /* a slice a rank; the sum */
+    if (!values)
+        return err_set(err, -ENOMEM, "out of memory to prepare sums of %d ranks", comm->ranks);
+    int status = comm->ops->reduce_scatter(comm, values, values + comm->ranks, 1, DTYPE_F32, COMM_FAST,
+                                           options, &work, err);
+    if (!status)
+        status = comm_wait(comm, &work, err);
+    if (status)
+        comm_retain(values);
+    else
+        free(values);
+    return status;
+}
+
 int comm_agree(struct comm *comm, int status, const struct comm_options *options, struct err *err)
 {
     int64_t failed = status ? comm->ranks - comm->rank : 0; /* the largest is that of the first rank */

@@ -66,7 +66,8 @@ struct comm_ops {
     /* receive[rank * bytes ...] = what each rank sent. send may lie in place at receive + rank * bytes. */
     int (*all_gather)(struct comm *comm, const void *send, void *receive, size_t bytes,
                       const struct comm_options *options, struct comm_work *work, struct err *err);
-    /* send: ranks slices of count elements; receive: the sum of this rank's slice over all ranks. F32 and F64. */
+    /* send: ranks slices of count elements; receive: the sum of this rank's slice over all ranks. F32 and F64. COMM_FAST: after
+     * comm_prepare_fast, where more than one is under way at a time. */
     int (*reduce_scatter)(struct comm *comm, const void *send, void *receive, size_t count, enum dtype dtype,
                           enum comm_order order, const struct comm_options *options, struct comm_work *work,
                           struct err *err);
@@ -109,6 +110,9 @@ int comm_wait(struct comm *comm, struct comm_work *work, struct err *err);
 
 /* Conveniences: the call and its wait. */
 int comm_barrier(struct comm *comm, const struct comm_options *options, struct err *err);
+/* Fast sums find what they need of the library, once a communicator: a library may have to meet the others for it, and would start the first sum
+ * behind those after it. Nothing else is under way. */
+int comm_prepare_fast(struct comm *comm, const struct comm_options *options, struct err *err);
 /* 0 on all ranks if status is 0 on all. Else -EREMOTEIO here where only others failed, naming the first of them; status where this one
  * did, with its detail, but for a few words where that is the first one's, word for word: what is wrong everywhere is told once. */
 int comm_agree(struct comm *comm, int status, const struct comm_options *options, struct err *err);

@@ -49,6 +49,10 @@ static void say_quality(const struct run *run)
 
 static void say_ranks(const struct run *run)
 {
+    char loss[REDUCTION_LOSS_BYTES];
+    reduction_tell_loss(&run->reduction->options, loss, sizeof loss);
+    if (loss[0])
+        run_say(run, "%s: the bits depend on the number of ranks, the promise that they do not is off", loss);
     if (run->batching.ranks == 1)
         return;
     run_say(run, "ranks: %u, %s: state in %u shard%s, gradients travel %s", run->batching.ranks,
@@ -67,7 +71,7 @@ static void say_memory(const struct run *run)
         used + pinned + memory.used_bytes[MEM_HUGE]; /* of the host, where staging is of huge pages */
     char here[STR_SIZE_BYTES], there[STR_SIZE_BYTES], more[STR_SIZE_BYTES], evaluating[80] = "",
                                                                             host[80] = "", buffers[48] = "";
-    uint32_t buffers_count = run->reduction.local.buffers_count;
+    uint32_t buffers_count = reduction_need_of(&run->reduction->options).buffers_count;
     if (!is_host)
         snprintf(host, sizeof host, " on the device, and %s pinned in the host,",
                  str_format_size(pinned, there));
@@ -75,7 +79,7 @@ static void say_memory(const struct run *run)
         snprintf(evaluating, sizeof evaluating, "; at most %s more while it evaluates",
                  str_format_size(config->data.memory_bytes, more));
     if (buffers_count > 0) /* else there is none of all gradients */
-        snprintf(buffers, sizeof buffers, " (%u buffers of the tree)", buffers_count);
+        snprintf(buffers, sizeof buffers, " (%u buffer%s)", buffers_count, buffers_count == 1 ? "" : "s");
     run_say(run,
             "memory: %s%s%s for weights, gradients%s, moments, activations, batches and staging of "
             "checkpoints%s",

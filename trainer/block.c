@@ -208,6 +208,7 @@ int block_plan(struct block *block, const struct block_config *config, const str
     plan.mlp_proj = (struct linear){rows, mlp, width, offsets->mlp_proj_weight, offsets->mlp_proj_bias, bias};
     struct linear *const products[] = {&plan.qkv, &plan.attn_proj, &plan.up, &plan.mlp_proj};
     for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
+        products[i]->adds_gradients = config->adds_gradients;
         int status = linear_plan(products[i], ops, err);
         if (status < 0)
             return status;
@@ -249,7 +250,7 @@ static void norm_backward(const struct block *block, const void *weights,
     if (layer && !d_bias)
         d_bias = (char *)d_frozen + block->config.width * ops_master_bytes(ops);
     ops->table->norm_bwd(ops, &block->norm, d_x, d_weight, d_bias, d_out, x, mean, rstd,
-                         linear_weights(ops, weights, weight), false);
+                         linear_weights(ops, weights, weight), block->config.adds_gradients);
 }
 
 void block_forward(const struct block *block, const void *weights, void *saved, const void *x,

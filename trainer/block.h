@@ -38,7 +38,8 @@ struct block_config {
     double rope_base;
     bool swiglu; /* else GELU */
     bool causal;
-    bool bias; /* of the products; a LayerNorm always has one */
+    bool bias;           /* of the products; a LayerNorm always has one */
+    bool adds_gradients; /* a backward pass adds to them; else it writes them */
     double deviation,
         residual_deviation; /* initial: of all weights, and of those whose output is added to the stream */
 };

@@ -115,7 +115,7 @@ struct train_config {
         } loss_scale;
     } precision;
     struct {
-        uint32_t strategy, reduction; /* a row of strategy_names; 0: canonical */
+        uint32_t strategy, reduction; /* a row of strategy_names; enum reduction_kind */
         uint64_t shard;               /* ranks that hold one copy together; 0: as the strategy has it */
         uint64_t wrap_min_params;     /* units are joined to groups of as many; 0: each is one */
         uint64_t keep_below_params;   /* groups of fewer are held whole */

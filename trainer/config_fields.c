@@ -7,6 +7,7 @@
 #include "trainer/config.h"
 #include "trainer/model.h"
 #include "trainer/optimizer.h"
+#include "trainer/reduction.h"
 #include "trainer/scaler.h"
 #include "trainer/schedule.h"
 #include "trainer/strategy.h"
@@ -23,8 +24,6 @@ static const char *const schedule_names[] = {"constant", "linear", "cosine", "wa
 static const char *const schedule_by_names[] = {"step", "epoch", NULL};
 static const char *const optimizer_names[] = {"adamw", "sgd", NULL};
 static const char *const compute_names[] = {"fp32", "bf16", "fp16", NULL};
-static const char *const reduce_names[] = {"fp32", NULL};
-static const char *const reduction_names[] = {"canonical", NULL};
 static const char *const mask_names[] = {"none", "document", NULL};
 static const char *const owner_names[] = {"auto", "lock", "lease", NULL};
 static const char *const damage_names[] = {"fallback", "stop", NULL};
@@ -221,8 +220,10 @@ static const struct config_field fields[] = {
 
     {"precision.compute", CONFIG_CHOICE, AT(precision.compute), "fp32", .choices = compute_names,
      .help = "element type of activations and products; bf16 and fp16 (whose loss is scaled) need a GPU"},
-    {"precision.reduce", CONFIG_CHOICE, AT(precision.reduce), "fp32", .choices = reduce_names,
-     .help = "element type in which gradients travel"},
+    {"precision.reduce", CONFIG_CHOICE, AT(precision.reduce), "fp32", .choices = compute_names,
+     .help =
+         "element type in which gradients travel to the rank that adds them, in fp32: bf16 and fp16 are half "
+         "of the bytes, and give up the promise of the same bits on any number of ranks"},
     {"precision.loss_scale.first", CONFIG_COUNT, AT(precision.loss_scale.first), "65536", 1, SCALER_MOST,
      .help = "fp16: what the loss is scaled by at first, a power of two"},
     {"precision.loss_scale.window", CONFIG_COUNT, AT(precision.loss_scale.window), "2000", 1, COUNT_MAX,
@@ -258,7 +259,9 @@ static const struct config_field fields[] = {
     {"parallel.bucket", CONFIG_SIZE, AT(parallel.bucket_bytes), "8MiB", 1, 1e12,
      .help = "gradients that travel at a time; changes no bit"},
     {"parallel.reduction", CONFIG_CHOICE, AT(parallel.reduction), "canonical", .choices = reduction_names,
-     .help = "how gradients of micro-batches are added"},
+     .help = "how gradients of micro-batches are added: canonical gives the same bits on any number of "
+             "ranks; fast takes less memory, with "
+             "one rank less time, and gives up that promise"},
     {"parallel.timeout", CONFIG_DURATION, AT(parallel.timeout_ns), "10min", 0, 1e18,
      .help = "the run ends where ranks wait for one longer than this; 0: they wait for ever"},
     {"parallel.check_sync", CONFIG_COUNT, AT(parallel.check_sync), "0", 0, COUNT_MAX,

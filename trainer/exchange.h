@@ -2,7 +2,8 @@
  * exchange — gradients on their way to those who sum them: an all-to-all of the parts of a group, in chunks, beside the backward pass.
  *
  * Each rank gives pieces of a group's gradients (leaves, or sums of several); each gets, for the part that it sums, everybody's
- * pieces. A ring's reduce-scatter moves as many bytes; here the additions are the receiver's, in an order of its own choosing.
+ * pieces. A ring's reduce-scatter moves as many bytes; here the additions are the receiver's, in an order of its own choosing. Where that is
+ * nobody's concern, the library's own reduce-scatter takes the place of the all-to-all.
  *
  *     exchange_begin(&exchange, group, &pieces, err);       // the pieces stay as they are until it is done
  *     exchange_pump(&exchange, err);                        // now and then: starts and ends what can be, never blocks
@@ -43,7 +44,14 @@ struct exchange_options {
     uint64_t chunk_elements;
     uint32_t pieces_max;       /* of one rank */
     uint32_t pieces_total_max; /* of all ranks together */
-    uint64_t timeout_ns;       /* of a chunk; 0: none */
+    /* Each rank gives one piece, and the library may add them on the way: one source comes, unless they travel in another type. */
+    bool sums;
+    struct exchange_wire {
+        enum dtype
+            type; /* in which they travel: DTYPE_BF16, DTYPE_F16; any other: in the master type, as they are */
+        float scale; /* what is rounded is so much of them: a power of two */
+    } wire;
+    uint64_t timeout_ns; /* of a chunk; 0: none */
     exchange_received *received;
     void *context;
 };
@@ -72,7 +80,8 @@ int exchange_wait_group(struct exchange *exchange, uint64_t group, struct err *e
 /* How long the last two have blocked, all together: what of the exchanges was not hidden behind the passes. NULL: 0. */
 uint64_t exchange_waited_ns(const struct exchange *exchange);
 
-/* Bytes of host memory that is pinned where there is a device. */
+/* Bytes of host memory that is pinned where there is a device; of device memory. */
 uint64_t exchange_bytes(const struct exchange_options *options);
+uint64_t exchange_device_bytes(const struct exchange_options *options);
 
 #endif

@@ -18,6 +18,7 @@ struct linear {
     uint64_t rows, in, out;
     uint64_t weight, bias; /* offsets, elements */
     bool has_bias;
+    bool adds_gradients; /* to what is there; else they are written */
     struct gemm_plan forward, backward_input, backward_weight;
 };
 
@@ -50,8 +51,12 @@ static inline int linear_plan(struct linear *linear, struct ops *ops, struct err
     const struct gemm_shape forward = {
         .m = linear->rows, .n = linear->out, .k = linear->in, .trans_b = true, .bias = linear->has_bias};
     const struct gemm_shape backward_input = {.m = linear->rows, .n = linear->in, .k = linear->out};
-    const struct gemm_shape backward_weight = {
-        .m = linear->out, .n = linear->in, .k = linear->rows, .trans_a = true, .master_output = true};
+    const struct gemm_shape backward_weight = {.m = linear->out,
+                                               .n = linear->in,
+                                               .k = linear->rows,
+                                               .trans_a = true,
+                                               .master_output = true,
+                                               .accumulate = linear->adds_gradients};
     int status = ops->table->plan_gemm(ops, &forward, &linear->forward, err);
     if (status == 0)
         status = ops->table->plan_gemm(ops, &backward_input, &linear->backward_input, err);
@@ -69,7 +74,7 @@ static inline void linear_forward(const struct linear *linear, struct ops *ops, 
     ops->table->gemm(ops, &linear->forward, x, linear_weights(ops, weights, linear->weight), bias, y);
 }
 
-/* The gradients of weight and bias are written, not added to, unless they are frozen. d_x may be NULL where nobody wants it. */
+/* Gradients of what is frozen are not made. d_x may be NULL where nobody wants it. */
 static inline void linear_backward(const struct linear *linear, struct ops *ops, const void *weights,
                                    const void *x, const void *d_y, const struct unit_gradients *gradients,
                                    void *d_x)
@@ -79,7 +84,7 @@ static inline void linear_backward(const struct linear *linear, struct ops *ops,
     if (d_weight)
         ops->table->gemm(ops, &linear->backward_weight, d_y, x, NULL, d_weight);
     if (d_bias)
-        ops->table->bias_bwd(ops, d_bias, d_y, linear->rows, linear->out, false);
+        ops->table->bias_bwd(ops, d_bias, d_y, linear->rows, linear->out, linear->adds_gradients);
     if (d_x)
         ops->table->gemm(ops, &linear->backward_input, d_y, linear_weights(ops, weights, linear->weight),
                          NULL, d_x);

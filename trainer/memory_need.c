@@ -27,7 +27,7 @@ struct memory_need memory_need_of(const struct model *model, const struct model_
         uint64_t moments =
             optimizer_moments_count(optimizer) * partition->trained_shards.elements * ops_master_bytes(ops);
         need.gradients = sums.device_bytes;
-        need.gradients_count = reduction_buffers(reduction);
+        need.gradients_count = sums.buffers_count;
         *(optimizer->offloaded ? &need.pinned : &need.moments) += moments;
         need.offloadable = need.moments > 0 ? need.moments + held.offloadable_bytes : 0;
         need.pinned += model_offload_bytes(model, stage) + sums.pinned_bytes;

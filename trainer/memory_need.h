@@ -19,7 +19,7 @@
 struct memory_need {
     uint64_t weights;         /* master type, the copy in the compute type, and what is gathered of them */
     uint64_t gradients;       /* leaves and sums */
-    uint64_t gradients_count; /* buffers of this rank's own tree */
+    uint64_t gradients_count; /* buffers of all of them */
     uint64_t moments;
     uint64_t
         offloadable; /* moments, and weights that the optimizer alone uses, where they are on the device */

@@ -102,6 +102,7 @@ static int describe_head(struct model *model, enum norm_kind norm, struct err *e
 static int describe_and_plan(struct model *model, struct err *err)
 {
     struct block_config block = model->kind->block(&model->config);
+    block.adds_gradients = model->config.adds_gradients;
     struct block_offsets offsets = {0};
     int status = params_begin_unit(&model->params, "embed", err);
     if (status == 0)
@@ -424,7 +425,7 @@ static void head_backward(struct model *model, const struct model_pass *pass,
     ops->table->norm_bwd(ops, &shape, d, d_weight, d_bias, arena_at(pass->activations, l->d_normed), x,
                          arena_at(pass->activations, l->mean), arena_at(pass->activations, l->rstd),
                          linear_weights(ops, model_unit_weights(model, pass, head), model->norm_weight),
-                         false);
+                         model->config.adds_gradients);
 }
 
 /* Does the stage's pass use another unit of the group right before this one; with the other use: right behind it? */

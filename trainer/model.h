@@ -53,6 +53,8 @@ struct model_config {
     const char *freeze;
     /* Neighbouring units of parameters are joined until a group has as many (params.h); 0: each is a group. */
     uint64_t group_params_min;
+    /* A backward pass adds to what the gradients hold; else it writes them. */
+    bool adds_gradients;
     /* Of logits in memory at a time, of a language model, rounded down to whole items where it holds more than one; 0: the largest
      * power of two of rows that fit 512 MiB. */
     uint32_t head_rows;
@@ -155,7 +157,7 @@ void model_forward(struct model *model, const struct model_stage *stage, const s
 const void *model_logits(const struct model *model, const struct model_stage *stage,
                          const struct model_activations *activations);
 /* After model_forward without a result, of the same input. Gradients: every element that the stage owns and trains is written (a fresh leaf:
- * not added to), the padding excepted. result, filled: NULL for a stage without the head. d_hidden_out: NULL with the head;
+ * not added to, unless the configuration says so), the padding excepted. result, filled: NULL for a stage without the head. d_hidden_out: NULL with the head;
  * d_hidden_in: NULL for a stage that embeds; of no meaning where nothing before the stage is trained. Groups are done last group first. */
 void model_backward(struct model *model, const struct model_stage *stage, const struct model_memory *memory,
                     const struct model_activations *activations, const struct model_input *input,

@@ -128,10 +128,10 @@ void language_embed_backward(struct model *model, const struct model_pass *pass,
     if (d_tokens)
         ops->table->embed_bwd(ops, d_tokens, d_hidden, pass->input->tokens, model->tokens + 1,
                               pass->input->by_token, model->items, model->tokens, model->config.width,
-                              model->config.vocabulary, model->tied >= 0);
+                              model->config.vocabulary, model->tied >= 0 || model->config.adds_gradients);
     if (d_positions)
         ops->table->positions_bwd(ops, d_positions, d_hidden, model->items, model->tokens,
-                                  model->config.width, false);
+                                  model->config.width, model->config.adds_gradients);
 }
 
 /* The rows of the head from first on, as many as the piece has. */
@@ -195,11 +195,12 @@ void language_head_backward(struct model *model, const struct model_pass *pass,
     const void *logits = arena_at(pass->activations, pass->layout.logits);
     const struct unit_gradients gradients = model_unit_gradients(model, pass, head_unit(model));
     void *d_weight = linear_gradients(ops, &gradients, model->head.weight);
+    bool adds = model->config.adds_gradients;
     for (uint64_t row = 0; row < model->rows;) {
         const struct head_job job = head_job_at(model, row);
         piece_losses(model, pass, &job, result, pass->input->loss_scale);
         if (d_weight)
-            ops->table->gemm(ops, &job.piece->backward_weight[row > 0], logits,
+            ops->table->gemm(ops, &job.piece->backward_weight[adds || row > 0], logits,
                              rows_at(model, pass, pass->layout.normed, row), NULL, d_weight);
         ops->table->gemm(ops, &job.piece->backward_input, logits, head_weight(model, pass), NULL,
                          rows_at(model, pass, pass->layout.d_normed, row));

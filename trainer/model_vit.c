@@ -112,6 +112,7 @@ static int plan(struct model *model, struct err *err)
     model->head.in = config->width;
     model->head.out = model->logits_cols;
     model->head.has_bias = true;
+    model->patch.adds_gradients = model->head.adds_gradients = model->config.adds_gradients;
     int status = linear_plan(&model->patch, model->ops, err);
     return status < 0 ? status : linear_plan(&model->head, model->ops, err);
 }
@@ -142,7 +143,7 @@ static void embed_backward(struct model *model, const struct model_pass *pass, c
     void *d_positions = linear_gradients(ops, &gradients, model->embed_positions);
     if (d_positions)
         ops->table->positions_bwd(ops, d_positions, d_hidden, model->items, model->tokens,
-                                  model->config.width, false);
+                                  model->config.width, model->config.adds_gradients);
     linear_backward(&model->patch, ops, model_unit_weights(model, pass, MODEL_UNIT_EMBED),
                     arena_at(pass->activations, pass->layout.patches), d_hidden, &gradients, NULL);
 }

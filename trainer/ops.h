@@ -200,6 +200,10 @@ struct ops_table {
 
     /* Master type. target += source: one node of the canonical tree. */
     void (*tree_add)(struct ops *ops, void *target, const void *source, uint64_t count);
+    /* out (DTYPE_BF16 or DTYPE_F16) = x (master) * scale, rounded to nearest, ties to even; what is too large is infinite. And back: out (master)
+     * = x * scale. scale: a power of two. */
+    void (*narrow)(struct ops *ops, enum dtype type, void *out, const void *x, float scale, uint64_t count);
+    void (*widen)(struct ops *ops, enum dtype type, void *out, const void *x, float scale, uint64_t count);
     /* One update of the parameters. */
     void (*adamw)(struct ops *ops, const struct update_arrays *arrays, const struct adamw_options *options,
                   const struct update_scalars *scalars);

@@ -4,6 +4,7 @@
 #ifndef MILLRACE_TRAINER_OPS_CPU_REAL_H
 #define MILLRACE_TRAINER_OPS_CPU_REAL_H
 
+#include "base/half.h"
 #include "trainer/ops_cpu.h"
 #include "trainer/ops_cpu_math.h"
 

@@ -257,6 +257,18 @@ static void tree_add(struct ops *ops, void *target, const void *source, uint64_t
           "a sum of gradients");
 }
 
+static void narrow(struct ops *ops, enum dtype type, void *out, const void *x, float scale, uint64_t count)
+{
+    check(cuda_of(ops), cuda_narrow(type, out, x, scale, count, cuda_of(ops)->stream),
+          "a rounding of gradients");
+}
+
+static void widen(struct ops *ops, enum dtype type, void *out, const void *x, float scale, uint64_t count)
+{
+    check(cuda_of(ops), cuda_widen(type, out, x, scale, count, cuda_of(ops)->stream),
+          "a widening of gradients");
+}
+
 static void embed_fwd(struct ops *ops, void *out, const int32_t *ids, uint64_t id_stride, const void *table,
                       const void *positions, uint64_t items, uint64_t tokens, uint64_t cols)
 {
@@ -436,6 +448,8 @@ static const struct ops_table table = {
     .xent = xent,
     .logits_align = LOGITS_ALIGN,
     .tree_add = tree_add,
+    .narrow = narrow,
+    .widen = widen,
     .adamw = adamw,
     .sgd = sgd,
     .to_compute = to_compute,

@@ -1,21 +1,28 @@
 /*
- * reduction — the canonical sum of the gradients of a step, over its micro-batches and over ranks: the same bits whatever the ranks.
+ * reduction — the sum of the gradients of a step, over its micro-batches and over ranks.
  *
- * The leaves are the micro-batches; the tree is tree.h's. Each rank sums its part of each group (partition.h): it gets the others' pieces by
- * an exchange and pushes them in the order of micro-batches. The pieces are
+ * How they are summed is a table of operations, one file a way:
  *
- * - once a step: a rank first sums its own neighbouring micro-batches, as far as they are subtrees of the whole tree;
- * - after each micro-batch: leaves, of ranks that take turns. Then no rank ever holds more of the gradients than some groups, and its own part.
+ * | way | sum | the same bits whatever the ranks |
+ * |---|---|---|
+ * | canonical | a tree over the micro-batches (tree.h), at the rank that a part belongs to (partition.h) | yes |
+ * | fast | each rank adds its own as they come, and the library adds ranks | no |
  *
- *     reduction_begin(&r);
- *     for each round < reduction_rounds(&r):
- *         reduction_set_memory(&r, round, &memory);
- *         a backward pass, or where !reduction_computes(&r, round) a model_walk of one,
- *             whose hooks call reduction_need and reduction_done; reduction_is_plain(&r, round) wants none
- *         reduction_end_round(&r, round, err);
- *     reduction_finish(&r, err);                      // this rank's parts are summed
- *     sums of squares of reduction_part(&r, group)
- *     reduction_shard(&r, group, &gradients, err)     // what the optimizer takes: of what this rank holds
+ * Gradients travel once a step, when a rank's last micro-batch makes them final; or, where the batching is interleaved, after each micro-batch.
+ * Then no rank ever holds more of the gradients than some groups, and its own part.
+ *
+ *     reduction_open(&options, &r, err); reduction_connect(r, err); reduction_open_exchange(r, err);
+ *     for each step:
+ *         reduction_begin(r, err);
+ *         for each round < reduction_rounds(r):
+ *             reduction_set_memory(r, round, &memory);
+ *             a backward pass, or where !reduction_computes(r, round) a model_walk of one,
+ *                 whose hooks call reduction_need and reduction_done; reduction_is_plain(r, round) wants none
+ *             reduction_end_round(r, round, err);
+ *         reduction_finish(r, err);                      // this rank's parts are summed
+ *         sums of squares of reduction_part(r, group)
+ *         reduction_shard(r, group, &gradients, err)     // what the optimizer takes: of what this rank holds
+ *     reduction_close(r);
  *
  * The exchange of a group begins when its gradients are final, beside the rest of the backward pass.
  */
@@ -25,67 +32,91 @@
 #include "comm/comm.h"
 #include "loader/loader.h"
 #include "trainer/exchange.h"
-#include "trainer/gather.h"
 #include "trainer/model.h"
 #include "trainer/partition.h"
-#include "trainer/tree.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Rows of reduction_names. */
+enum reduction_kind { REDUCTION_CANONICAL, REDUCTION_FAST };
+
+/* As the configuration has them, ended by NULL. */
+extern const char *const reduction_names[];
+
 struct reduction_options {
+    enum reduction_kind kind;
     struct comm *comm; /* borrowed; the reduction splits its own from it */
     struct ops *ops;
     const struct partition *partition;
     struct batching batching; /* whose the micro-batches are; interleaved: they are exchanged each */
     uint64_t bucket_bytes;    /* of an exchange: what of all parts travels at a time */
     uint64_t timeout_ns;      /* 0: none */
+    struct exchange_wire
+        wire; /* how gradients travel to those who sum them; sums travel in the master type */
     /* An exchange ends before the pass goes on. Else its communicator and that of gathering take turns as time has it, which ranks that compare
      * their calls (comm_checked.h) can't. */
     bool in_turn;
 };
 
-/* Where each micro-batch is exchanged: groups of gradients in memory at a time, being written or sent. */
-enum { REDUCTION_LEAVES = 3 };
+/* Memory of a reduction of such options: on the device, and pinned. */
+struct reduction_need {
+    uint64_t device_bytes, pinned_bytes;
+    uint32_t buffers_count; /* of all gradients, in device_bytes */
+};
 
-/* Owner thread. */
+struct reduction;
+
+/* A way of summing. Hooks are required unless said; groups are such of which something is trained. */
+struct reduction_ops {
+    /* Passes add to what gradients hold; else they write. Only asked where nothing is exchanged after each micro-batch. */
+    bool adds;
+    struct reduction_need (*need)(const struct reduction_options *options);
+    /* Gives a reduction, whose base is filled in: its own memory. */
+    int (*open)(const struct reduction_options *options, struct reduction **ret_reduction, struct err *err);
+    /* Optional, of more ranks than one: collectively finds the others; then allocates what is needed to talk to them. */
+    int (*connect)(struct reduction *reduction, struct err *err);
+    int (*open_exchange)(struct reduction *reduction, struct err *err);
+    void (*close)(struct reduction *reduction);
+
+    int (*begin)(struct reduction *reduction, struct err *err);
+    /* Where the gradients of all groups go in this round, which base.buffer is set to tell; NULL: base.group_gradients has it. */
+    void *(*leaf)(struct reduction *reduction);
+    void (*end_leaf)(struct reduction *reduction); /* a plain round's is filled */
+    /* Of rounds that are not plain. need: optional, before gradients of the group are written. */
+    int (*need_group)(struct reduction *reduction, uint64_t group, struct err *err);
+    int (*done_group)(struct reduction *reduction, uint64_t group, struct err *err);
+    int (*finish)(struct reduction *reduction, struct err *err);
+
+    const void *(*part)(const struct reduction *reduction, uint64_t group);
+    int (*shard)(struct reduction *reduction, uint64_t group, const void **ret_gradients, struct err *err);
+    uint64_t (*waited_ns)(const struct reduction *reduction);
+};
+
+/* Ways of summing embed it first. Owner thread. */
 struct reduction {
+    const struct reduction_ops *ops;
     struct reduction_options options;
-    struct comm *exchange_comm, *gather_comm; /* owned; NULL with one rank */
-    struct exchange *exchange;
-    struct gather *gather;    /* NULL where no shard has more than one part */
-    struct tree local;        /* leaves of all groups, this rank's; unused where each is exchanged */
-    struct tree parts;        /* sums of this rank's parts; unused with one rank */
-    struct tree *group_parts; /* [groups_count]: views of it */
-    uint64_t *sizes;          /* of the pieces of all ranks, in order: leaves that each sums */
-    uint32_t *counts;         /* [ranks]: of the pieces that each gives */
-    uint32_t *last_counts;    /* the same in the last round */
-    struct reduction_leaf {
-        void *memory;   /* of the largest group */
-        uint64_t group; /* whose gradients it holds or held */
-        uint64_t turn;  /* number of the last that took it; 0: none did */
-        bool is_taken;  /* it is being written */
-    } leaves[REDUCTION_LEAVES];
-    uint64_t turns;
     void **group_gradients; /* [groups_count]: of model_memory */
-    void *shards; /* gradients of this rank's shards, where they are gathered and have no other place */
     uint64_t round;
-    int status; /* of hooks, which can't return it */
+    uint32_t buffer; /* of all gradients, of buffers_count: what a pass of the round writes to */
+    int status;      /* of hooks, which can't return it */
     struct err err;
 };
 
-/* Allocates its own memory; then, collectively, finds the other ranks; then allocates what is needed to talk to them. */
-int reduction_open(struct reduction *reduction, const struct reduction_options *options, struct err *err);
+/* Allocates its own memory. Then the calls of the table's connect and open_exchange. */
+int reduction_open(const struct reduction_options *options, struct reduction **ret_reduction,
+                   struct err *err);
 int reduction_connect(struct reduction *reduction, struct err *err);
 int reduction_open_exchange(struct reduction *reduction, struct err *err);
-void reduction_close(struct reduction *reduction); /* safe on a zeroed one */
-/* Memory on the device, and pinned, of a reduction of such options. */
-struct reduction_need {
-    uint64_t device_bytes, pinned_bytes;
-};
+void reduction_close(struct reduction *reduction); /* NULL is fine */
+
 struct reduction_need reduction_need_of(const struct reduction_options *options);
-/* Buffers of all gradients in it. */
-uint32_t reduction_buffers(const struct reduction_options *options);
+/* What gives up the promise of the same bits whatever the ranks: "reduction fast on 2 ranks"; "" where nothing does. */
+enum { REDUCTION_LOSS_BYTES = 128 };
+void reduction_tell_loss(const struct reduction_options *options, char *text, size_t bytes);
+/* Do passes have to add to the gradients (model_config)? Asks nothing of the partition. */
+bool reduction_adds(const struct reduction_options *options);
 
 /* Rounds of a step: this rank's micro-batches; where each is exchanged, as many as the rank with the most has. */
 uint64_t reduction_rounds(const struct reduction *reduction);
@@ -93,7 +124,7 @@ bool reduction_computes(const struct reduction *reduction, uint64_t round);
 /* Does the pass of that round write to one arena and call no hooks, so that it may be recorded? */
 bool reduction_is_plain(const struct reduction *reduction, uint64_t round);
 
-void reduction_begin(struct reduction *reduction);
+int reduction_begin(struct reduction *reduction, struct err *err);
 /* Sets where gradients go; hooks and weights are the caller's. */
 void reduction_set_memory(struct reduction *reduction, uint64_t round, struct model_memory *memory);
 /* To be called from the hooks of the backward pass, if it has any. Failures are remembered until the round ends. */
@@ -109,5 +140,12 @@ int reduction_shard(struct reduction *reduction, uint64_t group, const void **re
 
 /* How long this rank has waited for gradients of others, all together: what of their travels was not hidden behind the passes. */
 uint64_t reduction_waited_ns(const struct reduction *reduction);
+
+/* For the ways: is there one rank alone; is each micro-batch exchanged; how many are there. */
+bool reduction_is_alone(const struct reduction_options *options);
+bool reduction_exchanges_each(const struct reduction_options *options);
+uint64_t reduction_micros(const struct reduction_options *options);
+
+extern const struct reduction_ops reduction_canonical_ops, reduction_fast_ops;
 
 #endif

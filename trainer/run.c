@@ -258,6 +258,7 @@ static int open_model(struct run *run, bool trains, struct err *err)
         .recompute_every = (uint32_t)c->model.recompute,
         .offload_every = (uint32_t)c->model.offload,
         .group_params_min = c->parallel.wrap_min_params,
+        .adds_gradients = trains && run_adds_gradients(run),
     };
     int status = model_open(&config, run->ops, run->batching.micro, &run->model, err);
     if (status)
@@ -286,10 +287,10 @@ static int open_optimizer(struct run *run, struct err *err)
     run_begin_policies(run);
     const struct optimizer_options optimizer = optimizer_options_of(c);
     const struct reduction_options reduction = run_reduction_options(run);
-    int status = reduction_open(&run->reduction, &reduction, err);
-    if (!status) /* by the leaf that is filled, where this rank has a tree of its own */
-        status = replay_init(&run->passes, run->ops, (run->reduction.local.buffers_count + 1) * FEED_VARIANTS,
-                             err);
+    int status = reduction_open(&reduction, &run->reduction, err);
+    if (!status) /* by the buffer that is written */
+        status = replay_init(&run->passes, run->ops,
+                             (reduction_need_of(&reduction).buffers_count + 1) * FEED_VARIANTS, err);
     if (!status)
         status = replay_init(&run->sums, run->ops, 1, err);
     if (!status)
@@ -394,13 +395,13 @@ static int connect_parts(struct run *run, struct err *err)
 {
     int status = weights_connect(&run->weights, err);
     if (!status)
-        status = reduction_connect(&run->reduction, err);
+        status = reduction_connect(run->reduction, err);
     status = run_agree(run, status, "connecting", err);
     if (status)
         return status;
     status = weights_open_gather(&run->weights, err);
     if (!status)
-        status = reduction_open_exchange(&run->reduction, err);
+        status = reduction_open_exchange(run->reduction, err);
     return run_agree(run, status, "connecting", err);
 }
 
@@ -554,7 +555,7 @@ void run_close(struct run *run)
     }
     weights_deinit(&run->weights);
     optimizer_deinit(&run->optimizer);
-    reduction_close(&run->reduction);
+    reduction_close(run->reduction);
     partition_deinit(&run->partition);
     model_close(run->model);
     ops_close(run->ops);

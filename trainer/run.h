@@ -103,7 +103,7 @@ struct run {
     struct run_words *host_words;                     /* pinned */
     struct queued_step queued[QUEUED_STEPS_MAX];      /* a ring: step n is n % QUEUED_STEPS_MAX */
     uint64_t queued_count;
-    struct reduction reduction;
+    struct reduction *reduction;
     struct replay passes; /* of a micro-batch: by where its input lies and which leaf it fills */
     struct replay sums;   /* of squares */
     struct optimizer optimizer;
@@ -148,6 +148,7 @@ int run_open(struct run *run, const struct trainer_options *options, struct err 
  * once they were filled or a checkpoint's were put in their places, and run_refresh_weights was called. */
 int run_count_shards(struct run *run, struct err *err); /* collective */
 bool run_sums_each(const struct run *run);              /* gradients travel after each micro-batch */
+bool run_adds_gradients(const struct run *run); /* passes add to gradients: before the model is open */
 int run_open_weights(struct run *run, struct err *err);
 int run_fill_weights(struct run *run, const char *init, struct err *err);
 struct partition_options run_partition_options(const struct run *run, bool trains);

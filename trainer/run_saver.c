@@ -131,6 +131,10 @@ static int name_numerics(struct run *run, struct err *err)
         str_add_format(&run->numerics_id, "; pixels %u by %s", run->shape.pixels_version,
                        run->shape.pixels_libraries);
     str_add_format(&run->numerics_id, "; micro-batch %" PRIu64, run->batching.micro);
+    char loss[REDUCTION_LOSS_BYTES];
+    reduction_tell_loss(&run->reduction->options, loss, sizeof loss);
+    if (loss[0])
+        str_add_format(&run->numerics_id, "; %s", loss);
     int status = str_status(&run->numerics_id);
     return status ? err_set(err, status, "out of memory for the numerics' name") : 0;
 }

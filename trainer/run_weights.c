@@ -96,15 +96,37 @@ struct weights_options run_weights_options(const struct run *run)
                                     .in_turn = run->config->parallel.debug};
 }
 
+/* How gradients travel. They are sums: of as many terms, at most, as an update has rows. Brought to the size of their mean they fit fp16. */
+static struct exchange_wire wire_of(const struct run *run)
+{
+    static const enum dtype types[] = {
+        [CONFIG_FP32] = DTYPE_F32, [CONFIG_BF16] = DTYPE_BF16, [CONFIG_FP16] = DTYPE_F16};
+    const struct train_config *config = run->config;
+    struct exchange_wire wire = {.type = types[config->precision.reduce], .scale = 1};
+    uint64_t rows = config->model.type == MODEL_VIT ? 1 : config->data.text.block;
+    if (wire.type == DTYPE_F16)
+        while (wire.scale * (float)run->batching.global * (float)rows > 1)
+            wire.scale /= 2;
+    return wire;
+}
+
 struct reduction_options run_reduction_options(const struct run *run)
 {
-    return (struct reduction_options){.comm = run->comm,
+    return (struct reduction_options){.kind = (enum reduction_kind)run->config->parallel.reduction,
+                                      .comm = run->comm,
                                       .ops = run->ops,
                                       .partition = &run->partition,
                                       .batching = run->batching,
                                       .bucket_bytes = run->config->parallel.bucket_bytes,
                                       .timeout_ns = run->config->parallel.timeout_ns,
+                                      .wire = wire_of(run),
                                       .in_turn = run->config->parallel.debug};
+}
+
+bool run_adds_gradients(const struct run *run)
+{
+    const struct reduction_options options = run_reduction_options(run);
+    return reduction_adds(&options);
 }
 
 int run_open_weights(struct run *run, struct err *err)
@@ -147,7 +169,7 @@ static void need(void *context, uint64_t group, enum model_use use)
     struct run *run = context;
     weights_need(&run->weights, group);
     if (use == MODEL_BACKWARD)
-        reduction_need(&run->reduction, group);
+        reduction_need(run->reduction, group);
 }
 
 static void done(void *context, uint64_t group, enum model_use use)
@@ -155,16 +177,16 @@ static void done(void *context, uint64_t group, enum model_use use)
     struct run *run = context;
     weights_done(&run->weights, group);
     if (use == MODEL_BACKWARD)
-        reduction_done(&run->reduction, group);
+        reduction_done(run->reduction, group);
 }
 
 int run_begin_pass(struct run *run, uint64_t round, struct model_memory *ret_memory, struct err *err)
 {
-    bool trains = round != UINT64_MAX, sums = trains && !reduction_is_plain(&run->reduction, round);
+    bool trains = round != UINT64_MAX, sums = trains && !reduction_is_plain(run->reduction, round);
     *ret_memory = (struct model_memory){.context = run};
     weights_set_memory(&run->weights, ret_memory);
     if (trains)
-        reduction_set_memory(&run->reduction, round, ret_memory);
+        reduction_set_memory(run->reduction, round, ret_memory);
     if (sums || weights_want_hooks(&run->weights)) {
         ret_memory->need = need;
         ret_memory->done = done;

@@ -106,11 +106,11 @@ static int make_steps(struct run *run, const struct trainer_speed_job *job, uint
     uint64_t began_ns = run->ranges.parts.turned_ns;
     io_speed_begin(&speed->took);
     for (uint64_t i = 0; i < job->steps && !status; i++) {
-        uint64_t waited_ns = reduction_waited_ns(&run->reduction);
+        uint64_t waited_ns = reduction_waited_ns(run->reduction);
         status = make_step(run, err);
         uint64_t now_ns = clock_now_ns();
         step_ns[i] = now_ns - began_ns;
-        waits[i] = (int64_t)(waited_ns - reduction_waited_ns(&run->reduction));
+        waits[i] = (int64_t)(waited_ns - reduction_waited_ns(run->reduction));
         began_ns = now_ns;
     }
     if (status)
@@ -130,23 +130,22 @@ static void need_gradients(void *context, uint64_t group, enum model_use use)
 {
     struct run *run = context;
     (void)use;
-    reduction_need(&run->reduction, group);
+    reduction_need(run->reduction, group);
 }
 
 static void give_gradients(void *context, uint64_t group, enum model_use use)
 {
     struct run *run = context;
     (void)use;
-    reduction_done(&run->reduction, group);
+    reduction_done(run->reduction, group);
 }
 
 /* The gradients of a step, whatever they are, go all their way. */
 static int exchange(struct run *run, struct err *err)
 {
-    struct reduction *reduction = &run->reduction;
+    struct reduction *reduction = run->reduction;
     struct model_memory memory = {.need = need_gradients, .done = give_gradients, .context = run};
-    int status = 0;
-    reduction_begin(reduction);
+    int status = reduction_begin(reduction, err);
     for (uint64_t round = 0; round < reduction_rounds(reduction) && !status; round++) {
         reduction_set_memory(reduction, round, &memory);
         if (!reduction_is_plain(reduction, round))

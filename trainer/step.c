@@ -1,5 +1,5 @@
 /*
- * step — one update of a run: micro-batches forward and backward one at a time, the canonical sum of their gradients, the
+ * step — one update of a run: micro-batches forward and backward one at a time, the sum of their gradients, the
  * exact norm, the decision, the optimizer group by group. See run.h.
  *
  * Everything that ranks must agree on travels in one exact reduction of integers: counts, the losses' and the squares' exact
@@ -111,7 +111,7 @@ static void queue_pass(void *context)
 /* One whose hooks wait for other ranks can't be recorded. */
 static int run_pass(struct run *run, const struct pass *pass, struct err *err)
 {
-    uint32_t variant = run->reduction.local.depth * FEED_VARIANTS + feed_variant(&run->feed);
+    uint32_t variant = run->reduction->buffer * FEED_VARIANTS + feed_variant(&run->feed);
     if (!pass->memory->need)
         return replay_run(&run->passes, variant, queue_pass, (void *)(uintptr_t)pass, err);
     queue_pass((void *)(uintptr_t)pass);
@@ -121,7 +121,7 @@ static int run_pass(struct run *run, const struct pass *pass, struct err *err)
 static const void *part_of(void *context, uint64_t group)
 {
     const struct run *run = context;
-    return reduction_part(&run->reduction, group);
+    return reduction_part(run->reduction, group);
 }
 
 static void queue_sums(void *context)
@@ -154,7 +154,7 @@ static int micro_gradients(struct run *run, uint64_t round, const struct model_m
     range_begin(&run->ranges, RANGE_MICRO);
     status = run_pass(run, &pass, err);
     if (!status)
-        status = reduction_end_round(&run->reduction, round, err);
+        status = reduction_end_round(run->reduction, round, err);
     range_end(&run->ranges);
     if (status) {
         int cause = offload_status(run->activations.offload, err);
@@ -175,25 +175,24 @@ static int make_round(struct run *run, uint64_t round, struct run_words *counts,
     int status = run_begin_pass(run, round, &memory, err);
     if (status)
         return status;
-    if (reduction_computes(&run->reduction, round)) {
+    if (reduction_computes(run->reduction, round)) {
         status = micro_gradients(run, round, &memory, counts, err);
     } else {
         model_walk(run->model, &run->stage, &memory, MODEL_FORWARD);
         model_walk(run->model, &run->stage, &memory, MODEL_BACKWARD);
-        status = reduction_end_round(&run->reduction, round, err);
+        status = reduction_end_round(run->reduction, round, err);
     }
     return status ? status : weights_status(&run->weights, err);
 }
 
 static int sum_gradients(struct run *run, struct run_words *counts, struct err *err)
 {
-    int status = 0;
-    reduction_begin(&run->reduction);
-    for (uint64_t round = 0; round < reduction_rounds(&run->reduction) && !status; round++)
+    int status = reduction_begin(run->reduction, err);
+    for (uint64_t round = 0; round < reduction_rounds(run->reduction) && !status; round++)
         status = make_round(run, round, counts, err);
     range_begin(&run->ranges, RANGE_NORM);
     if (!status)
-        status = reduction_finish(&run->reduction, err);
+        status = reduction_finish(run->reduction, err);
     if (!status)
         status = replay_run(&run->sums, 0, queue_sums, run, err);
     range_end(&run->ranges);
@@ -208,7 +207,7 @@ static int update(struct run *run, struct err *err)
         const void *gradients;
         if (run->params->groups[group].trained_elements == 0)
             continue;
-        status = reduction_shard(&run->reduction, group, &gradients, err);
+        status = reduction_shard(run->reduction, group, &gradients, err);
         if (status)
             return status;
         range_begin(&run->ranges, RANGE_STAGE);

@@ -203,6 +203,41 @@ static void fast_sums_are_the_librarys_own(void **state)
     }
 }
 
+static struct comm *split(struct comm *comm, int color, int key)
+{
+    struct comm *made = comm;
+    struct err err = {0};
+    assert_ok(comm->ops->split(comm, color, key, &made, &err), &err);
+    return made;
+}
+
+static void fast_sums_that_were_prepared_may_follow_each_other(void **state)
+{
+    enum { SUMS = 6, COUNT = 5000 };
+    struct comm_work works[SUMS];
+    struct err err = {0};
+    size_t ranks = (size_t)world->ranks;
+    float *send = malloc(SUMS * ranks * COUNT * sizeof *send), *sums = malloc(SUMS * COUNT * sizeof *sums);
+    (void)state;
+    assert_true(send && sums);
+    struct comm *comm = split(world, 0, world->rank);
+    assert_ok(comm_prepare_fast(comm, NULL, &err), &err);
+    for (size_t n = 0; n < SUMS; n++) {
+        for (size_t i = 0; i < ranks * COUNT; i++)
+            send[n * ranks * COUNT + i] = (float)(n * 1000 + i);
+        assert_ok(comm->ops->reduce_scatter(comm, send + n * ranks * COUNT, sums + n * COUNT, COUNT,
+                                            DTYPE_F32, COMM_FAST, NULL, &works[n], &err),
+                  &err);
+    }
+    for (size_t n = 0; n < SUMS; n++) {
+        wait_for(comm, &works[n]);
+        for (size_t i = 0; i < COUNT; i++)
+            assert_true(sums[n * COUNT + i] == (float)((n * 1000 + (size_t)world->rank * COUNT + i) * ranks));
+    }
+    free(send), free(sums);
+    comm_close(comm);
+}
+
 static void reduce(int64_t *values, size_t count, enum comm_i64_op op)
 {
     struct comm_work work;
@@ -276,14 +311,6 @@ static void testing_ends_when_the_work_is_done(void **state)
     assert_int_equal(work.status, 0);
     assert_int_equal(value, world->ranks);
     wait_for(world, &work); /* at once */
-}
-
-static struct comm *split(struct comm *comm, int color, int key)
-{
-    struct comm *made = comm;
-    struct err err = {0};
-    assert_ok(comm->ops->split(comm, color, key, &made, &err), &err);
-    return made;
 }
 
 static void splitting_sorts_by_key_and_leaves_out_whoever_wants_none(void **state)
@@ -422,6 +449,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(all_to_all_moves_slices_of_any_sizes),
         cmocka_unit_test(canonical_sums_are_added_in_the_order_of_the_tree),
         cmocka_unit_test(fast_sums_are_the_librarys_own),
+        cmocka_unit_test(fast_sums_that_were_prepared_may_follow_each_other),
         cmocka_unit_test(integers_are_reduced_exactly),
         cmocka_unit_test(letters_arrive_by_tag_in_order),
         cmocka_unit_test(testing_ends_when_the_work_is_done),

@@ -3,6 +3,8 @@
  */
 #include "tests/trainer/ops_case.h"
 
+#include "ckpt/cast.h"
+
 static const double TOLERANCE = 1e-12, ONE = 1;
 
 enum { ITEMS = 5, TOKENS = 13, ROWS = ITEMS * TOKENS, COLS = 45, COUNT = ROWS * COLS };
@@ -415,6 +417,53 @@ static void sgd_is_that_of_the_definition_unless_it_is_skipped(void **state)
     check_sgd(*state, &(struct sgd_options){.decay = 0.1});
 }
 
+/* Every half, the floats beside it, and those beside the middle between it and the next one. */
+static uint64_t near_halves(enum dtype type, float *floats)
+{
+    uint64_t count = 0;
+    for (uint32_t half = 0; half < 65536; half++) {
+        uint16_t pair[2] = {(uint16_t)half, (uint16_t)(half + 1)};
+        float value[2];
+        cast_elements(type, pair, DTYPE_F32, value, 2);
+        float middle = value[0] / 2 + value[1] / 2;
+        const float tried[] = {value[0], middle};
+        for (int i = 0; i < 2; i++) {
+            floats[count++] = tried[i];
+            floats[count++] = nextafterf(tried[i], INFINITY);
+            floats[count++] = nextafterf(tried[i], -INFINITY);
+        }
+    }
+    return count;
+}
+
+static void halves_are_rounded_as_casts_of_checkpoints_are(void **state)
+{
+    enum { FLOATS_MAX = 6 * 65536 };
+    const enum dtype types[] = {DTYPE_BF16, DTYPE_F16};
+    struct ops *ops = ops_case_open(DTYPE_F32, 2);
+    float *floats = malloc(FLOATS_MAX * sizeof *floats), *back = malloc(FLOATS_MAX * sizeof *back),
+          *scaled = malloc(FLOATS_MAX * sizeof *scaled);
+    uint16_t *halves = malloc(FLOATS_MAX * sizeof *halves), *cast = malloc(FLOATS_MAX * sizeof *cast);
+    (void)state;
+    assert_true(floats && back && scaled && halves && cast);
+    for (int t = 0; t < 2; t++) {
+        uint64_t count = near_halves(types[t], floats);
+        for (uint64_t i = 0; i < count; i++)
+            scaled[i] = floats[i] * 4;
+        for (int scales = 0; scales < 2; scales++) {
+            ops->table->narrow(ops, types[t], halves, floats, scales ? 4 : 1, count);
+            cast_elements(DTYPE_F32, scales ? scaled : floats, types[t], cast, count);
+            assert_memory_equal(halves, cast, count * sizeof *halves);
+        }
+        ops->table->widen(ops, types[t], back, halves, 0.25f, count);
+        cast_elements(types[t], halves, DTYPE_F32, scaled, count);
+        for (uint64_t i = 0; i < count; i++)
+            assert_true(back[i] == scaled[i] / 4 || (isnan(back[i]) && isnan(scaled[i])));
+    }
+    free(floats), free(back), free(scaled), free(halves), free(cast);
+    ops_close(ops);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -433,6 +482,7 @@ int main(void)
         cmocka_unit_test(padding_of_logits_is_no_class_and_gets_no_gradient),
         cmocka_unit_test(adamw_is_that_of_the_definition_unless_it_is_skipped),
         cmocka_unit_test(sgd_is_that_of_the_definition_unless_it_is_skipped),
+        cmocka_unit_test(halves_are_rounded_as_casts_of_checkpoints_are),
     };
     return cmocka_run_group_tests(tests, open_ops, close_ops);
 }

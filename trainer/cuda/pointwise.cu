@@ -49,6 +49,15 @@ struct same {
     }
 };
 
+struct scaled {
+    float scale;
+
+    __device__ float operator()(float x, float) const
+    {
+        return x * scale;
+    }
+};
+
 /* What a thread takes: 16 bytes of the wider of two types. */
 template <typename T, typename A>
 static constexpr int width_of = packed<T>::count < packed<A>::count ? packed<T>::count : packed<A>::count;
@@ -110,6 +119,24 @@ cudaError_t cuda_from_f32(enum dtype type, void *out, const float *x, uint64_t c
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
         return launch_map((T *)out, x, x, count, same(), stream);
+    });
+}
+
+cudaError_t cuda_narrow(enum dtype type, void *out, const float *x, float scale, uint64_t count,
+                        cudaStream_t stream)
+{
+    return dispatch_type(type, [&](auto t) {
+        using T = decltype(t);
+        return launch_map((T *)out, x, x, count, scaled{scale}, stream);
+    });
+}
+
+cudaError_t cuda_widen(enum dtype type, float *out, const void *x, float scale, uint64_t count,
+                       cudaStream_t stream)
+{
+    return dispatch_type(type, [&](auto t) {
+        using T = decltype(t);
+        return launch_map(out, (const T *)x, (const T *)x, count, scaled{scale}, stream);
     });
 }
 

@@ -27,6 +27,11 @@ cudaError_t cuda_swiglu_bwd(enum dtype type, void *d_gate_up, const void *d_out,
 cudaError_t cuda_add(enum dtype type, void *out, const void *a, const void *b, uint64_t count,
                      cudaStream_t stream);
 cudaError_t cuda_from_f32(enum dtype type, void *out, const float *x, uint64_t count, cudaStream_t stream);
+/* Of DTYPE_BF16 or DTYPE_F16: out = x * scale. */
+cudaError_t cuda_narrow(enum dtype type, void *out, const float *x, float scale, uint64_t count,
+                        cudaStream_t stream);
+cudaError_t cuda_widen(enum dtype type, float *out, const void *x, float scale, uint64_t count,
+                       cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -245,6 +245,26 @@ static void ties_go_to_even_and_what_is_too_large_to_infinity(void **state)
     }
 }
 
+/* As gradients travel: times a power of two, and back. */
+static void halves_of_scaled_floats_come_back(void **state)
+{
+    (void)state;
+    for (int i = 0; i < COUNTS_COUNT; i++)
+        for (int d = 1; d < DTYPES_COUNT; d++) {
+            double *x = cuda_case_values(DTYPE_F32, 3, COUNTS[i], 100);
+            float *wide = cuda_case_array(DTYPE_F32, x, COUNTS[i]);
+            void *half = cuda_case_blank(DTYPES[d], COUNTS[i]);
+            cuda_ok(cuda_narrow(DTYPES[d], half, wide, 0.125f, COUNTS[i], NULL));
+            cuda_ok(cuda_widen(DTYPES[d], wide, half, 8, COUNTS[i], NULL));
+            double *found = cuda_case_read(DTYPE_F32, wide, COUNTS[i]);
+            for (size_t j = 0; j < COUNTS[i]; j++)
+                assert_true(found[j] == 8 * cuda_case_round(DTYPES[d], x[j] / 8));
+            cuda_case_free(wide);
+            cuda_case_free(half);
+            free(x), free(found);
+        }
+}
+
 static void types_without_kernels_are_refused(void **state)
 {
     (void)state;
@@ -265,6 +285,7 @@ int main(void)
         cmocka_unit_test(far_inputs_give_no_nan),
         cmocka_unit_test(floats_are_rounded_to_the_nearest),
         cmocka_unit_test(ties_go_to_even_and_what_is_too_large_to_infinity),
+        cmocka_unit_test(halves_of_scaled_floats_come_back),
         cmocka_unit_test(types_without_kernels_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

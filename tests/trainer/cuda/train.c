@@ -331,7 +331,7 @@ static struct beside check_memory(const struct fixture *f, const char *name, con
         assert_ok(run_evaluate(&run, &err), &err);
     run.device->ops->mem_info(run.device, &evaluated);
     const struct memory_need need =
-        memory_need_of(run.model, &run.stage, &run.weights.options, &run.reduction.options,
+        memory_need_of(run.model, &run.stage, &run.weights.options, &run.reduction->options,
                        &run.optimizer.options, &run.feed.options);
     uint64_t told = plans_bytes(&run) + need.total - MEMORY_NEED_SPARE_BYTES;
     assert_int_equal(evaluated.peak_bytes[MEM_DEVICE], opened.used_bytes[MEM_DEVICE]);

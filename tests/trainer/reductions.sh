@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# reductions — runs outside the promise, on real ranks: they say so, come close to the canonical run, and repeat themselves.
+set -euo pipefail
+program=${MILLRACE:?names the millrace program}
+mpirun=${TEST_SOURCE_DIR:?names the sources}/tests/support/mpirun.sh
+command -v mpirun > /dev/null && [[ -n ${MPI:-} ]] || { echo "SKIPPED: there is no MPI" >&2; exit 77; }
+work=$(mktemp -d "${TMPDIR:-/tmp}/millrace-reductions-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+fail() { echo "reductions: $*" >&2; exit 1; }
+
+for i in 1 2 3 4; do cat "$0"; done > "$work/text.txt"
+"$program" convert dataset "$work/text.txt" "$work/shards" --tokenizer bytes --quiet > /dev/null
+cat > "$work/train.yaml" <<YAML
+run:        {seed: 5, steps: 8}
+device:     cpu
+threads:    1
+data:       {train: $work/shards, memory: 32MiB, workers: 1, text: {block: 32}}
+model:      {type: gpt2, layers: 3, heads: 2, width: 48}
+batch:      {global: 12, micro: 2}
+optimizer:  {type: sgd, lr: 0.05, clip_norm: 0.5}
+checkpoint: {every: 4}
+log:        {every: 1}
+YAML
+
+# train RANKS DIR SETTING...
+train() {
+  local ranks=$1 dir=$2 list=()
+  shift 2
+  for set in run.dir="$work/$dir" "$@"; do list+=(--set "$set"); done
+  "$mpirun" "$ranks" "$program" train "$work/train.yaml" "${list[@]}" > "$work/$dir.out" 2> "$work/$dir.errors" || { cat "$work/$dir.errors" >&2; fail "$*: failed"; }
+}
+
+# near DIR EXPECTED WHAT: losses of each step within 0.1 %.
+near() {
+  paste <(grep -o '"loss":[0-9.e+-]*' "$work/$1/metrics.jsonl" | cut -d: -f2) <(grep -o '"loss":[0-9.e+-]*' "$work/$2/metrics.jsonl" | cut -d: -f2) |
+    awk -v what="$3" '{ if ($1 > $2 * 1.001 || $1 < $2 * 0.999) { print what ": step " NR ": " $1 ", expected " $2; bad = 1 } } END { exit bad || NR != 8 }' >&2 || fail "$3"
+}
+
+train 1 canonical
+grep -q 'the promise' "$work"/canonical.{out,errors} && fail "a canonical run says that the promise is off"
+
+fast_comes_close_to_the_tree_and_says_that_the_promise_is_off() {
+  local strategy ranks
+  for strategy in "ddp 1" "ddp 3" "zero1 2" "zero2 4" "zero3 2" "shard_grad_op 3"; do
+    read -r strategy ranks <<< "$strategy"
+    train "$ranks" "$strategy-$ranks" parallel.strategy="$strategy" parallel.reduction=fast
+    near "$strategy-$ranks" canonical "fast, $strategy on $ranks ranks"
+    grep -q "reduction fast on $ranks rank.*the promise that they do not is off" "$work/$strategy-$ranks".{out,errors} || fail "$strategy: it does not say that the promise is off"
+    grep -q "reduction fast on $ranks rank" "$work/$strategy-$ranks"/ckpt/step-00000008/manifest.json || fail "$strategy: the checkpoint's numerics_id has no reduction"
+  done
+}
+
+a_fast_run_repeats_itself() {
+  train 3 again parallel.reduction=fast
+  "$program" ckpt diff "$work/ddp-3/ckpt" "$work/again/ckpt" > "$work/diff" || { cat "$work/diff" >&2; fail "two equal fast runs differ"; }
+}
+
+a_resume_on_other_ranks_says_that_the_bits_may_differ() {
+  train 3 resumed parallel.reduction=fast run.steps=4
+  train 2 resumed parallel.reduction=fast
+  grep -q 'bits may differ' "$work/resumed.errors" "$work/resumed.out" || { cat "$work/resumed.errors" >&2; fail "nothing said of a resume on other ranks"; }
+  near resumed canonical "resumed on other ranks"
+}
+
+for name in fast_comes_close_to_the_tree_and_says_that_the_promise_is_off a_fast_run_repeats_itself a_resume_on_other_ranks_says_that_the_bits_may_differ; do
+  echo "[ RUN      ] $name"
+  "$name"
+  echo "[       OK ] $name"
+done
