@@ -122,6 +122,11 @@ static int expand(const struct invocation *invocation, struct url_list *list, st
             return status;
         bool is_there = io->ops->stat(io, path, &stat, NULL) == 0;
         io_close(io);
+        if (is_there && stat.kind == IO_ENTRY_FOLDER) {
+            err_set(err, -EISDIR, "a folder, and no shard");
+            err_at(err, path, ERR_NO_OFFSET);
+            return err_advise(err, "name the tars in it, as %.100s/*.tar", path);
+        }
         status = is_there ? url_list_add(list, path, err) : url_list_expand(list, path, err);
         if (status)
             return status;

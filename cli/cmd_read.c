@@ -351,16 +351,16 @@ static int run(const struct invocation *invocation, struct err *err)
     if (!status)
         status = open_io(args, &reading, err);
     options.io = reading.io;
+    uint64_t began_ns = clock_now_ns();
     if (!status)
         status = loader_open(&options, &reading.loader, err);
     if (!status && args->quality) {
         status = print_quality(args, reading.loader, err);
     } else if (!status) {
-        uint64_t began = clock_now_ns();
         status = read_all(invocation, reading.loader, &options.batching, &limit, &reading.sink, err);
-        uint64_t elapsed = clock_now_ns() - began;
+        uint64_t elapsed_ns = clock_now_ns() - began_ns;
         if (!status)
-            status = print_summary(args, &reading, elapsed, err);
+            status = print_summary(args, &reading, elapsed_ns, err);
     }
     loader_close(reading.loader);
     io_close(reading.io);

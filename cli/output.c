@@ -4,10 +4,13 @@
 #include "cli/output.h"
 
 #include "base/json.h"
+#include "cli/console.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { COLUMNS_MAX = 16, NAME_COLUMNS = 22 };
 
@@ -63,6 +66,8 @@ static void add_number(struct str *out, const char *key, const struct json_t *va
         str_add_text(out, str_format_size((uint64_t)real, size));
     else if (ends_in(key, "_per_second") || ends_in(key, "_per_cpu_second"))
         str_add_format(out, real < 100 ? "%.1f" : "%.0f", real);
+    else if (ends_in(key, "_seconds") && real > 0 && real < 1e-5)
+        str_add_format(out, "%.3g us", real * 1e6);
     else if (ends_in(key, "_seconds") && real > 0 && real < 0.01)
         str_add_format(out, "%.3g ms", real * 1e3);
     else if (ends_in(key, "_fraction"))
@@ -136,6 +141,27 @@ static void add_cell(struct str *out, const char *key, const struct json_t *valu
     str_add_text(out, numbers ? "]" : "");
 }
 
+/* A text, from its line's column at on, broken at spaces before the last of so many columns; what follows stands below its beginning. */
+static void add_wrapped(struct str *out, const char *text, size_t at, unsigned columns)
+{
+    const size_t indent = at;
+    for (bool is_first = true; *text; is_first = false) {
+        size_t bytes = strcspn(text, " ");
+        bool breaks = !is_first && at + 1 + bytes >= columns;
+        if (breaks) {
+            str_add_text(out, "\n");
+            str_add_fill(out, ' ', indent);
+            at = indent;
+        } else if (!is_first) {
+            str_add_text(out, " ");
+            at++;
+        }
+        str_add(out, text, bytes);
+        at += bytes;
+        text += bytes + (text[bytes] == ' ');
+    }
+}
+
 struct table {
     struct str *out;
     const char *columns[COLUMNS_MAX];
@@ -187,44 +213,64 @@ static void table_line(struct table *table, const struct json_t *row)
     str_deinit(&text);
 }
 
-static void add_table(struct str *out, struct json_t *rows, unsigned indent)
+static void table_lines(struct table *table, const struct json_t *rows)
 {
-    struct table table = {.out = out, .indent = indent};
-    json_each(json_at(rows, 0), note_column, &table);
-    for (int pass = 0; pass < 2; pass++) {
-        table.measure = pass == 0;
-        table_line(&table, NULL);
-        for (size_t i = 0; i < json_count(rows); i++)
-            table_line(&table, json_at(rows, i));
-    }
+    table_line(table, NULL);
+    for (size_t i = 0; i < json_count(rows); i++)
+        table_line(table, json_at(rows, i));
 }
 
 struct place {
     struct str *out;
-    unsigned indent;
+    unsigned indent, columns;
 };
+
+static int add_entry(void *context, const char *key, struct json_t *value);
+
+/* A table that would not fit the terminal is told row by row. */
+static void add_table(const struct place *place, struct json_t *rows)
+{
+    struct table table = {.out = place->out, .indent = place->indent, .measure = true};
+    size_t width = place->indent;
+    json_each(json_at(rows, 0), note_column, &table);
+    table_lines(&table, rows);
+    for (size_t c = 0; c < table.count; c++)
+        width += table.widths[c] + (c + 1 < table.count ? 2 : 0);
+    table.measure = false;
+    if (width < place->columns)
+        table_lines(&table, rows);
+    for (size_t i = 0; i < json_count(rows) && width >= place->columns; i++) {
+        str_add_text(place->out, i ? "\n" : "");
+        json_each(json_at(rows, i), add_entry, (void *)(uintptr_t)place);
+    }
+}
 
 static int add_entry(void *context, const char *key, struct json_t *value)
 {
     struct place *place = context;
     enum { INDENT = 2 };
     bool table = json_kind(value) == JSON_KIND_ARRAY && json_kind(json_at(value, 0)) == JSON_KIND_OBJECT;
+    bool object = json_kind(value) == JSON_KIND_OBJECT && json_count(value) > 0;
     size_t began = place->out->bytes;
     str_add_fill(place->out, ' ', place->indent);
     add_name(place->out, key);
-    if (table || json_kind(value) == JSON_KIND_OBJECT) {
+    if (table || object) {
         str_add_text(place->out, "\n");
-        struct place inner = {.out = place->out, .indent = place->indent + INDENT};
+        struct place inner = {place->out, place->indent + INDENT, place->columns};
         if (table)
-            add_table(place->out, value, inner.indent);
+            add_table(&inner, value);
         else
             json_each(value, add_entry, &inner);
         return 0;
     }
     size_t used = place->out->bytes - began;
     str_add_fill(place->out, ' ', used < NAME_COLUMNS ? NAME_COLUMNS - used : 2);
-    add_cell(place->out, key, value);
+    struct str cell = {0};
+    add_cell(&cell, key, value);
+    add_wrapped(place->out, str_text(&cell), place->out->bytes - began, place->columns);
     str_add_text(place->out, "\n");
+    str_fail_with(place->out, &cell);
+    str_deinit(&cell);
     return 0;
 }
 
@@ -234,7 +280,8 @@ static int print_text(const struct str *document, FILE *stream, struct err *err)
     struct str text = {0};
     int status = json_parse(document->data, document->bytes, "result", 0, &root, err);
     if (!status) {
-        struct place place = {.out = &text};
+        bool is_terminal = isatty(fileno(stream));
+        struct place place = {&text, 0, is_terminal ? console_columns(fileno(stream)) : UINT_MAX};
         json_each(root, add_entry, &place);
         status = str_status(&text);
     }

@@ -69,14 +69,26 @@ void help_option_phrase(const struct option *option, struct str *out)
         str_add_text(out, "; may be given again");
 }
 
+/* The last place at which the command breaks before so many columns: an option and its value stay together where the line gets half full. 0:
+ * none. */
+static size_t find_break(const char *command, size_t columns)
+{
+    size_t any = 0;
+    for (size_t at = columns; at > 0; at--) {
+        if (command[at] == ' ' && command[at + 1] == '-' && at > columns / 2)
+            return at;
+        if (command[at] == ' ' && any == 0)
+            any = at;
+    }
+    return any;
+}
+
 void help_wrap_command(const char *command, size_t columns, struct str *out)
 {
     enum { BACKSLASH = 2, INDENT = 4 };
     size_t room = columns;
     while (strlen(command) > room) {
-        size_t cut = room - BACKSLASH;
-        while (cut > 0 && command[cut] != ' ')
-            cut--;
+        size_t cut = find_break(command, room - BACKSLASH);
         if (cut == 0)
             break;
         str_add(out, command, cut);

@@ -68,5 +68,10 @@ quiet_leaves_on_stdout_what_was_asked_for() {
   contains "$(cat out)" "kept: last"
 }
 
-run_cases a_bar_fits_its_terminal_and_leaves_it_clean a_bar_follows_the_width_of_its_terminal \
+results_and_help_fit_their_terminal() {
+  need_python
+  "$python" "$here/terminal.py" "$MILLRACE" results
+}
+
+run_cases results_and_help_fit_their_terminal a_bar_fits_its_terminal_and_leaves_it_clean a_bar_follows_the_width_of_its_terminal \
   dumb_terminals_get_lines_and_quiet_gets_none pipes_get_no_control_characters keys_and_a_bar_do_not_share_a_line quiet_leaves_on_stdout_what_was_asked_for

@@ -3,7 +3,7 @@
 The screen is read as a terminal would: carriage return, line end and "erase to the end of the line" are all that may come besides
 text and colours. Every line that is drawn must fit.
 """
-import fcntl, os, pty, re, signal, struct, sys, termios
+import fcntl, os, pty, re, signal, struct, subprocess, sys, termios
 
 program, case = sys.argv[1:3]
 BAR = re.compile(r'((training|evaluating)  )?\d+/\d+( |$)')  # the narrowest go without the label
@@ -122,10 +122,24 @@ def plain():
         assert ('step 100/400' in run.raw) == (name == 'dumb'), run.raw
 
 
+def results():
+    """Long texts are broken and wide tables told row by row; nothing is lost by either."""
+    for words in (['read', 'shards', '--count', '8', '--batch', '8', '--micro', '8'], ['read', 'shards', '--quality'], ['train', '--help']):
+        run = Run(60, *words)
+        while run.read():
+            pass
+        assert os.waitstatus_to_exitcode(os.waitpid(run.pid, 0)[1]) == 0
+        lines = [line for line in run.lines if not BAR.match(line)]
+        assert all(len(line) <= run.columns for line in lines), lines
+        piped = subprocess.run([program, *words], check=True, capture_output=True, text=True).stdout
+        for key in ('limited by', 'better lanes', '--profile A:B'):
+            assert (key in piped) == any(key in line for line in lines), (key, lines)
+
+
 def give_up(signal_number, frame):
     raise TimeoutError('what was waited for is not drawn')
 
 
 signal.signal(signal.SIGALRM, give_up)
 signal.alarm(280)  # a run without end is not to outlive its test
-{'widths': widths, 'resized': resized, 'plain': plain}[case]()
+{'widths': widths, 'resized': resized, 'plain': plain, 'results': results}[case]()
