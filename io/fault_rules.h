@@ -40,7 +40,7 @@ enum fault_operation {
     FAULT_REMOVE,
     FAULT_BEGIN,
     FAULT_JOIN,
-    FAULT_CREATE,
+    FAULT_CREATE, /* and set_open */
     FAULT_SEAL,
     FAULT_PUBLISH,
     FAULT_ABORT,

@@ -36,10 +36,10 @@ struct io_file {
     .scheme = "file", .file_open = local_file_open, .file_close = local_file_close,                          \
     .file_size = local_file_size, .stat = local_stat, .list = local_list, .make_folder = local_make_folder,  \
     .remove = local_remove, .set_begin = local_set_begin, .set_join = local_set_join,                        \
-    .set_place = local_set_place, .set_create = local_set_create, .set_seal = local_set_seal,                \
-    .set_publish = local_set_publish, .set_abort = local_set_abort, .set_leave = local_set_leave,            \
-    .sweep = local_sweep, .lock_acquire = local_lock_acquire, .lock_check = local_lock_check,                \
-    .lock_release = local_lock_release, .hold_acquire = local_hold_acquire,                                  \
+    .set_place = local_set_place, .set_create = local_set_create, .set_open = local_set_open,                \
+    .set_seal = local_set_seal, .set_publish = local_set_publish, .set_abort = local_set_abort,              \
+    .set_leave = local_set_leave, .sweep = local_sweep, .lock_acquire = local_lock_acquire,                  \
+    .lock_check = local_lock_check, .lock_release = local_lock_release, .hold_acquire = local_hold_acquire,  \
     .hold_release = local_hold_release
 
 /* file_names.c */
@@ -82,7 +82,7 @@ int temporary_put_aside(const char *path, char *aside, struct err *err);
 /* The same until something else has path's name: a sweep that finds nothing under it renames this back. -ENAMETOOLONG. */
 int temporary_stand_by(const char *path, char *aside, struct err *err);
 
-/* file_set.c */
+/* file_set.c, file_publish.c */
 int local_set_begin(struct io *io, const struct io_set_options *options, struct io_set **ret_set,
                     struct err *err);
 int local_set_join(struct io *io, const struct io_set_options *options, const char *place,
@@ -90,6 +90,7 @@ int local_set_join(struct io *io, const struct io_set_options *options, const ch
 const char *local_set_place(const struct io_set *set);
 int local_set_create(struct io_set *set, const char *name, uint64_t bytes_expected, struct io_file **ret_file,
                      struct err *err);
+int local_set_open(struct io_set *set, const char *name, struct io_file **ret_file, struct err *err);
 int local_set_seal(struct io_set *set, struct io_file *file, uint64_t final_bytes, struct err *err);
 int local_set_publish(struct io_set *set, struct err *err);
 void local_set_abort(struct io_set *set);

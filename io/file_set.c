@@ -3,12 +3,13 @@
  * stand in io.h, and docs/io.md tells what each call makes durable.
  *
  *     begin ── mkdir place, fsync parent ──> [ create ── write ── seal: ftruncate, fsync, close, fsync folder ]* ──>
- *     publish ── fsync place, rename place to final, fsync parent
+ *     publish (file_publish.c) ── fsync place, rename place to final, fsync parent
  *
  * A set of a single file has that file itself, under its temporary name, as its place. One that is adopted begins with the place of a dead
  * writer (file_adopt.c), and create takes what lies in it.
  */
-#include "io/file_local.h"
+#include "io/file_set.h"
+
 #include "io/file_transfer.h"
 #include "io/whole.h"
 
@@ -22,19 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Owner thread. */
-struct io_set {
-    bool single_file, replace, joined;
-    bool lost;               /* something could not be made durable: must not be published */
-    bool adoptable, adopted; /* others may go on in place when this writer is dead; it was another's */
-    bool taken_over;         /* before it was locked, by another process, whose place it is now */
-    int place_fd;            /* of an adoptable set, locked; -1: none */
-    struct io_file *open_files;
-    char final[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX], place[IO_PATH_BYTES_MAX];
-    char aside[IO_PATH_BYTES_MAX]; /* "": what is replaced is removed */
-};
-
-static int taken(const char *path, struct err *err)
+int set_taken(const char *path, struct err *err)
 {
     err_set(err, -EEXIST, "there is something under that name already");
     err_at(err, path, ERR_NO_OFFSET);
@@ -80,15 +69,14 @@ static int check_parent(const struct io_set *set, struct err *err)
     return 0;
 }
 
-/* Without replacing; with it, a file may replace a file only and a folder a folder only. */
-static int check_final(const struct io_set *set, struct err *err)
+int set_check_final(const struct io_set *set, struct err *err)
 {
     struct stat info;
     if (lstat(set->final, &info))
         return errno == ENOENT ? 0
                                : local_fail(err, -errno, set->final, "could not look at the output's name");
     if (!set->replace)
-        return taken(set->final, err);
+        return set_taken(set->final, err);
     if (!S_ISDIR(info.st_mode) == set->single_file)
         return 0;
     err_set(err, -EEXIST, "the output's name is taken by %s",
@@ -106,7 +94,7 @@ static int take_aside(struct io_set *set, const char *path, struct err *err)
     return status;
 }
 
-static void free_set(struct io_set *set)
+void set_free(struct io_set *set)
 {
     while (set->open_files) {
         struct io_file *file = set->open_files;
@@ -175,13 +163,13 @@ int local_set_begin(struct io *io, const struct io_set_options *options, struct 
     if (!status)
         status = check_parent(set, err);
     if (!status)
-        status = check_final(set, err);
+        status = set_check_final(set, err);
     if (!status && options->aside)
         status = take_aside(set, options->aside, err);
     if (!status)
         status = take_place(set, options, name, err);
     if (status)
-        free_set(set);
+        set_free(set);
     else
         *ret_set = set;
     return status;
@@ -272,7 +260,7 @@ static int open_new(struct io_set *set, struct io_file *file, bool *ret_is_left,
     if (file->fd < 0 && (!set->adopted || errno == ENOENT))
         file->fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (file->fd < 0)
-        return errno == EEXIST ? taken(file->path, err)
+        return errno == EEXIST ? set_taken(file->path, err)
                                : local_fail(err, -errno, file->path, "could not create the file");
     if (!set->single_file || !set->adoptable || set->adopted)
         return 0;
@@ -281,14 +269,13 @@ static int open_new(struct io_set *set, struct io_file *file, bool *ret_is_left,
                              : keep_place(set, err);
 }
 
-int local_set_create(struct io_set *set, const char *name, uint64_t bytes_expected, struct io_file **ret_file,
-                     struct err *err)
+/* A file of the set that is not open yet, with its path. */
+static int new_file(struct io_set *set, const char *name, struct io_file **ret_file, struct err *err)
 {
     struct io_file *file = calloc(1, sizeof *file);
     if (!file)
-        return err_set(err, -ENOMEM, "out of memory to create a file");
+        return err_set(err, -ENOMEM, "out of memory for a file");
     int status = 0;
-    bool is_left = false;
     file->fd = -1;
     file->set = set;
     if (set->single_file) {
@@ -298,29 +285,59 @@ int local_set_create(struct io_set *set, const char *name, uint64_t bytes_expect
         status = check_name(name, err);
         if (!status)
             status = io_join_path(set->place, name, file->path, err);
-        if (!status)
-            status = make_subfolders(set, file->path, err);
     }
     if (status)
-        goto out;
-    status = open_new(set, file, &is_left, err);
-    if (!status)
-        status = reserve(file, bytes_expected, err);
-    if (status) {
-        if (file->fd >= 0 && !is_left && !set->taken_over)
-            unlink(file->path);
-        goto out;
-    }
-    file->next = set->open_files;
-    set->open_files = file;
-    *ret_file = file;
-out:
+        free(file);
+    else
+        *ret_file = file;
+    return status;
+}
+
+/* Open from now on, until it is sealed; where that failed it is gone. */
+static int keep_file(struct io_set *set, struct io_file *file, int status, struct io_file **ret_file)
+{
     if (status) {
         if (file->fd >= 0)
             close(file->fd);
         free(file);
+        return status;
     }
-    return status;
+    file->next = set->open_files;
+    set->open_files = file;
+    *ret_file = file;
+    return 0;
+}
+
+int local_set_create(struct io_set *set, const char *name, uint64_t bytes_expected, struct io_file **ret_file,
+                     struct err *err)
+{
+    struct io_file *file;
+    bool is_left = false;
+    int status = new_file(set, name, &file, err);
+    if (status)
+        return status;
+    if (!set->single_file)
+        status = make_subfolders(set, file->path, err);
+    if (!status)
+        status = open_new(set, file, &is_left, err);
+    if (!status)
+        status = reserve(file, bytes_expected, err);
+    if (status && file->fd >= 0 && !is_left && !set->taken_over)
+        unlink(file->path);
+    return keep_file(set, file, status, ret_file);
+}
+
+int local_set_open(struct io_set *set, const char *name, struct io_file **ret_file, struct err *err)
+{
+    struct io_file *file;
+    int status = new_file(set, name, &file, err);
+    if (status)
+        return status;
+    file->fd = open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (file->fd < 0)
+        status =
+            local_fail(err, -errno, file->path, "this rank could not open the file that another one made");
+    return keep_file(set, file, status, ret_file);
 }
 
 static void unlink_from_set(struct io_set *set, const struct io_file *file)
@@ -366,158 +383,17 @@ int local_set_seal(struct io_set *set, struct io_file *file, uint64_t final_byte
     return status;
 }
 
-static bool is_unsupported(int code)
-{
-    return code == -EINVAL || code == -ENOSYS || code == -EOPNOTSUPP;
-}
-
-/* For file systems without RENAME_NOREPLACE. A file is linked, which never replaces. A folder is renamed after a look:
- * what comes between the look and the rename is refused by the kernel unless it is an empty folder. */
-static int rename_without_flag(const struct io_set *set)
-{
-    if (set->single_file && link(set->place, set->final) == 0)
-        return unlink(set->place) ? -errno : 0;
-    if (set->single_file && errno == EEXIST)
-        return -EEXIST;
-    struct stat info;
-    if (lstat(set->final, &info) == 0)
-        return -EEXIST;
-    if (errno != ENOENT)
-        return -errno;
-    if (rename(set->place, set->final))
-        return errno == ENOTEMPTY || errno == ENOTDIR ? -EEXIST : -errno;
-    return 0;
-}
-
-static int rename_new(const struct io_set *set)
-{
-    int status = renameat2(AT_FDCWD, set->place, AT_FDCWD, set->final, RENAME_NOREPLACE) ? -errno : 0;
-    return is_unsupported(status) ? rename_without_flag(set) : status;
-}
-
-/* For file systems without RENAME_EXCHANGE: for a moment there is nothing under the final name. Who dies then leaves the old one
- * where a sweep finds it and gives it back. */
-static int swap_folders_slowly(const struct io_set *set, char *old, struct err *err)
-{
-    int status = temporary_stand_by(set->final, old, err);
-    if (status)
-        return status;
-    status = rename_new(set);
-    if (status) {
-        rename(old, set->final); /* back; where this fails too, the next sweep does it */
-        return local_fail(err, status, set->final, "could not publish the output");
-    }
-    return 0;
-}
-
-/* What an exchange leaves under the place's name is another output: nobody must take it for a dead writer's. */
-static int hide_place(struct io_set *set, struct err *err)
-{
-    char hidden[IO_PATH_BYTES_MAX];
-    int status = temporary_put_aside(set->place, hidden, err);
-    if (!status)
-        strcpy(set->place, hidden);
-    return status;
-}
-
-/* old (IO_PATH_BYTES_MAX) then names what was replaced. */
-static int swap_folders(struct io_set *set, char *old, struct err *err)
-{
-    int status = set->adoptable ? hide_place(set, err) : 0;
-    if (status)
-        return status;
-    strcpy(old, set->place);
-    status = renameat2(AT_FDCWD, set->place, AT_FDCWD, set->final, RENAME_EXCHANGE) ? -errno : 0;
-    if (is_unsupported(status))
-        return swap_folders_slowly(set, old, err);
-    return status ? local_fail(err, status, set->final, "could not publish the output") : 0;
-}
-
-/* The final name appears. old becomes "" or names a folder that was replaced. */
-static int give_name(struct io_set *set, char *old, struct err *err)
-{
-    old[0] = '\0';
-    int status = check_final(set, err);
-    if (status)
-        return status;
-    if (set->single_file && set->replace)
-        status = rename(set->place, set->final) ? -errno : 0;
-    else
-        status = rename_new(set);
-    if (status == -EEXIST && set->replace)
-        return swap_folders(set, old, err);
-    if (status == -EEXIST)
-        return taken(set->final, err);
-    return status ? local_fail(err, status, set->final, "could not publish the output") : 0;
-}
-
-static int check_publishable(const struct io_set *set, struct err *err)
-{
-    const char *why = set->joined       ? "only the rank that began an output may publish it"
-                      : set->open_files ? "an output is to be published while a file of it is not sealed"
-                      : set->taken_over ? "an output is to be published that another process took over"
-                      : set->lost       ? "an output is to be published that could not be made durable"
-                                        : NULL;
-    if (!why)
-        return 0;
-    err_set(err, -EINVAL, "%s", why);
-    err_at(err, set->final, ERR_NO_OFFSET);
-    return -EINVAL;
-}
-
-/* The old one gets the name that it was given for that, in the place of what has it. */
-static void put_aside(const struct io_set *set, const char *old)
-{
-    struct stat info;
-    int status = lstat(set->aside, &info) ? 0 : local_remove(NULL, set->aside, NULL);
-    if (!status && rename(old, set->aside) == 0)
-        local_sync_folder(set->parent, NULL);
-}
-
-/* What is left of it is a temporary: the next sweep takes it; so it does one that could not get the name that it was given, whole. A
- * half of what stood by must never be given back, hence the other name first. */
-static void discard_old(const struct io_set *set, const char *old)
-{
-    char aside[IO_PATH_BYTES_MAX];
-    bool stood_by = strcmp(old, set->place) != 0;
-    if (*set->aside)
-        put_aside(set, old);
-    else if (!stood_by)
-        temporary_remove(old, NULL);
-    else if (temporary_put_aside(old, aside, NULL) == 0)
-        temporary_remove(aside, NULL);
-}
-
-int local_set_publish(struct io_set *set, struct err *err)
-{
-    char old[IO_PATH_BYTES_MAX];
-    int status = check_publishable(set, err);
-    if (!status && !set->single_file)
-        status = local_sync_folder(set->place, err);
-    if (!status)
-        status = give_name(set, old, err);
-    if (status) {
-        local_set_abort(set);
-        return status;
-    }
-    status = local_sync_folder(set->parent, err);
-    if (!status && *old)
-        discard_old(set, old);
-    free_set(set);
-    return status;
-}
-
 void local_set_abort(struct io_set *set)
 {
     if (!set)
         return;
     if (!set->joined && !set->taken_over)
         temporary_remove(set->place, NULL); /* as above */
-    free_set(set);
+    set_free(set);
 }
 
 void local_set_leave(struct io_set *set)
 {
     if (set)
-        free_set(set);
+        set_free(set);
 }

@@ -176,7 +176,7 @@ struct io_ops {
     /* A file, or a folder and all below it, which first is renamed to a temporary name so that nobody sees half of it. */
     int (*remove)(struct io *io, const char *path, struct err *err);
 
-    /* Sets. The calls of one set: begin (create write... seal)* publish|abort. */
+    /* Sets. The calls of one set: begin (create|open write... seal)* publish|abort. */
     int (*set_begin)(struct io *io, const struct io_set_options *options, struct io_set **ret_set,
                      struct err *err);
     /* Another rank joins the set of the first, which told it the place; checks that it is visible here. */
@@ -188,6 +188,10 @@ struct io_ops {
      * by "/"; folders are made. bytes_expected reserves space (0: unknown). The set owns the file. */
     int (*set_create)(struct io_set *set, const char *name, uint64_t bytes_expected,
                       struct io_file **ret_file, struct err *err);
+    /* A file of the set that another rank created, for IO_WRITE requests to other places of it. No block of IO_ALIGN_BYTES is written by two
+     * ranks, since what one machine keeps in memory of a block may hide what another one wrote of it. Each rank that has it open seals it, all with
+     * the same final_bytes, and makes durable by that what it wrote itself. */
+    int (*set_open)(struct io_set *set, const char *name, struct io_file **ret_file, struct err *err);
     /* Closes the file, whatever it returns. */
     int (*set_seal)(struct io_set *set, struct io_file *file, uint64_t final_bytes, struct err *err);
     /* Frees the set, also where it fails; then what was written is removed, but where only making the new name durable failed

@@ -216,17 +216,20 @@ static const char *fault_set_place(const struct io_set *set)
     return set->fault->inner->ops->set_place(set->inner);
 }
 
-static int fault_set_create(struct io_set *set, const char *name, uint64_t bytes_expected,
-                            struct io_file **ret_file, struct err *err)
+/* Creates, or opens (is_there) what another rank created. */
+static int add_file(struct io_set *set, const char *name, bool is_there, uint64_t bytes_expected,
+                    struct io_file **ret_file, struct err *err)
 {
     struct io_fault *fault = set->fault;
+    const struct io_ops *inner = fault->inner->ops;
     struct io_file *file = NULL;
     int status = new_file(fault, set->path, name, &file, err);
     if (status)
         return status;
     status = enter(fault, FAULT_CREATE, file->path, err);
     if (!status)
-        status = fault->inner->ops->set_create(set->inner, name, bytes_expected, &file->inner, err);
+        status = is_there ? inner->set_open(set->inner, name, &file->inner, err)
+                          : inner->set_create(set->inner, name, bytes_expected, &file->inner, err);
     if (status) {
         free(file);
         return status;
@@ -235,6 +238,17 @@ static int fault_set_create(struct io_set *set, const char *name, uint64_t bytes
     set->files = file;
     *ret_file = file;
     return 0;
+}
+
+static int fault_set_create(struct io_set *set, const char *name, uint64_t bytes_expected,
+                            struct io_file **ret_file, struct err *err)
+{
+    return add_file(set, name, false, bytes_expected, ret_file, err);
+}
+
+static int fault_set_open(struct io_set *set, const char *name, struct io_file **ret_file, struct err *err)
+{
+    return add_file(set, name, true, 0, ret_file, err);
 }
 
 static int fault_set_seal(struct io_set *set, struct io_file *file, uint64_t final_bytes, struct err *err)
@@ -322,6 +336,7 @@ static const struct io_ops fault_ops = {
     .set_join = fault_set_join,
     .set_place = fault_set_place,
     .set_create = fault_set_create,
+    .set_open = fault_set_open,
     .set_seal = fault_set_seal,
     .set_publish = fault_set_publish,
     .set_abort = fault_set_abort,
