@@ -23,6 +23,30 @@ uint32_t crc32c(uint32_t crc, const void *data, size_t bytes)
     return ~crc;
 }
 
+/* Of polynomials modulo CRC32C's, whose bit 31 is the coefficient of x^0. */
+static uint32_t multiply(uint32_t a, uint32_t b)
+{
+    const uint32_t polynomial = 0x82f63b78;
+    uint32_t product = 0;
+    for (uint32_t bit = UINT32_C(1) << 31; bit; bit >>= 1) {
+        product ^= a & bit ? b : 0;
+        b = b & 1 ? b >> 1 ^ polynomial : b >> 1;
+    }
+    return product;
+}
+
+/* A byte behind what was summed multiplies the sum by x^8. */
+uint32_t crc32c_join(uint32_t first, uint32_t second, uint64_t second_bytes)
+{
+    uint32_t shift = UINT32_C(1) << 31, square = UINT32_C(1) << 23;
+    for (; second_bytes > 0; second_bytes >>= 1) {
+        if (second_bytes & 1)
+            shift = multiply(shift, square);
+        square = multiply(square, square);
+    }
+    return multiply(first, shift) ^ second;
+}
+
 const char *crc_library(char *text)
 {
     snprintf(text, LIBRARY_TEXT_BYTES, "ISA-L %d.%d.%d", ISAL_MAJOR_VERSION, ISAL_MINOR_VERSION,

@@ -6,6 +6,7 @@
 #include "base/philox.h"
 #include "tests/support/test.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void crc32c_gives_the_answers_of_rfc_3720(void **state)
@@ -32,6 +33,24 @@ static void crc32c_of_pieces_is_that_of_the_whole(void **state)
     uint32_t whole = crc32c(0, bytes, sizeof bytes);
     for (size_t cut = 0; cut <= sizeof bytes; cut += 37)
         assert_int_equal(crc32c(crc32c(0, bytes, cut), bytes + cut, sizeof bytes - cut), whole);
+}
+
+static void crc32c_of_pieces_that_were_summed_apart_is_joined(void **state)
+{
+    (void)state;
+    enum { BYTES = 3 << 20 };
+    unsigned char *bytes = malloc(BYTES);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < BYTES; i++)
+        bytes[i] = (unsigned char)(i * 131 >> 3);
+    uint32_t whole = crc32c(0, bytes, BYTES);
+    static const size_t cuts[] = {0, 1, 7, 512, 4096, 1 << 20, BYTES - 4096, BYTES - 1, BYTES};
+    for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
+        size_t rest = BYTES - cuts[i];
+        uint32_t first = crc32c(0, bytes, cuts[i]), second = crc32c(0, bytes + cuts[i], rest);
+        assert_int_equal(crc32c_join(first, second, rest), whole);
+    }
+    free(bytes);
 }
 
 static void xxh3_gives_the_published_answers(void **state)
@@ -109,6 +128,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(crc32c_gives_the_answers_of_rfc_3720),
         cmocka_unit_test(crc32c_of_pieces_is_that_of_the_whole),
+        cmocka_unit_test(crc32c_of_pieces_that_were_summed_apart_is_joined),
         cmocka_unit_test(xxh3_gives_the_published_answers),
         cmocka_unit_test(the_stream_hashes_as_one_piece_does),
         cmocka_unit_test(philox_gives_the_answers_of_random123),
