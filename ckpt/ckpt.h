@@ -78,6 +78,13 @@ struct ckpt_tensor {
 };
 
 enum ckpt_mode { CKPT_MIN, CKPT_MAX };
+/* What files a step has (docs/checkpoint.md). Each layout is read by whatever reads the other. */
+enum ckpt_layout {
+    CKPT_SHARDED, /* one a rank, with what it stores of all */
+    /* The model's section is in one file, `model.safetensors`, as whole tensors: all ranks write it together, each the bytes that it holds. Of an
+     * array that is not replicated each rank's part is one run of the array's bytes, as rows are. */
+    CKPT_FULL,
+};
 enum { CKPT_METRIC_BYTES_MAX = 64, CKPT_NODE_BYTES_MAX = 256 };
 
 /* Which whole steps of a folder stay: each that one of these rules names, the newest one, and those that somebody reads. */
@@ -98,13 +105,14 @@ struct ckpt_saver_options {
     struct io *io;
     struct comm *comm; /* NULL: one rank. The saver splits its own from it */
     /* Each node has a folder of its own under that name, with the files of its ranks and a copy of what is replicated (docs/checkpoint.md).
-     * Otherwise all ranks write to one folder. */
+     * Otherwise all ranks write to one folder. Not with CKPT_FULL. */
     bool per_node;
     const char *node;      /* this rank's, of fewer than CKPT_NODE_BYTES_MAX bytes; NULL: the host's name */
     struct device *device; /* NULL: host memory */
     /* Of the device: where the caller queues updates after before_update, which makes it wait for what is still being copied; borrowed.
      * NULL: before_update blocks until it is copied. */
     struct device_stream *updates;
+    enum ckpt_layout layout;
     uint32_t groups_count;
     uint64_t staging_bytes; /* 0: 64 MiB; at least 4 MiB: memory for writing and for copies before updates */
     struct ckpt_keep keep;
@@ -120,15 +128,15 @@ struct ckpt_saver;
 
 /* Takes the folder (-EBUSY names its owner), removes what dead owners left, plans the files, allocates all memory.
  * Collective: all ranks pass the same replicated arrays in the same order, and boxes that together cover each other one.
- * Borrows tensors and names during the call, what data points to as long as the saver. -EINVAL names an array. */
+ * Borrows tensors and names during the call, what data points to as long as the saver. -EINVAL names an array, -ENOTSUP one whose part is not one run (CKPT_FULL). */
 int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_tensor *tensors,
                     uint64_t tensors_count, struct ckpt_saver **ret_saver, struct err *err);
 /* Waits for a save under way; its error is lost (ask ckpt_saver_wait before). NULL is fine. */
 void ckpt_saver_close(struct ckpt_saver *saver);
 
 /* Begins a save of the arrays as they are now. state_json: an object, copied. Blocks only for a save still under way. If the
- * previous save failed, its error is returned and the new one is begun all the same. A state that is no object is refused on this rank at once, and
- * the save fails on the others, whose wait or next save says so. */
+ * previous save failed, its error is returned and the new one is begun all the same. A state that is no object, or a step beyond 2^63, is refused on
+ * this rank at once, and the save fails on the others, whose wait or next save says so. */
 int ckpt_saver_save(struct ckpt_saver *saver, uint64_t step, const char *state_json, struct err *err);
 /* Must be called before an update of the group's arrays begins, or is queued on the stream of updates (not while that is captured). Cheap when
  * no save is under way; blocks while staging is full. */

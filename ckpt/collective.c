@@ -5,21 +5,21 @@
 
 #include "base/clock.h"
 
-static struct comm_options options_of(const char *what)
+struct comm_options collective_options(const char *what)
 {
     return (struct comm_options){.deadline_ns = clock_now_ns() + COLLECTIVE_DEADLINE_NS, .what = what};
 }
 
 int collective_agree(struct comm *comm, int status, const char *what, struct err *err)
 {
-    struct comm_options options = options_of(what);
+    struct comm_options options = collective_options(what);
     return comm_agree(comm, status, &options, err);
 }
 
 int collective_gather(struct comm *comm, void *all, size_t bytes, const char *what, struct err *err)
 {
     const char *own = (const char *)all + (size_t)comm->rank * bytes;
-    struct comm_options options = options_of(what);
+    struct comm_options options = collective_options(what);
     struct comm_work work;
     int status = comm->ops->all_gather(comm, own, all, bytes, &options, &work, err);
     return status ? status : comm_wait(comm, &work, err);

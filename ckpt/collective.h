@@ -13,6 +13,8 @@
 
 #define COLLECTIVE_DEADLINE_NS (UINT64_C(1800) * 1000000000)
 
+/* Of a call that the others wait for. what: a literal. */
+struct comm_options collective_options(const char *what);
 /* As comm_agree. what: for which all wait, in errors; a literal. */
 int collective_agree(struct comm *comm, int status, const char *what, struct err *err);
 /* In place: `bytes` at all + rank * bytes are this rank's. Where it fails, `all` goes to comm_retain. */

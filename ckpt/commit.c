@@ -33,6 +33,16 @@ void commit_deinit(struct commit *commit)
     commit->places = NULL;
 }
 
+/* What all ranks write is made by the first, so that it is there when the others are told of the place. */
+static int create_common(struct commit *commit, struct err *err)
+{
+    uint64_t bytes = commit->file_bytes[LAYOUT_COMMON];
+    return bytes == 0 ? 0
+                      : commit->io->ops->set_create(commit->set, FULL_FILE_NAME,
+                                                    bytes_round_up(bytes, IO_ALIGN_BYTES),
+                                                    &commit->files[LAYOUT_COMMON], err);
+}
+
 /* Step 1 on the first rank. */
 static int begin_first(struct commit *commit, struct err *err)
 {
@@ -57,7 +67,7 @@ static int begin_first(struct commit *commit, struct err *err)
     if (strlen(place) >= sizeof commit->places[0].text)
         return err_set(err, -ENAMETOOLONG, "the name of a temporary place is too long: %.100s...", place);
     strcpy(commit->places[0].text, place);
-    return 0;
+    return create_common(commit, err);
 }
 
 static int begin_other(struct commit *commit, struct err *err)
@@ -67,11 +77,13 @@ static int begin_other(struct commit *commit, struct err *err)
         return err_set(err, -EREMOTEIO, "the first rank could not begin the save");
     struct io_set_options options = {
         .path = commit->path, .owner_id = commit->run_id, .attempt = commit->attempt};
-    return commit->io->ops->set_join(commit->io, &options, first->text, &commit->set, err);
+    int status = commit->io->ops->set_join(commit->io, &options, first->text, &commit->set, err);
+    if (!status && commit->file_bytes[LAYOUT_COMMON] > 0)
+        status = commit->io->ops->set_open(commit->set, FULL_FILE_NAME, &commit->files[LAYOUT_COMMON], err);
+    return status;
 }
 
-int commit_begin(struct commit *commit, uint64_t step, uint64_t file_bytes, struct io_file **ret_file,
-                 struct err *err)
+int commit_begin(struct commit *commit, uint64_t step, int status, struct err *err)
 {
     struct io *io = commit->io;
     struct comm *node = commit->nodes->node;
@@ -80,7 +92,8 @@ int commit_begin(struct commit *commit, uint64_t step, uint64_t file_bytes, stru
     commit->step = step;
     commit->attempt++;
     *own = (struct commit_place){0};
-    int status = folder_step_path(commit->folder, step, commit->path, err);
+    if (!status)
+        status = folder_step_path(commit->folder, step, commit->path, err);
     if (!status && nodes_is_first(commit->nodes))
         status = begin_first(commit, err);
     own->status = status;
@@ -96,9 +109,8 @@ int commit_begin(struct commit *commit, uint64_t step, uint64_t file_bytes, stru
         status = begin_other(commit, err);
     if (!status)
         status = io->ops->set_create(commit->set, roster_file_name(commit->nodes->all->rank, name),
-                                     bytes_round_up(file_bytes, IO_ALIGN_BYTES), &commit->file, err);
-    if (!status)
-        *ret_file = commit->file;
+                                     bytes_round_up(commit->file_bytes[LAYOUT_OWN], IO_ALIGN_BYTES),
+                                     &commit->files[LAYOUT_OWN], err);
     return status;
 }
 
@@ -276,7 +288,21 @@ static void leave(struct commit *commit)
     else if (commit->set)
         commit->io->ops->set_leave(commit->set);
     commit->set = NULL;
-    commit->file = NULL;
+    for (int i = 0; i < LAYOUT_FILES; i++)
+        commit->files[i] = NULL;
+}
+
+/* What this rank wrote becomes durable; the first failure ends it. */
+static int seal(struct commit *commit, struct err *err)
+{
+    int status = 0;
+    for (int i = 0; i < LAYOUT_FILES && !status; i++) {
+        struct io_file *file = commit->files[i];
+        commit->files[i] = NULL;
+        if (file)
+            status = commit->io->ops->set_seal(commit->set, file, commit->file_bytes[i], err);
+    }
+    return status;
 }
 
 /* Who lost the folder since it published removes nothing of what is another's now. */
@@ -296,19 +322,19 @@ static int name_owner(const struct commit *commit, int status, struct err *err)
     return -EBUSY;
 }
 
-int commit_finish(struct commit *commit, int status, const struct commit_request *request, struct err *err)
+int commit_finish(struct commit *commit, int status, const char *state_json, struct err *err)
 {
     struct comm *all = commit->nodes->all;
     bool is_first = nodes_is_first(commit->nodes);
     if (!status)
-        status = commit->io->ops->set_seal(commit->set, commit->file, request->file_bytes, err);
+        status = seal(commit, err);
     if (status && is_first)
         status = name_owner(commit, status, err);
     status = collective_agree(all, status, "agreeing on a checkpoint", err);
     if (!status)
         status = roster_gather(commit->roster, all, err);
     if (!status && is_first)
-        status = prepare(commit, request->state_json, err);
+        status = prepare(commit, state_json, err);
     if (commit->nodes->count > 1) /* no node's name appears before all can */
         status = collective_agree(all, status, "writing the manifests", err);
     if (!status && is_first)

@@ -1,9 +1,9 @@
 /*
  * commit — a step folder that appears whole on all ranks' word, or not at all. docs/checkpoint.md has the protocol.
  *
- *     commit_begin(commit, step, file_bytes, &file, err);      // a private place; this rank's file in it
- *     ... write file ...
- *     commit_finish(commit, status, &request, err);            // seal, agree, gather, manifest, agree, publish, agree
+ *     status = commit_begin(commit, step, status, err);              // a private place; this rank's files in it
+ *     ... write commit->files ...
+ *     commit_finish(commit, status, state_json, err);          // seal, agree, gather, manifest, agree, publish, agree
  *
  * Both are collective: every rank calls both, whatever failed on it; begin's status goes to finish.
  *
@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "ckpt/ckpt.h"
+#include "ckpt/layout.h"
 #include "ckpt/nodes.h"
 #include "ckpt/roster.h"
 #include "comm/comm.h"
@@ -44,6 +45,8 @@ struct commit {
     const char *folder, *run_id, *numerics_id;
     const struct log *log;
     struct ckpt_keep keep;
+    uint64_t
+        file_bytes[LAYOUT_FILES]; /* of this rank's file, and of the one that all write; 0: there is none */
 
     struct commit_place *places; /* [ranks of the node] */
     bool gather_failed;          /* places is borrowed for ever: comm.h */
@@ -51,22 +54,17 @@ struct commit {
     char path[IO_PATH_BYTES_MAX], aside[IO_PATH_BYTES_MAX];
     uint64_t step, attempt;
     struct io_set *set;
-    struct io_file *file; /* this rank's, until it is sealed */
-    bool exists;          /* a folder of that step was there at begin */
+    struct io_file *files[LAYOUT_FILES]; /* open until they are sealed; NULL */
+    bool exists;                         /* a folder of that step was there at begin */
     enum commit_likeness likeness;
-};
-
-struct commit_request {
-    uint64_t file_bytes;
-    const char *state_json;
 };
 
 int commit_init(struct commit *commit, struct err *err);
 void commit_deinit(struct commit *commit);
-int commit_begin(struct commit *commit, uint64_t step, uint64_t file_bytes, struct io_file **ret_file,
-                 struct err *err);
+/* status: of this rank so far, whose detail is in err. Where it is none, nothing is begun, and the others fail. */
+int commit_begin(struct commit *commit, uint64_t step, int status, struct err *err);
 /* status: of this rank so far, whose detail is in err. The same verdict on all ranks; -EREMOTEIO where only others failed. Also
  * removes what retention no longer keeps. */
-int commit_finish(struct commit *commit, int status, const struct commit_request *request, struct err *err);
+int commit_finish(struct commit *commit, int status, const char *state_json, struct err *err);
 
 #endif

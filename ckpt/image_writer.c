@@ -5,8 +5,6 @@
 
 #include "base/bytes.h"
 #include "base/crc.h"
-#include "ckpt/manifest.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -36,21 +34,22 @@ void image_writer_deinit(struct image_writer *image)
     *image = (struct image_writer){0};
 }
 
-static int submit(struct image_writer *image, struct io_file *file, unsigned buffer, uint64_t block,
-                  struct err *err)
+static int submit(struct image_writer *image, struct io_file *const files[LAYOUT_FILES], unsigned buffer,
+                  uint64_t number, struct err *err)
 {
-    uint64_t bytes = manifest_block_bytes(image->snapshot->layout->file_bytes, block);
+    const struct layout_block *block = &image->snapshot->layout->blocks[number];
     const char *data = snapshot_bytes(image->snapshot, buffer);
     struct io_request *request = &image->requests[buffer];
     *request = (struct io_request){.kind = IO_WRITE,
-                                   .file = file,
-                                   .offset = block * CKPT_BLOCK_BYTES,
+                                   .file = files[block->file],
+                                   .offset = block->file_offset_bytes,
                                    .data = (void *)(uintptr_t)data,
-                                   .bytes = bytes_round_up(bytes, IO_ALIGN_BYTES),
+                                   .bytes = bytes_round_up(block->size_bytes, IO_ALIGN_BYTES),
                                    .flags = IO_ONCE}; /* whoever resumes does so much later */
     int taken = image->io->ops->submit(image->queue, &request, 1);
-    assert(taken != 0);                                  /* the queue is as deep as writes may be under way */
-    image->block_crc32c[block] = crc32c(0, data, bytes); /* while it is written, which only reads */
+    assert(taken != 0); /* the queue is as deep as writes may be under way */
+    image->block_crc32c[number] =
+        crc32c(0, data, block->size_bytes); /* while it is written, which only reads */
     return taken < 0 ? err_errno(err, taken, "a write could not be submitted") : 0;
 }
 
@@ -91,17 +90,28 @@ static void reap(struct image_writer *image, const char *path, unsigned least, u
     }
 }
 
-int image_writer_run(struct image_writer *image, struct io_file *file, const char *path, struct err *err)
+/* What memory must be aligned to for each of the files. */
+static unsigned align_of(const struct image_writer *image, struct io_file *const files[LAYOUT_FILES])
+{
+    const struct io_ops *ops = image->io->ops;
+    unsigned most = 1; /* through the page cache the kernel takes it from anywhere */
+    for (int i = 0; i < LAYOUT_FILES; i++) {
+        unsigned align = files[i] && ops->once_align ? ops->once_align(image->io, files[i]) : 0;
+        most = align > most ? align : most;
+    }
+    return most;
+}
+
+int image_writer_run(struct image_writer *image, struct io_file *const files[LAYOUT_FILES], const char *path,
+                     struct err *err)
 {
     struct snapshot *snapshot = image->snapshot;
     unsigned in_flight = 0;
-    const struct io_ops *ops = image->io->ops;
-    unsigned align = ops->once_align ? ops->once_align(image->io, file) : 0;
     int status = image->queue ? 0 : open_queue(image, err);
     if (status)
         snapshot_fail(snapshot, status, err);
-    if (!status) /* through the page cache the kernel takes them from anywhere */
-        snapshot_allow_in_place(snapshot, align > 0 ? align : 1);
+    if (!status)
+        snapshot_allow_in_place(snapshot, align_of(image, files));
     for (;;) {
         unsigned buffer;
         uint64_t block;
@@ -114,7 +124,7 @@ int image_writer_run(struct image_writer *image, struct io_file *file, const cha
         else if (in_flight < IMAGE_WRITES_MAX)
             next = snapshot_take(snapshot, &buffer, &block);
         if (next == SNAPSHOT_GOT) {
-            status = submit(image, file, buffer, block, err);
+            status = submit(image, files, buffer, block, err);
             in_flight += status == 0;
             trace_end_with(image->track, "block", began_ns, "block", block);
         } else if (in_flight > 0) {

@@ -1,5 +1,5 @@
 /*
- * image_writer — the snapshot's blocks into a file: checksums, and writes of 4 KiB multiples of which several are under way.
+ * image_writer — the snapshot's blocks into their files: checksums, and writes of 4 KiB multiples of which several are under way.
  *
  * Threads: the writer's.
  */
@@ -29,8 +29,9 @@ struct image_writer {
 int image_writer_init(struct image_writer *image, struct snapshot *snapshot, uint32_t *block_crc32c,
                       struct io *io, struct err *err);
 void image_writer_deinit(struct image_writer *image);
-/* Writes all blocks and fills block_crc32c. Blocks. On failure everything submitted has ended, and the caller's waiting too;
+/* Writes all blocks, each to its file (NULL: it has none), and fills block_crc32c. Blocks. On failure everything submitted has ended, and the caller's waiting too;
  * a queue that can no longer wait is closed, and the next run opens another. */
-int image_writer_run(struct image_writer *image, struct io_file *file, const char *path, struct err *err);
+int image_writer_run(struct image_writer *image, struct io_file *const files[LAYOUT_FILES], const char *path,
+                     struct err *err);
 
 #endif

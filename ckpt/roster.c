@@ -1,12 +1,9 @@
 /*
  * roster — see roster.h.
- *
- * What a rank tells, in memory only: u64 bytes of all of it, u64 file_bytes, u64 chunks, then for each chunk its record and its
- * name with a NUL, padded to 8 bytes.
  */
 #include "ckpt/roster.h"
 
-#include "base/bytes.h"
+#include "base/crc.h"
 #include "ckpt/collective.h"
 
 #include <errno.h>
@@ -17,20 +14,10 @@
 
 static const char planning[] = "planning the checkpoint";
 
-struct told_head {
-    uint64_t bytes, file_bytes, chunks_count;
-};
-
-struct told_chunk {
-    uint64_t name_bytes, dtype, rank, replicated;
-    uint64_t shape[DTYPE_RANK_MAX], start[DTYPE_RANK_MAX], extent[DTYPE_RANK_MAX];
-    uint64_t offset_bytes;
-};
-
 /* A chunk of the whole run, to be sorted by name. */
 struct listed {
     const char *name;
-    const struct told_chunk *chunk;
+    const struct telling_chunk *chunk;
     uint32_t file;
     bool is_copy; /* of another node: its folder's manifest has it, not ours */
 };
@@ -41,87 +28,12 @@ const char *roster_file_name(int rank, char name[ROSTER_NAME_BYTES_MAX])
     return name;
 }
 
-static int tell(const struct layout *layout, struct str *out)
-{
-    struct told_head head = {.file_bytes = layout->file_bytes, .chunks_count = layout->chunks_count};
-    str_add(out, &head, sizeof head);
-    for (uint64_t i = 0; i < layout->chunks_count; i++) {
-        const struct layout_chunk *chunk = &layout->chunks[i];
-        const struct ckpt_tensor *tensor = chunk->tensor;
-        size_t name_bytes = strlen(tensor->name) + 1;
-        struct told_chunk told = {bytes_round_up(name_bytes, 8), tensor->dtype, tensor->rank,
-                                  tensor->replicated};
-        for (uint32_t d = 0; d < tensor->rank; d++) {
-            told.shape[d] = tensor->shape[d];
-            told.start[d] = chunk->box.start[d];
-            told.extent[d] = chunk->box.extent[d];
-        }
-        told.offset_bytes = chunk->offset_bytes;
-        str_add(out, &told, sizeof told);
-        str_add(out, tensor->name, name_bytes);
-        str_add_fill(out, '\0', told.name_bytes - name_bytes);
-    }
-    if (str_status(out))
-        return str_status(out);
-    bytes_put_u64(out->data, out->bytes);
-    return 0;
-}
-
-/* The most bytes that any rank tells. status: of this rank so far. */
-static int exchange_sizes(struct comm *comm, int status, size_t own_bytes, size_t *ret_bytes_max,
-                          struct err *err)
-{
-    uint64_t *sizes = calloc((size_t)comm->ranks, sizeof *sizes);
-    if (!sizes)
-        status = -ENOMEM;
-    if (status)
-        err_set(err, status, "out of memory to plan a checkpoint");
-    status = collective_agree(comm, status, planning, err);
-    if (status)
-        goto out;
-    sizes[comm->rank] = own_bytes;
-    status = collective_gather(comm, sizes, sizeof *sizes, planning, err);
-    if (status) {
-        comm_retain(sizes);
-        return status;
-    }
-    *ret_bytes_max = 0;
-    for (int r = 0; r < comm->ranks; r++)
-        *ret_bytes_max = sizes[r] > *ret_bytes_max ? sizes[r] : *ret_bytes_max;
-out:
-    free(sizes);
-    return status;
-}
-
-/* Everybody's telling, each in bytes_max bytes. */
-static int exchange(struct roster *roster, const struct str *own, size_t bytes_max, struct comm *comm,
-                    struct err *err)
-{
-    char *told = calloc((size_t)comm->ranks, bytes_max);
-    int status = 0;
-    if (told)
-        memcpy(told + (size_t)comm->rank * bytes_max, own->data, own->bytes);
-    else
-        status = err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %d ranks", comm->ranks);
-    status = collective_agree(comm, status, planning, err);
-    if (status) {
-        free(told);
-        return status;
-    }
-    status = collective_gather(comm, told, bytes_max, planning, err);
-    if (status)
-        comm_retain(told);
-    else
-        roster->told = told;
-    return status;
-}
-
 static int compare_listed(const void *a, const void *b)
 {
     return strcmp(((const struct listed *)a)->name, ((const struct listed *)b)->name);
 }
 
-static bool is_same_array(const struct manifest_tensor *tensor, const struct told_chunk *chunk)
+static bool is_same_array(const struct manifest_tensor *tensor, const struct telling_chunk *chunk)
 {
     return tensor->dtype == (enum dtype)chunk->dtype && tensor->rank == chunk->rank &&
            memcmp(tensor->shape, chunk->shape, sizeof tensor->shape) == 0;
@@ -133,7 +45,7 @@ static int fill_tensors(struct manifest *manifest, const struct listed *listed, 
 {
     struct manifest_chunk *chunk = manifest->chunks;
     for (uint64_t i = 0; i < count; i++) {
-        const struct told_chunk *told = listed[i].chunk;
+        const struct telling_chunk *told = listed[i].chunk;
         struct manifest_tensor *tensor = manifest->tensors + manifest->tensors_count;
         if (i > 0 && strcmp(listed[i - 1].name, listed[i].name) == 0) {
             tensor--;
@@ -163,63 +75,92 @@ static int alloc_all(struct roster *roster, uint64_t chunks_count, int ranks, st
                      struct err *err)
 {
     struct manifest *manifest = &roster->manifest;
-    size_t count = (size_t)chunks_count + 1, files = (size_t)ranks;
+    const struct full *full = roster->full;
+    size_t count = (size_t)chunks_count + 1, files = (size_t)ranks + 1;
+    size_t common_blocks = full ? (size_t)manifest_blocks_count(full->file_bytes) : 0;
     manifest->tensors = calloc(count, sizeof *manifest->tensors);
     manifest->chunks = calloc(count, sizeof *manifest->chunks);
     manifest->files = calloc(files, sizeof *manifest->files);
     roster->file_names = calloc(files, sizeof *roster->file_names);
-    roster->gathered = calloc(files * (size_t)roster->blocks_max, sizeof *roster->gathered);
+    roster->gathered = calloc((size_t)ranks * (size_t)roster->blocks_max, sizeof *roster->gathered);
+    roster->common_crc32c = calloc(common_blocks + 1, sizeof *roster->common_crc32c);
+    roster->common = calloc((full ? full->entries_count : 0) + 1, sizeof *roster->common);
     *ret_listed = calloc(count, sizeof **ret_listed);
     if (manifest->tensors && manifest->chunks && manifest->files && roster->file_names && roster->gathered &&
-        *ret_listed)
+        roster->common_crc32c && roster->common && *ret_listed)
         return 0;
     return err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %" PRIu64 " chunks", chunks_count);
 }
 
-static void list_rank(struct roster *roster, const struct nodes *nodes, int rank, const char *told,
-                      struct listed *listed)
+/* The file of a rank; returns behind the last that it added. */
+static struct listed *list_rank(struct roster *roster, const struct nodes *nodes, int rank,
+                                struct listed *listed)
 {
-    struct told_head head;
-    memcpy(&head, told, sizeof head);
+    const struct telling_head *head = telling_of(&roster->told, rank);
+    const struct telling_chunk *chunk = telling_first(head);
     bool elsewhere = !nodes_is_here(nodes, rank);
     struct manifest_file *file = &roster->manifest.files[rank];
     *file = (struct manifest_file){.name = roster_file_name(rank, roster->file_names[rank]),
-                                   .size_bytes = head.file_bytes,
-                                   .blocks_count = manifest_blocks_count(head.file_bytes),
+                                   .size_bytes = head->file_bytes,
+                                   .blocks_count = manifest_blocks_count(head->file_bytes),
                                    .block_crc32c = roster_checksums(roster, rank),
                                    .elsewhere = elsewhere};
-    told += sizeof head;
-    for (uint64_t i = 0; i < head.chunks_count; i++) {
-        const struct told_chunk *chunk = (const void *)told; /* aligned: all parts are multiples of 8 */
-        listed[i] =
-            (struct listed){told + sizeof *chunk, chunk, (uint32_t)rank, elsewhere && chunk->replicated};
-        told += sizeof *chunk + chunk->name_bytes;
-    }
+    for (uint64_t i = 0; i < head->chunks_count; i++, chunk = telling_next(chunk))
+        *listed++ =
+            (struct listed){telling_name(chunk), chunk, (uint32_t)rank, elsewhere && chunk->replicated};
+    return listed;
 }
 
-static int assemble(struct roster *roster, const struct nodes *nodes, size_t bytes_max, struct err *err)
+/* The file that all write, behind those of the ranks. */
+static struct listed *list_common(struct roster *roster, int ranks, struct listed *listed)
+{
+    const struct full *full = roster->full;
+    roster->manifest.files[ranks] =
+        (struct manifest_file){.name = FULL_FILE_NAME,
+                               .size_bytes = full->file_bytes,
+                               .blocks_count = manifest_blocks_count(full->file_bytes),
+                               .block_crc32c = roster->common_crc32c};
+    for (uint64_t i = 0; i < full->entries_count; i++) {
+        const struct safetensors_entry *entry = &full->entries[i];
+        struct telling_chunk *chunk = &roster->common[i];
+        *chunk = (struct telling_chunk){
+            .dtype = entry->dtype, .rank = entry->rank, .offset_bytes = entry->offset_bytes};
+        memcpy(chunk->shape, entry->shape, sizeof chunk->shape);
+        memcpy(chunk->extent, entry->shape, sizeof chunk->extent);
+        *listed++ = (struct listed){entry->name, chunk, (uint32_t)ranks, false};
+    }
+    return listed;
+}
+
+/* How many chunks there are; also blocks_max. */
+static uint64_t count_chunks(struct roster *roster, int ranks)
+{
+    const struct full *full = roster->full;
+    uint64_t chunks_count = full ? full->entries_count : 0;
+    for (int r = 0; r < ranks; r++) {
+        const struct telling_head *head = telling_of(&roster->told, r);
+        uint64_t blocks = manifest_blocks_count(head->file_bytes) + (full ? full->pieces_of[r] : 0);
+        chunks_count += head->chunks_count;
+        roster->blocks_max = blocks > roster->blocks_max ? blocks : roster->blocks_max;
+    }
+    return chunks_count;
+}
+
+static int assemble(struct roster *roster, const struct nodes *nodes, struct err *err)
 {
     int ranks = nodes->all->ranks;
     struct listed *listed = NULL;
-    uint64_t chunks_count = 0;
-    for (int r = 0; r < ranks; r++) {
-        struct told_head head;
-        memcpy(&head, roster->told + (size_t)r * bytes_max, sizeof head);
-        uint64_t blocks = manifest_blocks_count(head.file_bytes);
-        chunks_count += head.chunks_count;
-        roster->blocks_max = blocks > roster->blocks_max ? blocks : roster->blocks_max;
-    }
+    uint64_t chunks_count = count_chunks(roster, ranks);
     int status = alloc_all(roster, chunks_count, ranks, &listed, err);
     if (status)
         goto out;
     struct listed *next = listed;
-    for (int r = 0; r < ranks; r++) {
-        const char *told = roster->told + (size_t)r * bytes_max;
-        list_rank(roster, nodes, r, told, next);
-        next += ((const struct told_head *)(const void *)told)->chunks_count;
-    }
+    for (int r = 0; r < ranks; r++)
+        next = list_rank(roster, nodes, r, next);
+    if (roster->full)
+        list_common(roster, ranks, next);
     qsort(listed, chunks_count, sizeof *listed, compare_listed);
-    roster->manifest.files_count = (uint64_t)ranks;
+    roster->manifest.files_count = (uint64_t)ranks + (roster->full != NULL);
     roster->manifest.ranks = (uint32_t)ranks;
     status = fill_tensors(&roster->manifest, listed, chunks_count, err);
     if (!status && manifest_check_tensors(&roster->manifest, "the ranks' arrays", err))
@@ -239,16 +180,11 @@ int roster_init(struct roster *roster, const struct layout *layout, const struct
                 struct err *err)
 {
     struct comm *comm = nodes->all;
-    *roster = (struct roster){0};
-    struct str own = {0};
-    size_t bytes_max = 0;
-    int status = tell(layout, &own);
-    status = exchange_sizes(comm, status, own.bytes, &bytes_max, err);
-    if (!status)
-        status = exchange(roster, &own, bytes_max, comm, err);
-    str_deinit(&own);
+    *roster = (struct roster){.full = layout->full};
+    int status = telling_exchange(comm, 0, layout->chunks, layout->chunks_count, layout->file_bytes,
+                                  &roster->told, err);
     if (!status) /* all compute the same from the same */
-        status = collective_agree(comm, assemble(roster, nodes, bytes_max, err), planning, err);
+        status = collective_agree(comm, assemble(roster, nodes, err), planning, err);
     if (status)
         roster_deinit(roster);
     return status;
@@ -259,7 +195,9 @@ void roster_deinit(struct roster *roster)
     manifest_deinit(&roster->manifest);
     str_deinit(&roster->tensors_text);
     free(roster->file_names);
-    free(roster->told);
+    free(roster->told.all);
+    free(roster->common);
+    free(roster->common_crc32c);
     if (roster->gather_failed)
         comm_retain(roster->gathered);
     else
@@ -272,11 +210,27 @@ uint32_t *roster_checksums(struct roster *roster, int rank)
     return roster->gathered + (uint64_t)rank * roster->blocks_max;
 }
 
+/* Of the common file's blocks, by those of their pieces, which each rank has behind its own file's. */
+static void join_checksums(struct roster *roster)
+{
+    const struct full *full = roster->full;
+    for (uint64_t i = 0; i < full->pieces_count; i++) {
+        const struct full_piece *piece = &full->pieces[i];
+        const struct manifest_file *own = &roster->manifest.files[piece->writer];
+        uint32_t crc = own->block_crc32c[own->blocks_count + piece->number];
+        uint32_t *block = &roster->common_crc32c[piece->offset_bytes / CKPT_BLOCK_BYTES];
+        bool is_first = piece->offset_bytes % CKPT_BLOCK_BYTES == 0;
+        *block = is_first ? crc : crc32c_join(*block, crc, piece->size_bytes);
+    }
+}
+
 int roster_gather(struct roster *roster, struct comm *comm, struct err *err)
 {
     size_t bytes = (size_t)roster->blocks_max * sizeof *roster->gathered;
     int status = collective_gather(comm, roster->gathered, bytes, "gathering what the ranks save", err);
     if (status)
         roster->gather_failed = true;
+    else if (roster->full)
+        join_checksums(roster);
     return status;
 }

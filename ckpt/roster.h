@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "ckpt/full.h"
 #include "ckpt/layout.h"
 #include "ckpt/manifest.h"
 #include "ckpt/nodes.h"
@@ -21,10 +22,13 @@ struct roster {
     struct manifest manifest;
     struct str tensors_text; /* manifest_encode_tensors */
     char (*file_names)[ROSTER_NAME_BYTES_MAX];
-    char *told;          /* what the ranks told: holds the names */
-    uint64_t blocks_max; /* of any rank's file */
-    uint32_t *gathered;  /* [ranks][blocks_max] checksums */
-    bool gather_failed;  /* gathered is borrowed for ever: comm.h */
+    struct telling told;          /* holds the names */
+    const struct full *full;      /* borrowed; NULL: there is no common file */
+    struct telling_chunk *common; /* its arrays */
+    uint32_t *common_crc32c;      /* of its blocks */
+    uint64_t blocks_max;          /* of any rank: of its own file, and its pieces of the common one */
+    uint32_t *gathered;           /* [ranks][blocks_max] checksums */
+    bool gather_failed;           /* gathered is borrowed for ever: comm.h */
 };
 
 /* "rank-00003.safetensors" */
@@ -34,7 +38,7 @@ const char *roster_file_name(int rank, char name[ROSTER_NAME_BYTES_MAX]);
 int roster_init(struct roster *roster, const struct layout *layout, const struct nodes *nodes,
                 struct err *err);
 void roster_deinit(struct roster *roster);
-/* Where a rank puts the checksums of its own blocks. */
+/* Where a rank puts the checksums of its own blocks, in the layout's order. */
 uint32_t *roster_checksums(struct roster *roster, int rank);
 /* This rank's checksums to everybody; manifest.files[] point to those of all. Collective, blocks. */
 int roster_gather(struct roster *roster, struct comm *comm, struct err *err);

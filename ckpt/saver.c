@@ -6,84 +6,45 @@
  *
  * Locks: saver->mutex, then snapshot->mutex; never the other way round.
  */
+#include "ckpt/saver.h"
+
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/thread.h"
-#include "ckpt/ckpt.h"
-#include "ckpt/collective.h"
-#include "ckpt/commit.h"
-#include "ckpt/folder.h"
-#include "ckpt/image_writer.h"
-#include "ckpt/layout.h"
-#include "ckpt/nodes.h"
-#include "ckpt/roster.h"
-#include "ckpt/snapshot.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { STAGING_DEFAULT_BYTES = 64 << 20 };
-
-struct ckpt_saver {
-    struct io *io; /* immutable after open, as all down to commit; borrowed where options lent them */
-    struct nodes nodes;
-    struct io_lock *lock; /* of the first rank of a node */
-    char *folder, *run_id, *numerics_id, *metric;
-    struct ckpt_keep keep; /* its metric is ours */
-    struct log log;
-    bool has_log;
-    struct layout layout;
-    struct roster roster;
-    struct snapshot snapshot;
-    struct image_writer image; /* the writer's while a save is due */
-    unsigned touched_count;    /* the writer's: buffers that staging_touch was called for */
-    struct commit commit;
-    struct trace_track *track; /* the writer's; NULL: no trace */
-    pthread_t thread;
-    bool has_thread;
-
-    _Atomic uint64_t blocked_ns; /* the caller's */
-
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    bool due, quit; /* guarded by mutex, as all below */
-    uint64_t step, begun_ns;
-    struct str state_json; /* the writer's while due */
-    int refused; /* why this rank's part of the save can't be: told at once, and to the others where they agree */
-    struct err refused_detail;
-    int status; /* of the last save, until it is told */
-    struct err detail;
-    struct ckpt_saver_stats stats;
-};
-
-static const struct log *log_of(const struct ckpt_saver *saver)
+/* The others wait for what this rank lends them, whatever failed here: status is of this rank so far, with its detail in err. */
+static int exchange(struct ckpt_saver *saver, int status, struct err *err)
 {
-    return saver->has_log ? &saver->log : NULL;
+    struct err detail = {0};
+    if (!saver->full.has_loans)
+        return status;
+    uint64_t began_ns = trace_begin(saver->track);
+    snapshot_await_lent(&saver->snapshot);
+    int exchanged = full_exchange(&saver->full, saver->nodes.all, &detail);
+    trace_end(saver->track, "exchange", began_ns);
+    if (!status && exchanged)
+        *err = detail;
+    return status ? status : exchanged;
 }
 
 /* One save, on the writer thread. */
 static int run_save(struct ckpt_saver *saver, struct err *err)
 {
-    struct io_file *file = NULL;
-    struct commit_request request = {.file_bytes = saver->layout.file_bytes,
-                                     .state_json = str_text(&saver->state_json)};
     uint64_t began_ns = trace_begin(saver->track);
-    int status = commit_begin(&saver->commit, saver->step, request.file_bytes, &file, err);
-    trace_end(saver->track, "begin", began_ns);
-    if (!status && saver->refused) {
-        status = saver->refused;
+    if (saver->refused)
         *err = saver->refused_detail;
-    }
+    int status = commit_begin(&saver->commit, saver->step, saver->refused, err);
+    trace_end(saver->track, "begin", began_ns);
+    status = exchange(saver, status, err);
     if (!status)
-        status = image_writer_run(&saver->image, file, saver->commit.path, err);
+        status = image_writer_run(&saver->image, saver->commit.files, saver->commit.path, err);
     else
         snapshot_fail(&saver->snapshot, status, err);
     snapshot_end(&saver->snapshot);
     began_ns = trace_begin(saver->track);
-    status = commit_finish(&saver->commit, status, &request, err);
+    status = commit_finish(&saver->commit, status, str_text(&saver->state_json), err);
     trace_end(saver->track, "commit", began_ns);
     return status;
 }
@@ -99,7 +60,7 @@ static void record(struct ckpt_saver *saver, int status, const struct err *detai
     stats->saves_count += status == 0;
     stats->failures_count += status != 0;
     if (status == 0) {
-        stats->written_bytes += saver->layout.file_bytes;
+        stats->written_bytes += saver->layout.image_bytes;
         stats->last_step = saver->step;
     }
 }
@@ -120,7 +81,7 @@ static void await_due(struct ckpt_saver *saver)
     }
 }
 
-static void *write_saves(void *context)
+void *saver_write(void *context)
 {
     struct ckpt_saver *saver = context;
     pthread_mutex_lock(&saver->mutex);
@@ -135,7 +96,7 @@ static void *write_saves(void *context)
         int status = run_save(saver, &detail);
         trace_end_with(saver->track, "save", began_ns, "step", saver->step);
         if (status && (status != -EREMOTEIO || saver->nodes.all->rank == 0)) /* others tell why */
-            log_line(log_of(saver), LOG_ERROR, "the checkpoint of step %llu was not saved: %s",
+            log_line(saver_log(saver), LOG_ERROR, "the checkpoint of step %llu was not saved: %s",
                      (unsigned long long)saver->step, err_format(&detail, line, sizeof line));
         pthread_mutex_lock(&saver->mutex);
         record(saver, status, &detail);
@@ -144,155 +105,6 @@ static void *write_saves(void *context)
     }
     pthread_mutex_unlock(&saver->mutex);
     return NULL;
-}
-
-/* The first rank of a node makes the folder its own; a step's temporary in it is then a dead owner's. */
-static int own_folder(struct ckpt_saver *saver, const struct io_lock_options *lock, struct err *err)
-{
-    struct io *io = saver->io;
-    int status = io->ops->make_folder(io, saver->folder, err);
-    if (!status)
-        status = io->ops->lock_acquire(io, saver->folder, lock, &saver->lock, err);
-    if (status)
-        return status;
-    status = io->ops->sweep(io, saver->folder, NULL, folder_is_leftover, err);
-    if (status > 0)
-        log_line(log_of(saver), LOG_INFO, "%s: swept %d unfinished outputs of a run that died", saver->folder,
-                 status);
-    return status < 0 ? status : 0;
-}
-
-static int copy_options(struct ckpt_saver *saver, const struct ckpt_saver_options *options, struct err *err)
-{
-    saver->io = options->io;
-    saver->folder = strdup(options->folder);
-    saver->run_id = strdup(options->run_id ? options->run_id : "0");
-    saver->numerics_id = strdup(options->numerics_id ? options->numerics_id : "");
-    if (options->log) {
-        saver->log = *options->log;
-        saver->has_log = true;
-    }
-    saver->keep = options->keep;
-    if (options->keep.best.metric)
-        saver->keep.best.metric = saver->metric = strdup(options->keep.best.metric);
-    if (!saver->folder || !saver->run_id || !saver->numerics_id ||
-        (options->keep.best.metric && !saver->metric))
-        return err_set(err, -ENOMEM, "out of memory for a saver");
-    return 0;
-}
-
-static int agree(struct ckpt_saver *saver, int status, struct err *err)
-{
-    return collective_agree(saver->nodes.all, status, "opening the checkpoint folder", err);
-}
-
-static int plan(struct ckpt_saver *saver, const struct ckpt_saver_options *options,
-                const struct ckpt_tensor *tensors, uint64_t tensors_count, struct err *err)
-{
-    struct layout_options layout = {.tensors = tensors,
-                                    .tensors_count = tensors_count,
-                                    .groups_count = options->groups_count,
-                                    .rank = saver->nodes.all->rank,
-                                    .ranks = saver->nodes.all->ranks,
-                                    .node_rank = saver->nodes.node->rank,
-                                    .node_ranks = saver->nodes.node->ranks};
-    int status = agree(saver, layout_init(&saver->layout, &layout, err), err);
-    return status ? status : roster_init(&saver->roster, &saver->layout, &saver->nodes, err);
-}
-
-static int prepare(struct ckpt_saver *saver, const struct ckpt_saver_options *options, struct err *err)
-{
-    uint64_t staging = options->staging_bytes ? options->staging_bytes : STAGING_DEFAULT_BYTES;
-    uint64_t buffers = staging / CKPT_BLOCK_BYTES;
-    if (buffers < SNAPSHOT_BUFFERS_MIN)
-        return err_set(err, -EINVAL, "checkpoint: staging needs %d MiB at least", SNAPSHOT_BUFFERS_MIN);
-    if (buffers > saver->layout.blocks_count + SNAPSHOT_BUFFERS_MIN) /* more would never be used */
-        buffers = saver->layout.blocks_count + SNAPSHOT_BUFFERS_MIN;
-    int status = snapshot_init(&saver->snapshot, &saver->layout, options->device, options->updates,
-                               (unsigned)buffers, err);
-    if (!status)
-        status = image_writer_init(&saver->image, &saver->snapshot,
-                                   roster_checksums(&saver->roster, saver->nodes.all->rank), saver->io, err);
-    if (status)
-        return status;
-    saver->commit = (struct commit){.io = saver->io,
-                                    .nodes = &saver->nodes,
-                                    .lock = saver->lock,
-                                    .roster = &saver->roster,
-                                    .folder = saver->folder,
-                                    .run_id = saver->run_id,
-                                    .numerics_id = saver->numerics_id,
-                                    .log = log_of(saver),
-                                    .keep = saver->keep};
-    return commit_init(&saver->commit, err);
-}
-
-int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_tensor *tensors,
-                    uint64_t tensors_count, struct ckpt_saver **ret_saver, struct err *err)
-{
-    struct ckpt_saver *saver = calloc(1, sizeof *saver);
-    if (!saver)
-        return err_set(err, -ENOMEM, "out of memory for a saver");
-    pthread_mutex_init(&saver->mutex, NULL);
-    pthread_cond_init(&saver->changed, NULL);
-    saver->stats.last_step = UINT64_MAX;
-    int status = nodes_init(&saver->nodes, options, err), local;
-    if (status)
-        goto out;
-    local = copy_options(saver, options, err);
-    if (!local && nodes_is_first(&saver->nodes))
-        local = own_folder(saver, &options->lock, err);
-    status = agree(saver, local, err);
-    if (!status)
-        status = plan(saver, options, tensors, tensors_count, err);
-    if (status)
-        goto out;
-    status = agree(saver, prepare(saver, options, err), err);
-    if (status)
-        goto out;
-    saver->track = saver->image.track = trace_add_track(options->trace, "checkpoint", 0);
-    status = thread_start(&saver->thread, write_saves, saver);
-    saver->has_thread = status == 0;
-    if (status)
-        err_errno(err, status, "no thread for writing checkpoints");
-    status = agree(saver, status, err);
-    if (!status)
-        *ret_saver = saver;
-out:
-    if (status)
-        ckpt_saver_close(saver);
-    return status;
-}
-
-void ckpt_saver_close(struct ckpt_saver *saver)
-{
-    if (!saver)
-        return;
-    if (saver->has_thread) {
-        pthread_mutex_lock(&saver->mutex);
-        saver->quit = true;
-        pthread_cond_broadcast(&saver->changed);
-        pthread_mutex_unlock(&saver->mutex);
-        pthread_join(saver->thread, NULL); /* after the save under way */
-    }
-    commit_deinit(&saver->commit);
-    if (saver->image.snapshot)
-        image_writer_deinit(&saver->image);
-    if (saver->snapshot.layout)
-        snapshot_deinit(&saver->snapshot);
-    roster_deinit(&saver->roster);
-    layout_deinit(&saver->layout);
-    if (saver->lock)
-        saver->io->ops->lock_release(saver->lock);
-    nodes_deinit(&saver->nodes);
-    str_deinit(&saver->state_json);
-    free(saver->folder);
-    free(saver->run_id);
-    free(saver->numerics_id);
-    free(saver->metric);
-    pthread_cond_destroy(&saver->changed);
-    pthread_mutex_destroy(&saver->mutex);
-    free(saver);
 }
 
 /* The status of the last save, told once. The mutex is held. */
@@ -326,12 +138,19 @@ static int check_state(const char *state_json, struct err *err)
     return status;
 }
 
+static int check_step(uint64_t step, struct err *err)
+{
+    return step > INT64_MAX ? err_set(err, -EINVAL, "a step beyond 2^63") : 0;
+}
+
 /* The others wait for this rank's word: a save that can't be is begun all the same, and fails on all. The mutex is held. */
 static void begin_save(struct ckpt_saver *saver, uint64_t step, const char *state_json, uint64_t begun_ns)
 {
     struct err *detail = &saver->refused_detail;
     str_deinit(&saver->state_json); /* and with it that the save before may have failed for want of memory */
-    saver->refused = check_state(state_json, detail);
+    saver->refused = check_step(step, detail);
+    if (!saver->refused)
+        saver->refused = check_state(state_json, detail);
     if (!saver->refused) {
         str_add_text(&saver->state_json, state_json);
         if (str_status(&saver->state_json))
@@ -348,8 +167,6 @@ static void begin_save(struct ckpt_saver *saver, uint64_t step, const char *stat
 int ckpt_saver_save(struct ckpt_saver *saver, uint64_t step, const char *state_json, struct err *err)
 {
     uint64_t begun_ns = clock_now_ns();
-    if (step > INT64_MAX) /* on all ranks */
-        return err_set(err, -EINVAL, "a step beyond 2^63");
     pthread_mutex_lock(&saver->mutex);
     await_idle(saver);
     int status = take_status(saver, err);

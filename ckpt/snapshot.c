@@ -3,8 +3,6 @@
  */
 #include "ckpt/snapshot.h"
 
-#include "ckpt/manifest.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -84,6 +82,18 @@ void snapshot_begin(struct snapshot *snapshot)
     snapshot->is_quiet = false;
     snapshot->active = true;
     pthread_mutex_unlock(&snapshot->mutex);
+    struct err detail = {0};
+    int status = staging_lend(&snapshot->staging, &detail);
+    if (status)
+        snapshot_fail(snapshot, status, &detail);
+}
+
+void snapshot_await_lent(struct snapshot *snapshot)
+{
+    struct err detail = {0};
+    int status = staging_await_lent(&snapshot->staging, &detail);
+    if (status)
+        snapshot_fail(snapshot, status, &detail);
 }
 
 static void fail_locked(struct snapshot *snapshot, int status, const struct err *detail)
@@ -114,7 +124,7 @@ static void stage(struct snapshot *snapshot, enum staging_who who, uint64_t bloc
     snapshot->block_of[buffer] = block;
     snapshot->state[block] = STAGED;
     snapshot->uncaptured_count--;
-    uint64_t bytes = manifest_block_bytes(snapshot->layout->file_bytes, block);
+    uint64_t bytes = snapshot->layout->blocks[block].size_bytes;
     *(who == STAGING_CALLER ? &snapshot->stats.copied_bytes : &snapshot->stats.ahead_bytes) += bytes;
     snapshot->staged[(snapshot->staged_first + snapshot->staged_count++) % snapshot->buffers_count] = buffer;
     if (status)
@@ -245,8 +255,10 @@ enum snapshot_next snapshot_take(struct snapshot *snapshot, unsigned *ret_buffer
     if (next == SNAPSHOT_GOT)
         snapshot->left_count--;
     pthread_mutex_unlock(&snapshot->mutex);
-    if (next == SNAPSHOT_GOT)
+    if (next == SNAPSHOT_GOT) {
         await_bytes(snapshot, *ret_buffer);
+        staging_complete(&snapshot->staging, *ret_block, *ret_buffer);
+    }
     return next;
 }
 

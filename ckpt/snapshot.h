@@ -80,7 +80,8 @@ int snapshot_init(struct snapshot *snapshot, const struct layout *layout, struct
                   struct device_stream *updates, unsigned buffers_count, struct err *err);
 void snapshot_deinit(struct snapshot *snapshot);
 
-/* The caller: the image is what the arrays hold now. Nothing is under way. */
+/* The caller: the image is what the arrays hold now. Nothing is under way. Takes what other ranks write of the arrays (full.h). A device that fails ends
+ * as snapshot_fail. */
 void snapshot_begin(struct snapshot *snapshot);
 /* Waits only where staging is full, and without a stream of updates for the copies. A device that fails ends as snapshot_fail. */
 void snapshot_before_update(struct snapshot *snapshot, uint32_t group);
@@ -89,12 +90,15 @@ void snapshot_be_quiet(struct snapshot *snapshot);
 /* Any thread. */
 struct snapshot_stats snapshot_stats(struct snapshot *snapshot);
 
+/* The writer, before it takes: until what was lent at begin can be sent. A copy that failed ends as snapshot_fail. */
+void snapshot_await_lent(struct snapshot *snapshot);
+
 enum snapshot_next {
     SNAPSHOT_GOT,   /* a block lies in the buffer, which the writer now holds */
     SNAPSHOT_LATER, /* nothing now: no buffer, or the caller is copying */
     SNAPSHOT_ALL,   /* the writer has had every block */
 };
-/* The writer: the next block to write, staged ones first. Blocks only until it is copied. A copy that fails ends as snapshot_fail. */
+/* The writer: the next block to write, staged ones first, once what it needs of other ranks has arrived. Blocks only until it is copied. A copy that fails ends as snapshot_fail. */
 enum snapshot_next snapshot_take(struct snapshot *snapshot, unsigned *ret_buffer, uint64_t *ret_block);
 /* The writer, who has no use for a block now: copies the next pending one to staging, as the caller would have to before its update.
  * False: none is left, there is no room, or it will be taken where it lies. */

@@ -4,6 +4,7 @@
 #include "ckpt/staging.h"
 
 #include "base/bytes.h"
+#include "ckpt/full.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ static int open_copies(struct staging *staging, struct err *err)
         status = device->ops->event_open(device, &staging->arrived[i], err);
     for (int i = 0; i < STAGING_WHO_COUNT && !status; i++)
         status = open_copier(device, &staging->copiers[i], err);
-    return status;
+    return status ? status : device->ops->event_open(device, &staging->lent, err);
 }
 
 static void close_copies(struct staging *staging)
@@ -51,6 +52,7 @@ static void close_copies(struct staging *staging)
     for (unsigned i = 0; i < staging->buffers_count && staging->arrived; i++)
         device->ops->event_close(device, staging->arrived[i]);
     free(staging->arrived);
+    device->ops->event_close(device, staging->lent);
 }
 
 int staging_init(struct staging *staging, const struct layout *layout, struct device *device,
@@ -107,18 +109,18 @@ int staging_copy(struct staging *staging, enum staging_who who, uint64_t block, 
     struct device *device = staging->device;
     struct staging_copier *copier = &staging->copiers[who];
     char *buffer = staging_buffer(staging, number);
-    uint64_t begin = block * CKPT_BLOCK_BYTES, bytes = manifest_block_bytes(layout->file_bytes, block);
+    uint64_t begin = layout->blocks[block].offset_bytes, bytes = layout->blocks[block].size_bytes;
     uint64_t at = 0;
-    for (uint64_t s = layout->block_segment[block]; at < bytes; s++) {
+    for (uint64_t s = layout->blocks[block].segment; at < bytes; s++) {
         const struct layout_segment *segment = &layout->segments[s];
         uint64_t skip = begin + at - segment->offset_bytes;
         uint64_t part = bytes_min(segment->size_bytes - skip, bytes - at);
-        if (staging->queues && s > 0) { /* all but the header */
+        if (staging->queues && segment->source == LAYOUT_ARRAY) {
             int status =
                 device->ops->copy(device, copier->stream, buffer + at, segment->data + skip, part, err);
             if (status)
                 return status;
-        } else {
+        } else if (segment->source != LAYOUT_ARRIVING) {
             memcpy(buffer + at, segment->data + skip, part);
         }
         at += part;
@@ -131,6 +133,47 @@ int staging_await(struct staging *staging, unsigned buffer, struct err *err)
 {
     struct device *device = staging->device;
     return staging->queues ? device->ops->event_wait(device, staging->arrived[buffer], err) : 0;
+}
+
+void staging_complete(const struct staging *staging, uint64_t block, unsigned number)
+{
+    const struct layout *layout = staging->layout;
+    char *buffer = staging_buffer(staging, number);
+    uint64_t begin = layout->blocks[block].offset_bytes, end = begin + layout->blocks[block].size_bytes;
+    for (uint64_t s = layout->blocks[block].segment;
+         s < layout->segments_count && layout->segments[s].offset_bytes < end; s++) {
+        const struct layout_segment *segment = &layout->segments[s];
+        uint64_t from = segment->offset_bytes > begin ? segment->offset_bytes : begin;
+        uint64_t to = bytes_min(segment->offset_bytes + segment->size_bytes, end);
+        if (segment->source == LAYOUT_ARRIVING)
+            memcpy(buffer + (from - begin), segment->data + (from - segment->offset_bytes), to - from);
+    }
+}
+
+int staging_lend(struct staging *staging, struct err *err)
+{
+    const struct full *full = staging->layout->full;
+    struct device *device = staging->device;
+    struct device_stream *stream = staging->copiers[STAGING_CALLER].stream;
+    int status = 0;
+    for (uint64_t i = 0; full && i < full->loans_count && !status; i++) {
+        const struct full_loan *loan = &full->loans[i];
+        if (staging->queues)
+            status = device->ops->copy(device, stream, loan->lent, loan->data, loan->size_bytes, err);
+        else
+            memcpy(loan->lent, loan->data, loan->size_bytes);
+    }
+    if (!staging->queues || !full || status)
+        return status;
+    status = device->ops->event_record(device, staging->lent, stream, err);
+    return status ? status
+                  : device->ops->event_record(device, staging->copiers[STAGING_CALLER].copied, stream, err);
+}
+
+int staging_await_lent(struct staging *staging, struct err *err)
+{
+    struct device *device = staging->device;
+    return staging->queues && staging->layout->full ? device->ops->event_wait(device, staging->lent, err) : 0;
 }
 
 int staging_order(struct staging *staging, struct err *err)
@@ -155,8 +198,8 @@ void staging_settle(struct staging *staging)
 const char *staging_place(const struct staging *staging, uint64_t block, unsigned align_bytes)
 {
     const struct layout *layout = staging->layout;
-    const struct layout_segment *segment = &layout->segments[layout->block_segment[block]];
-    uint64_t begin = block * CKPT_BLOCK_BYTES, bytes = manifest_block_bytes(layout->file_bytes, block);
+    const struct layout_segment *segment = &layout->segments[layout->blocks[block].segment];
+    uint64_t begin = layout->blocks[block].offset_bytes, bytes = layout->blocks[block].size_bytes;
     uint64_t skip = begin - segment->offset_bytes; /* the segment reaches into it, so it may begin behind */
     if (staging->queues || align_bytes == 0 || segment->offset_bytes > begin ||
         segment->size_bytes - skip < bytes || bytes % IO_ALIGN_BYTES != 0 ||

@@ -38,6 +38,7 @@ struct staging {
     struct device_event *
         *arrived; /* [buffers_count] where the device queues: what was last copied there is there */
     struct staging_copier copiers[STAGING_WHO_COUNT];
+    struct device_event *lent; /* where the device queues: what was lent is there */
 };
 
 /* device NULL: the arrays are in host memory. Allocates all there is. -ENOMEM. */
@@ -52,11 +53,17 @@ static inline char *staging_buffer(const struct staging *staging, unsigned buffe
 
 /* The kernel gives the buffer's memory now, which it would at its first use; what is in it stays. Any thread. */
 void staging_touch(const struct staging *staging, unsigned buffer);
-/* The block's bytes into the buffer, zeros behind the file's end up to a multiple of IO_ALIGN_BYTES. They are there after staging_await. */
+/* The block's bytes into the buffer, but those that arrive; zeros behind them up to a multiple of IO_ALIGN_BYTES. They are there after
+ * staging_await. */
 int staging_copy(struct staging *staging, enum staging_who who, uint64_t block, unsigned buffer,
                  struct err *err);
 /* Until what was queued for a buffer is there. */
 int staging_await(struct staging *staging, unsigned buffer, struct err *err);
+/* The writer, behind full_exchange: what arrived of the block into a buffer that has the rest. */
+void staging_complete(const struct staging *staging, uint64_t block, unsigned buffer);
+/* The caller: takes what other ranks write of this one's arrays (full.h); it is there after staging_await_lent. */
+int staging_lend(struct staging *staging, struct err *err);
+int staging_await_lent(struct staging *staging, struct err *err);
 /* The caller: updates come after all copies that were queued before, by waiting itself only where it lent no stream. */
 int staging_order(struct staging *staging, struct err *err);
 /* No copy is under way any more. */

@@ -32,7 +32,8 @@ const struct help_section help_formats[] = {
      "Digest `once`: sum of xxh3(dataset, epoch, sample); `order`: sum of xxh3(epoch, position, dataset, "
      "sample), mod 2^64."},
     {"Checkpoint: step-00001000/",
-     "rank-00000.safetensors: valid safetensors, data from a multiple of 4096.\n"
+     "rank-00000.safetensors: valid safetensors, data from a multiple of 4096; with checkpoint.layout: full "
+     "the model's weights, whole, are in model.safetensors.\n"
      "manifest.json, written last, makes it whole: every file's size and CRC32C of each 1 MiB, every "
      "tensor's dtype, shape and boxes {file, offset, start, extent}, and the run's small state. What begins "
      "with .tmp- is not a checkpoint.\n"

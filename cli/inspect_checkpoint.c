@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/json_format.h"
 #include "ckpt/ckpt.h"
+#include "ckpt/full.h"
 #include "ckpt/manifest.h"
 #include "ckpt/reader.h"
 #include "ckpt/safetensors.h"
@@ -47,6 +48,7 @@ static void write_manifest(struct json_writer *json, const struct manifest *mani
     json_write_u64(json, "step", manifest->step);
     json_write_string(json, "written", clock_format_iso(manifest->wall_ns, time));
     json_write_u64(json, "ranks_count", manifest->ranks);
+    json_write_string(json, "layout", full_find_file(manifest) ? "full" : "sharded");
     json_write_string(json, "numerics_id", manifest->numerics_id);
     json_write_u64(json, "files_count", manifest->files_count);
     json_write_u64(json, "files_bytes", bytes);

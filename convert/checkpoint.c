@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "ckpt/flat.h"
+#include "ckpt/full.h"
 #include "ckpt/hash.h"
 #include "ckpt/only.h"
 #include "ckpt/reader.h"
@@ -59,8 +60,6 @@ static int compare_entries(const void *a, const void *b)
 static int plan(struct job *job, struct err *err)
 {
     const struct manifest *manifest = ckpt_reader_manifest(job->reader);
-    /* transformers asks for this key; the tensors are those of the PyTorch layout: row-major, as torch names dtypes */
-    static const char *const metadata[][2] = {{"format", "pt"}};
     job->entries = calloc(manifest->tensors_count + 1, sizeof *job->entries);
     job->tensors = calloc(manifest->tensors_count + 1, sizeof(const struct manifest_tensor *));
     if (!job->entries || !job->tensors)
@@ -91,8 +90,7 @@ static int plan(struct job *job, struct err *err)
     qsort(job->entries, job->count, sizeof *job->entries, compare_entries);
     for (uint64_t i = 0; i < job->count; i++)
         job->tensors[i] = manifest_find(manifest, job->entries[i].name);
-    return safetensors_encode(job->entries, job->count, metadata, 1, SAFETENSORS_ALIGN_BYTES, &job->header,
-                              &job->file_bytes, err);
+    return full_encode_header(job->entries, job->count, &job->header, &job->file_bytes, err);
 }
 
 static int cut(struct job *job, struct err *err)
@@ -315,6 +313,16 @@ static int find_whole(struct job *job, const char *owner_id, bool *ret_is_done, 
     return status;
 }
 
+/* Where the step was saved with the layout full, and this is that file again. */
+static void tell_if_there(const struct job *job)
+{
+    const struct manifest_file *file = full_find_file(ckpt_reader_manifest(job->reader));
+    if (file && file->size_bytes == job->file_bytes && job->cast_count == 0)
+        log_line(job->options->log, LOG_INFO,
+                 "the step has such a file already, which is copied and verified: %s/%s",
+                 ckpt_reader_path(job->reader), file->name);
+}
+
 static int make_file(struct job *job, struct err *err)
 {
     char owner_id[IDENTITY_BYTES], how[64], text[HASH128_HEX_BYTES];
@@ -353,8 +361,10 @@ int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_optio
         status = plan(&job, err);
     if (!status)
         status = cut(&job, err);
-    if (!status)
+    if (!status) {
+        tell_if_there(&job);
         status = make_file(&job, err);
+    }
     if (!status)
         *ret_result = (struct convert_checkpoint_result){
             .tensors_count = job.count,

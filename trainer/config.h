@@ -133,6 +133,7 @@ struct train_config {
         char dir[CONFIG_TEXT_BYTES_MAX]; /* "": run.dir/ckpt */
         struct config_period every;      /* 0: only at the end */
         bool shared;
+        uint32_t layout; /* enum ckpt_layout */
         bool on_epoch_end;
         struct {
             uint64_t last;  /* 0: all */

@@ -142,6 +142,11 @@ static int check_model(const struct train_config *config, const struct check *ch
 static int check_saves(const struct train_config *config, const struct check *check)
 {
     enum ckpt_mode good;
+    if (config->checkpoint.layout == CKPT_FULL && !config->checkpoint.shared)
+        return contradiction(
+            check, "checkpoint.layout", "checkpoint.shared",
+            "checkpoint.layout: full is one file that all ranks write, so that all nodes must see its folder",
+            "set checkpoint.shared: true with a folder that all nodes see, or checkpoint.layout: sharded");
     if (config->checkpoint.keep.last == 0 &&
         (config->checkpoint.keep.every > 0 || config->checkpoint.keep.best.count > 0))
         return contradiction(

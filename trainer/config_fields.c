@@ -25,6 +25,7 @@ static const char *const schedule_by_names[] = {"step", "epoch", NULL};
 static const char *const optimizer_names[] = {"adamw", "sgd", NULL};
 static const char *const compute_names[] = {"fp32", "bf16", "fp16", NULL};
 static const char *const mask_names[] = {"none", "document", NULL};
+static const char *const layout_names[] = {"sharded", "full", NULL};
 static const char *const owner_names[] = {"auto", "lock", "lease", NULL};
 static const char *const damage_names[] = {"fallback", "stop", NULL};
 static const char *const metric_names[] = {"val_loss", "val_accuracy", NULL};
@@ -37,6 +38,7 @@ static_assert(CROP_NONE == 0 && CROP_CENTER == 1 && CROP_RANDOM == 2, "crop_name
 static_assert(OPTIMIZER_ADAMW == 0 && OPTIMIZER_SGD == 1, "optimizer_names is in step");
 static_assert(MODEL_VIT == 0 && MODEL_GPT2 == 1 && MODEL_LLAMA == 2, "model_names is in step");
 static_assert(CONFIG_MASK_NONE == 0 && CONFIG_MASK_DOCUMENT == 1, "mask_names is in step");
+static_assert(CKPT_SHARDED == 0 && CKPT_FULL == 1, "layout_names is in step");
 static_assert(IO_LOCK_AUTO == 0 && IO_LOCK_KERNEL == 1 && IO_LOCK_LEASE == 2, "owner_names is in step");
 static_assert(CONFIG_FP32 == 0 && CONFIG_BF16 == 1 && CONFIG_FP16 == 2, "compute_names is in step");
 static_assert(SCHEDULE_CONSTANT == 0 && SCHEDULE_LINEAR == 1 && SCHEDULE_COSINE == 2 &&
@@ -283,6 +285,9 @@ static const struct config_field fields[] = {
     {"checkpoint.shared", CONFIG_BOOL, AT(checkpoint.shared), "true",
      .help = "whether all nodes see the same folder of checkpoints; false: each node has its own, with the "
              "files of its ranks"},
+    {"checkpoint.layout", CONFIG_CHOICE, AT(checkpoint.layout), "sharded", .choices = layout_names,
+     .help = "sharded: a file a rank; full: the model's weights in one model.safetensors, which all ranks "
+             "write together, and what the optimizer needs in a file a rank"},
     {"checkpoint.every", CONFIG_PERIOD, AT(checkpoint.every), "500", 0, COUNT_MAX,
      .help = "updates between saves, or the time between them, as 15min; 0: only at the end"},
     {"checkpoint.on_epoch_end", CONFIG_BOOL, AT(checkpoint.on_epoch_end), "false",

@@ -155,6 +155,7 @@ int run_open_saver(struct run *run, struct err *err)
         .io = run->io,
         .comm = run->comm,
         .per_node = !run->config->checkpoint.shared,
+        .layout = (enum ckpt_layout)run->config->checkpoint.layout,
         .device = run->device,
         .updates = run->ops->stream,
         .groups_count = (uint32_t)run->params->groups_count,

@@ -16,6 +16,7 @@ static const struct array_spec specs[] = {{"large", DTYPE_F32, "600x1000", 0}, {
 
 struct failing_save {
     const struct arrays *saved;
+    enum ckpt_layout layout;
     char rule[64];
     int failing_rank;
     int statuses[RANKS], told_again[RANKS],
@@ -44,6 +45,7 @@ static void save_and_fail(void *context, struct comm *comm)
     struct ckpt_saver_options options = {.folder = folder,
                                          .io = faulty,
                                          .comm = comm,
+                                         .layout = save->layout,
                                          .groups_count = 1,
                                          .run_id = "ranks",
                                          .numerics_id = "any"};
@@ -91,11 +93,9 @@ static void check_folder(const struct arrays *saved, bool has_second)
     assert_int_equal(test_run("rm -r '%s'/step-*", folder), 0);
 }
 
-static void an_error_in_any_writer_of_any_rank_fails_the_save_on_all(void **state)
+/* Returns how many saves failed, by each of the operations. */
+static int fail_everywhere(enum ckpt_layout layout, const char *const *operations, size_t operations_count)
 {
-    (void)state;
-    static const char *const operations[] = {"begin", "join",  "create", "write",
-                                             "wait",  "queue", "seal",   "publish"};
     static const struct {
         const char *name;
         int code;
@@ -104,10 +104,10 @@ static void an_error_in_any_writer_of_any_rank_fails_the_save_on_all(void **stat
     struct arrays saved = arrays_make(specs, 2);
     arrays_fill(&saved, 5);
     int failures = 0;
-    for (size_t o = 0; o < sizeof operations / sizeof operations[0]; o++) {
+    for (size_t o = 0; o < operations_count; o++) {
         for (int rank = 0; rank < RANKS; rank++) {
             for (int n = 1; n < OPERATIONS_MAX; n++) {
-                struct failing_save save = {.saved = &saved, .failing_rank = rank};
+                struct failing_save save = {.saved = &saved, .layout = layout, .failing_rank = rank};
                 int error = (int)(o + (size_t)n) % 5;
                 snprintf(save.rule, sizeof save.rule, "%s:%s@%d", operations[o], errors[error].name, n);
                 thread_comm_run(RANKS, save_and_fail, &save);
@@ -127,16 +127,132 @@ static void an_error_in_any_writer_of_any_rank_fails_the_save_on_all(void **stat
         }
     }
     print_message("%d failures\n", failures);
+    arrays_free(&saved);
+    return failures;
+}
+
+static void an_error_in_any_writer_of_any_rank_fails_the_save_on_all(void **state)
+{
+    (void)state;
+    static const char *const operations[] = {"begin", "join",  "create", "write",
+                                             "wait",  "queue", "seal",   "publish"};
     /* a begin, two joins, four each of create, write and seal, three waits, a publish */
-    assert_true(failures >= 6 * RANKS);
+    assert_true(fail_everywhere(CKPT_SHARDED, operations, 8) >= 6 * RANKS);
+}
+
+static void an_error_in_any_writer_of_a_common_file_fails_the_save_on_all(void **state)
+{
+    (void)state;
+    static const char *const operations[] = {"create", "write", "seal"};
+    /* of each rank two of each, and those of the manifest */
+    assert_true(fail_everywhere(CKPT_FULL, operations, 3) >= 3 * (2 * RANKS + 1));
+}
+
+/* ---- A rank that can't begin, or has no memory, tells the others. ---- */
+
+struct wrong_step {
+    const struct arrays *saved;
+    int statuses[RANKS], waited[RANKS], next[RANKS];
+};
+
+static void save_wrong_step(void *context, struct comm *comm)
+{
+    struct wrong_step *wrong = context;
+    struct ckpt_saver *saver = NULL;
+    struct err err = {0};
+    int r = comm->rank;
+    struct ckpt_saver_options options = {.folder = folder, .io = io, .comm = comm, .groups_count = 1};
+    assert_ok(ckpt_saver_open(&options, wrong->saved->tensors, 2, &saver, &err), &err);
+    wrong->statuses[r] = ckpt_saver_save(saver, r == 1 ? (uint64_t)INT64_MAX + 1 : 1, FIXTURE_STATE, &err);
+    wrong->waited[r] = ckpt_saver_wait(saver, &err);
+    assert_ok(ckpt_saver_save(saver, 2, FIXTURE_STATE, &err), &err);
+    wrong->next[r] = ckpt_saver_wait(saver, &err);
+    ckpt_saver_close(saver);
+}
+
+static void a_step_that_one_rank_refuses_fails_the_save_on_all(void **state)
+{
+    (void)state;
+    struct arrays saved = arrays_make(specs, 2);
+    struct wrong_step wrong = {.saved = &saved};
+    thread_comm_run(RANKS, save_wrong_step, &wrong);
+    for (int r = 0; r < RANKS; r++) {
+        assert_int_equal(wrong.statuses[r], r == 1 ? -EINVAL : 0);
+        assert_int_equal(wrong.waited[r], r == 1 ? 0 : -EREMOTEIO);
+        assert_int_equal(wrong.next[r], 0);
+    }
+    assert_int_equal(fixture_list(io, folder, NULL), 1);
+    assert_int_equal(steps_temporaries_count(), 0);
+    arrays_free(&saved);
+}
+
+/* The linker's --wrap: of the thread that sets it, the n-th calloc from now on fails. 0: none. */
+static _Thread_local unsigned calloc_fails_in;
+
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    if (calloc_fails_in > 0 && --calloc_fails_in == 0)
+        return NULL;
+    return __real_calloc(count, bytes);
+}
+
+struct poor_open {
+    const struct arrays *saved;
+    enum ckpt_layout layout;
+    unsigned nth;
+    int statuses[RANKS];
+    bool was_short;
+};
+
+static void open_poor(void *context, struct comm *comm)
+{
+    struct poor_open *poor = context;
+    struct ckpt_saver *saver = NULL;
+    struct err err = {0};
+    struct ckpt_saver_options options = {
+        .folder = folder, .io = io, .comm = comm, .layout = poor->layout, .groups_count = 1};
+    if (comm->rank == 1)
+        calloc_fails_in = poor->nth;
+    poor->statuses[comm->rank] = ckpt_saver_open(&options, poor->saved->tensors, 2, &saver, &err);
+    if (comm->rank == 1) {
+        poor->was_short = calloc_fails_in == 0;
+        calloc_fails_in = 0;
+    }
+    if (saver)
+        ckpt_saver_close(saver);
+}
+
+static void a_rank_without_memory_fails_the_opening_on_all(void **state)
+{
+    (void)state;
+    struct arrays saved = arrays_make(specs, 2);
+    unsigned refused_count = 0;
+    for (int layout = CKPT_SHARDED; layout <= CKPT_FULL; layout++) {
+        struct poor_open poor = {.saved = &saved, .layout = (enum ckpt_layout)layout, .was_short = true};
+        for (poor.nth = 1; poor.was_short; poor.nth++) {
+            thread_comm_run(RANKS, open_poor, &poor);
+            bool did_without = poor.statuses[1] == 0; /* as a queue without a ring */
+            assert_true(poor.was_short || did_without);
+            for (int r = 0; r < RANKS; r++)
+                assert_int_equal(poor.statuses[r], did_without ? 0 : r == 1 ? -ENOMEM : -EREMOTEIO);
+            refused_count += !did_without;
+        }
+        print_message("%u allocations, %u refused\n", poor.nth - 2, refused_count);
+        assert_true(refused_count > 10);
+    }
     arrays_free(&saved);
 }
 
 int main(void)
 {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, scratch_set_up, scratch_tear_down)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(an_error_in_any_writer_of_any_rank_fails_the_save_on_all,
-                                        scratch_set_up, scratch_tear_down),
+        CASE(an_error_in_any_writer_of_any_rank_fails_the_save_on_all),
+        CASE(an_error_in_any_writer_of_a_common_file_fails_the_save_on_all),
+        CASE(a_step_that_one_rank_refuses_fails_the_save_on_all),
+        CASE(a_rank_without_memory_fails_the_opening_on_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,8 @@ struct thread_comm {
 
 static struct meeting *make_meeting(int ranks)
 {
-    struct meeting *meeting = calloc(1, sizeof *meeting);
+    struct meeting *meeting = malloc(sizeof *meeting);
+    *meeting = (struct meeting){.next = NULL};
     pthread_barrier_init(&meeting->barrier, NULL, (unsigned)ranks);
     return meeting;
 }
@@ -121,6 +122,31 @@ static int thread_all_reduce_i64(struct comm *comm, int64_t *values, size_t coun
     return finish(comm, work);
 }
 
+/* One rank's, for the others to look at. */
+struct slices {
+    const char *send;
+    const size_t *offsets, *bytes;
+};
+
+static int thread_all_to_all(struct comm *comm, const void *send, const size_t *send_offsets,
+                             const size_t *send_bytes, void *receive, const size_t *receive_offsets,
+                             const size_t *receive_bytes, const struct comm_options *options,
+                             struct comm_work *work, struct err *err)
+{
+    (void)options;
+    (void)err;
+    const struct slices own = {send, send_offsets, send_bytes};
+    const void *const *sent = meet(comm, &own);
+    for (int r = 0; r < comm->ranks; r++) {
+        const struct slices *other = sent[r];
+        assert_int_equal(other->bytes[comm->rank], receive_bytes[r]);
+        memcpy((char *)receive + receive_offsets[r], other->send + other->offsets[comm->rank],
+               receive_bytes[r]);
+    }
+    part(comm);
+    return finish(comm, work);
+}
+
 static void thread_close(struct comm *comm)
 {
     free(comm);
@@ -131,12 +157,13 @@ static const struct comm_ops thread_ops = {
     .split = thread_split,
     .all_gather = thread_all_gather,
     .all_reduce_i64 = thread_all_reduce_i64,
+    .all_to_all = thread_all_to_all,
     .close = thread_close,
 };
 
 static struct comm *make_comm(struct meeting *meeting, int rank, int ranks)
 {
-    struct thread_comm *comm = calloc(1, sizeof *comm);
+    struct thread_comm *comm = malloc(sizeof *comm);
     *comm =
         (struct thread_comm){.base = {.ops = &thread_ops, .rank = rank, .ranks = ranks}, .meeting = meeting};
     return &comm->base;

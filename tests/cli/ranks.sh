@@ -158,6 +158,45 @@ the_limit_of_bad_samples_is_one_of_all_ranks() {
   contains "${said[0]}" "found 5 bad, "
 }
 
+# train_full DIR N WORDS...: on N ranks that share parameters out, in the layout full.
+train_full() {
+  same "$(ranks "$2" "$MILLRACE" train train.yaml --set run.dir="$1" --set parallel.strategy=zero3 --set checkpoint.layout=full --quiet "${@:3}")" 0 "$(cat errors)"
+}
+
+a_run_writes_the_file_that_convert_makes_and_goes_on_from_it_on_any_ranks() {
+  local n step=runs/full/ckpt/step-00000012
+  same "$(ranks 4 "$MILLRACE" train train.yaml --set run.dir=runs/sharded --set parallel.strategy=zero3 --quiet)" 0 "$(cat errors)"
+  train_full runs/full 4
+  millrace convert checkpoint runs/sharded/ckpt one.safetensors --to full --quiet
+  cmp one.safetensors $step/model.safetensors
+  same "$(millrace ckpt hash runs/full/ckpt)" "$(millrace ckpt hash runs/sharded/ckpt)"
+  millrace ckpt diff runs/full/ckpt runs/sharded/ckpt >/dev/null
+  millrace verify $step >/dev/null
+  same "$(millrace inspect $step | grep -E '^ *layout' | tr -s ' ')" "layout full"
+  millrace ckpt copy runs/full/ckpt copied --quiet
+  cmp one.safetensors copied/step-00000012/model.safetensors
+  contains "$(millrace convert checkpoint $step again.safetensors --to full 2>&1)" "the step has such a file already, which is copied and verified: $step/model.safetensors"
+  cmp one.safetensors again.safetensors
+  same "$(ranks 4 "$MILLRACE" train train.yaml --set run.dir=runs/sharded --set run.steps=14 --set parallel.strategy=zero3 --quiet)" 0 "$(cat errors)"
+  for n in 1 3; do
+    rm -rf runs/$n && cp -r runs/full runs/$n
+    train_full runs/$n $n --set run.steps=14
+    same "$(millrace ckpt hash runs/$n/ckpt)" "$(millrace ckpt hash runs/sharded/ckpt)" "resumed on $n"
+  done
+  same "$(find runs/1/ckpt -name 'step-*' | wc -l)" "$(find runs/sharded/ckpt -name 'step-*' | wc -l)" "what retention keeps"
+  cp -r runs/full runs/ddp # and replicated, on ranks that sum whole gradients
+  same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/ddp --set checkpoint.layout=full --set run.steps=14 --quiet)" 0 "$(cat errors)"
+  cmp runs/ddp/ckpt/step-00000014/model.safetensors runs/1/ckpt/step-00000014/model.safetensors
+}
+
+torch_opens_the_file_that_a_run_wrote() {
+  need_python
+  "$python" -c 'import safetensors.torch' 2>/dev/null || skip "no Python here has safetensors and torch"
+  train_full runs/opened 2
+  "$python" -c 'import sys; from safetensors.torch import load_file; print(len(load_file(sys.argv[1])))' runs/opened/ckpt/step-00000012/model.safetensors >opened
+  same "$(cat opened)" "$(millrace inspect runs/opened/ckpt/step-00000012/model.safetensors --json | "$python" -c 'import json, sys; print(json.load(sys.stdin)["tensors_count"])')"
+}
+
 a_trace_has_the_threads_of_all_ranks() {
   need_python
   local n rank name
@@ -179,4 +218,6 @@ run_cases the_first_rank_speaks_alone_and_the_data_is_shared an_evaluation_is_th
   a_rank_without_its_data_ends_all_before_the_first_step a_rank_that_fails_in_the_middle_tells_why_and_ends_all \
   a_rank_that_fails_in_the_middle_of_an_evaluation_tells_why_and_ends_all \
   what_one_rank_finds_damaged_no_other_resumes_from what_one_rank_alone_reads_wrong_is_damage_for_all_as_the_policy_has_it \
-  the_limit_of_bad_samples_is_one_of_all_ranks a_trace_has_the_threads_of_all_ranks
+  the_limit_of_bad_samples_is_one_of_all_ranks \
+  a_run_writes_the_file_that_convert_makes_and_goes_on_from_it_on_any_ranks torch_opens_the_file_that_a_run_wrote \
+  a_trace_has_the_threads_of_all_ranks

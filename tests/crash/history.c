@@ -38,14 +38,20 @@ void history_end(struct history *history, uint32_t op)
     history->ops[op].end = ++history->instants_count;
 }
 
+/* Ranks that write one file do so from several machines, none of which makes durable what another one has in memory. */
+static bool covers(const struct history_op *sync, const struct history_op *op)
+{
+    return sync->kind == HISTORY_SYNC && sync->node == op->node && sync->begin > op->end &&
+           (history_is_name_op(op) || sync->opener == op->opener);
+}
+
 void history_close(struct history *history)
 {
     for (uint32_t i = 0; i < history->ops_count; i++) {
         struct history_op *op = &history->ops[i];
         for (uint32_t s = i + 1; s < history->ops_count; s++) {
             const struct history_op *sync = &history->ops[s];
-            if (sync->kind == HISTORY_SYNC && sync->node == op->node && sync->begin > op->end &&
-                sync->end < op->durable_at)
+            if (covers(sync, op) && sync->end < op->durable_at)
                 op->durable_at = sync->end;
         }
     }

@@ -31,10 +31,12 @@ struct history_op {
     enum history_kind kind;
     uint32_t begin, end; /* instants; HISTORY_NEVER: it has not ended */
     uint32_t node, child;
+    uint32_t opener; /* of a file: through which of its openings */
     char *name, *other;
     uint64_t offset, bytes;
     unsigned char *data;
-    /* Computed by history_close: the instant from which on it is durable, by an fsync of node that began after its end. */
+    /* Computed by history_close: the instant from which on it is durable, by an fsync of node, of a file through the same opening, that began after
+     * its end. */
     uint32_t durable_at;
 };
 

@@ -5,7 +5,8 @@
  * operations on names are atomic:
  *
  *   1. What was fsynced is there: a file's bytes and size if they were written before the fsync of that file began, a folder's names
- *      if they were made, changed or removed before the fsync of that folder began, and the fsync has returned. An fsync of a file
+ *      if they were made, changed or removed before the fsync of that folder began, and the fsync has returned. Of a file that several
+ *      opened, an fsync is of what its own opener wrote: others may have done so on other machines. An fsync of a file
  *      says nothing of its name, an fsync of a folder nothing of the files in it.
  *   2. Everything else that has begun is there or not, in any combination: between folders, files, names and bytes nothing has an
  *      order. Within that, operations on one name of a folder keep their order, and a rename or exchange is there as a whole or not.

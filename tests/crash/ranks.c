@@ -5,9 +5,8 @@
 #include "tests/crash/crash_case.h"
 #include "tests/crash/sweep_ranks.h"
 
-static void of_real_ranks_one_is_killed_and_others_find_whole_steps_and_go_on(void **state)
+static void kill_ranks(const char *name, bool is_full, unsigned kills)
 {
-    (void)state;
     struct sweep_counts counts = {0};
     struct sweep_finding finding = {0};
     const char *lack = sweep_ranks_lack();
@@ -15,15 +14,31 @@ static void of_real_ranks_one_is_killed_and_others_find_whole_steps_and_go_on(vo
         fprintf(stderr, "SKIPPED: %s\n", lack);
         skip();
     }
-    const struct known_plan three_ranks = {
-        {.name = "three ranks", .ranks = 3, .keep = 1, .saves = {{2, 2}, {3, 3}}, .saves_count = 2},
-        {.steps = {{1, 1}}, .count = 1}};
+    const struct known_plan three_ranks = {{.name = name,
+                                            .ranks = 3,
+                                            .keep = 1,
+                                            .is_full = is_full,
+                                            .saves = {{2, 2}, {3, 3}},
+                                            .saves_count = 2},
+                                           {.steps = {{1, 1}}, .count = 1}};
     struct sweep sweep = crash_prepare(&three_ranks);
-    if (!sweep_ranks_some(&sweep, crash_seed(), test_is_sanitized() ? 2 : 6, &counts, &finding))
+    if (!sweep_ranks_some(&sweep, crash_seed(), kills, &counts, &finding))
         fail_msg("%s", finding.why);
     sweep_deinit(&sweep);
     crash_print(&counts);
     assert_true(counts.kills > 0);
+}
+
+static void of_real_ranks_one_is_killed_and_others_find_whole_steps_and_go_on(void **state)
+{
+    (void)state;
+    kill_ranks("three ranks", false, test_is_sanitized() ? 2 : 6);
+}
+
+static void the_same_of_ranks_that_write_one_file(void **state)
+{
+    (void)state;
+    kill_ranks("three ranks that write one file", true, test_is_sanitized() ? 2 : 4);
 }
 
 int main(void)
@@ -31,6 +46,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(of_real_ranks_one_is_killed_and_others_find_whole_steps_and_go_on,
                                         crash_set_up, crash_tear_down),
+        cmocka_unit_test_setup_teardown(the_same_of_ranks_that_write_one_file, crash_set_up, crash_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

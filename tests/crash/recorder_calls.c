@@ -123,15 +123,17 @@ DECLARE(int, unlinkat, int fd, const char *path, int flags)
 }
 
 /* The manifest whose fsync is to come after the rename, by BUG_RENAME_EARLY; -1: none. */
-static int late_fd = -1;
+static int late_fd = -1, late_opener;
 
 static void sync_late(void)
 {
     struct stat info;
     if (late_fd < 0 || fstat(late_fd, &info))
         return;
-    recorder_finish(
-        recorder_start((struct history_op){.kind = HISTORY_SYNC, .node = recorder_node_of(&info)}), 0);
+    recorder_finish(recorder_start((struct history_op){.kind = HISTORY_SYNC,
+                                                       .node = recorder_node_of(&info),
+                                                       .opener = (uint32_t)late_opener}),
+                    0);
     close(late_fd);
     late_fd = -1;
 }
@@ -173,14 +175,15 @@ DECLARE(int, renameat2, int from_fd, const char *from, int to_fd, const char *to
 
 /* ---- Bytes and sizes. ---- */
 
-/* The beginning of a call on an open file; its number. */
-static uint32_t start_on(int fd, struct history_op op)
+/* The beginning of a call on an open file, or on another descriptor of what opener opened; its number. */
+static uint32_t start_on(int fd, int opener, struct history_op op)
 {
     struct stat info;
     uint32_t number = HISTORY_NEVER;
     recorder_lock();
     if (recorder_is_on() && fstat(fd, &info) == 0) {
         op.node = recorder_node_of(&info);
+        op.opener = (uint32_t)opener;
         number = recorder_start(op);
     }
     recorder_unlock();
@@ -208,7 +211,7 @@ DECLARE(int, fallocate64, int fd, int mode, off_t offset, off_t bytes)
     if (recorder_turn(NULL, NULL) == TURN_FAIL)
         return failed();
     uint32_t number =
-        start_on(fd, (struct history_op){.kind = HISTORY_GROW, .bytes = (uint64_t)(offset + bytes)});
+        start_on(fd, fd, (struct history_op){.kind = HISTORY_GROW, .bytes = (uint64_t)(offset + bytes)});
     int result = REAL(fallocate64, fd, mode, offset, bytes);
     finish_if(result, number);
     return result;
@@ -218,7 +221,7 @@ DECLARE(int, ftruncate64, int fd, off_t bytes)
 {
     if (recorder_turn(NULL, NULL) == TURN_FAIL)
         return failed();
-    uint32_t number = start_on(fd, (struct history_op){.kind = HISTORY_SIZE, .bytes = (uint64_t)bytes});
+    uint32_t number = start_on(fd, fd, (struct history_op){.kind = HISTORY_SIZE, .bytes = (uint64_t)bytes});
     int result = REAL(ftruncate64, fd, bytes);
     finish_if(result, number);
     return result;
@@ -234,6 +237,8 @@ static const char *name_of_fd(int fd, char path[IO_PATH_BYTES_MAX])
     return slash ? slash + 1 : path;
 }
 
+static atomic_uint common_syncs_count;
+
 /* Whether a program with the seeded bug would not make this fsync, or not yet. */
 static bool is_forgotten(int fd)
 {
@@ -246,11 +251,14 @@ static bool is_forgotten(int fd)
     bool is_place = strncmp(name, IO_TEMPORARY_PREFIX, strlen(IO_TEMPORARY_PREFIX)) == 0;
     if (S_ISDIR(info.st_mode))
         return recorder_has_bug(is_place ? BUG_PLACE_NOT_SYNCED : BUG_FOLDER_NOT_SYNCED);
+    if (strcmp(name, "model.safetensors") == 0 && recorder_has_bug(BUG_COMMON_NOT_SYNCED))
+        return atomic_fetch_add(&common_syncs_count, 1) % 2 == 1;
     if (!is_manifest)
         return recorder_has_bug(BUG_DATA_NOT_SYNCED);
     if (recorder_has_bug(BUG_RENAME_EARLY)) {
         recorder_lock();
         late_fd = dup(fd);
+        late_opener = fd;
         recorder_unlock();
         return true;
     }
@@ -263,7 +271,7 @@ DECLARE(int, fsync, int fd)
         return 0;
     if (recorder_turn(NULL, NULL) == TURN_FAIL)
         return failed();
-    uint32_t number = start_on(fd, (struct history_op){.kind = HISTORY_SYNC});
+    uint32_t number = start_on(fd, fd, (struct history_op){.kind = HISTORY_SYNC});
     int result = recorder_skips_syncs() ? 0 : REAL(fsync, fd);
     finish_if(result, number);
     return result;
@@ -285,14 +293,14 @@ static void write_half(void *context)
         abort();
 }
 
-static uint32_t start_write(int fd, const void *data, size_t bytes, off_t offset)
+static uint32_t start_write(int fd, int opener, const void *data, size_t bytes, off_t offset)
 {
     unsigned char *copy = malloc(bytes + 1);
     if (!copy)
         abort();
     memcpy(copy, data, bytes);
     uint32_t number = start_on(
-        fd,
+        fd, opener,
         (struct history_op){.kind = HISTORY_WRITE, .offset = (uint64_t)offset, .bytes = bytes, .data = copy});
     if (number == HISTORY_NEVER)
         free(copy);
@@ -332,7 +340,7 @@ DECLARE(struct file_call, file_transfer_next, struct file_transfer *transfer)
         return call;
     }
     announced = call.data;
-    uint32_t number = start_write(call.fd, call.data, call.bytes, call.offset);
+    uint32_t number = start_write(call.fd, half.fd, call.data, call.bytes, call.offset);
     if (number != HISTORY_NEVER)
         keep_number(transfer, number);
     return call;
@@ -359,7 +367,7 @@ DECLARE(ssize_t, pwrite64, int fd, const void *data, size_t bytes, off_t offset)
     struct half half = {fd, data, bytes, offset};
     if (recorder_turn(write_half, &half) == TURN_FAIL)
         return failed();
-    uint32_t number = start_write(fd, data, bytes, offset);
+    uint32_t number = start_write(fd, fd, data, bytes, offset);
     ssize_t result = REAL(pwrite64, fd, data, bytes, offset);
     if (result >= 0)
         finish(number, (uint64_t)result);

@@ -52,6 +52,12 @@ static void a_missing_fsync_of_the_folder_of_steps_is_found(void **state)
     assert_true(power_finds(&plans[3], BUG_FOLDER_NOT_SYNCED)); /* or the one that is replaced */
 }
 
+static void a_missing_fsync_of_one_rank_that_writes_a_common_file_is_found(void **state)
+{
+    (void)state;
+    assert_true(power_finds(&plans[6], BUG_COMMON_NOT_SYNCED));
+}
+
 static void a_rename_before_the_manifest_is_durable_is_found(void **state)
 {
     (void)state;
@@ -131,6 +137,7 @@ int main(void)
         CASE(a_missing_fsync_of_the_manifest_is_found),
         CASE(a_missing_fsync_of_the_files_folder_is_found),
         CASE(a_missing_fsync_of_the_folder_of_steps_is_found),
+        CASE(a_missing_fsync_of_one_rank_that_writes_a_common_file_is_found),
         CASE(a_rename_before_the_manifest_is_durable_is_found),
         CASE(a_removal_before_the_new_step_stands_is_found_by_killing),
         CASE(an_owner_that_sweeps_what_another_one_writes_is_found),

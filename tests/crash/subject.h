@@ -33,6 +33,7 @@ struct plan {
     int ranks;
     uint32_t keep; /* the last so many; 0: all */
     uint64_t rows; /* of the largest array, 132 bytes each; 0: 96 */
+    bool is_full;  /* the first array is in the file that all ranks write */
     bool refuses_rename_flags;
     struct plan_save saves[PLAN_SAVES_MAX];
     unsigned saves_count;

@@ -1,0 +1,326 @@
+/*
+ * full — see full.h: who holds what, and the file's header. Who writes what is in full_pages.c.
+ */
+#include "ckpt/full.h"
+
+#include "ckpt/collective.h"
+#include "ckpt/hash.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A part of an array that a rank told of. */
+struct held {
+    const char *name;
+    const struct telling_chunk *chunk;
+    int rank;
+    const struct ckpt_tensor *tensor; /* of this rank's own, else NULL */
+    uint64_t begin_bytes, size_bytes; /* within the array */
+};
+
+/* An array of the file, and who holds it: held[first..first + count). */
+struct array {
+    struct safetensors_entry entry; /* first: what compares entries compares arrays */
+    uint64_t first, count;
+    bool is_replicated;
+};
+
+struct plan {
+    struct full *full;
+    const struct ckpt_tensor *tensors;
+    uint64_t tensors_count;
+    uint32_t groups_count;
+    struct layout_chunk *own; /* what this rank tells */
+    uint64_t own_count;
+    struct held *held; /* of all, by name, then by where it begins */
+    uint64_t held_count;
+    struct array *arrays; /* in the order of the file */
+    uint64_t arrays_count;
+};
+
+int full_encode_header(struct safetensors_entry *entries, uint64_t count, struct str *out,
+                       uint64_t *ret_file_bytes, struct err *err)
+{
+    /* transformers asks for this key; the tensors are those of the PyTorch layout: row-major, as torch names dtypes */
+    static const char *const metadata[][2] = {{"format", "pt"}};
+    return safetensors_encode(entries, count, metadata, 1, SAFETENSORS_ALIGN_BYTES, out, ret_file_bytes, err);
+}
+
+const struct manifest_file *full_find_file(const struct manifest *manifest)
+{
+    for (uint64_t i = 0; i < manifest->files_count; i++)
+        if (strcmp(manifest->files[i].name, FULL_FILE_NAME) == 0)
+            return &manifest->files[i];
+    return NULL;
+}
+
+/* Where a box lies in its array, if it is one run of bytes there, or none at all. */
+static bool find_run(const uint64_t *shape, const struct box *box, enum dtype dtype, uint64_t *ret_begin,
+                     uint64_t *ret_bytes)
+{
+    struct box whole = box_whole(shape, box->rank);
+    struct runs runs;
+    uint64_t elements;
+    *ret_begin = *ret_bytes = 0;
+    if (box_shape_volume(box->extent, box->rank, &elements) || elements == 0 ||
+        !runs_init(&runs, &whole, box, dtype))
+        return true;
+    *ret_begin = runs.source;
+    *ret_bytes = runs.run_bytes;
+    return runs.runs_count == 1;
+}
+
+/* What this rank tells: its parts of the model's section, and arrays without elements. */
+static int choose(struct plan *plan, struct err *err)
+{
+    plan->own = calloc(plan->tensors_count + 1, sizeof *plan->own);
+    if (!plan->own)
+        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays", plan->tensors_count);
+    for (uint64_t i = 0; i < plan->tensors_count; i++) {
+        const struct ckpt_tensor *tensor = &plan->tensors[i];
+        struct box box = box_make(tensor->start, tensor->extent, tensor->rank);
+        uint64_t bytes, begin, elements = 0;
+        int status = layout_check_tensor(tensor, plan->groups_count, &bytes, err);
+        if (status)
+            return status;
+        if (hash_is_optimizer(tensor->name))
+            continue;
+        if (!find_run(tensor->shape, &box, tensor->dtype, &begin, &bytes)) {
+            err_set(err, -ENOTSUP,
+                    "checkpoint: array \"%.100s\": a rank's part of it is not one run of its bytes",
+                    tensor->name);
+            err_advise(err, "split it along its first dimension, or save with the layout sharded");
+            return -ENOTSUP;
+        }
+        box_shape_volume(tensor->shape, tensor->rank, &elements);
+        if (bytes > 0 || elements == 0)
+            plan->own[plan->own_count++] = (struct layout_chunk){.tensor = tensor, .box = box};
+    }
+    return 0;
+}
+
+static int compare_held(const void *a, const void *b)
+{
+    const struct held *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    if (order != 0)
+        return order;
+    if (x->begin_bytes != y->begin_bytes)
+        return x->begin_bytes < y->begin_bytes ? -1 : 1;
+    return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+static int list_held(struct plan *plan, struct err *err)
+{
+    struct full *full = plan->full;
+    for (int r = 0; r < full->ranks; r++)
+        plan->held_count += telling_of(&full->telling, r)->chunks_count;
+    plan->held = calloc(plan->held_count + 1, sizeof *plan->held);
+    plan->arrays = calloc(plan->held_count + 1, sizeof *plan->arrays);
+    if (!plan->held || !plan->arrays)
+        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays", plan->held_count);
+    struct held *next = plan->held;
+    for (int r = 0; r < full->ranks; r++) {
+        const struct telling_head *head = telling_of(&full->telling, r);
+        const struct telling_chunk *chunk = telling_first(head);
+        for (uint64_t i = 0; i < head->chunks_count; i++, chunk = telling_next(chunk), next++) {
+            struct box box = box_make(chunk->start, chunk->extent, (uint32_t)chunk->rank);
+            *next = (struct held){.name = telling_name(chunk),
+                                  .chunk = chunk,
+                                  .rank = r,
+                                  .tensor = r == full->rank ? plan->own[i].tensor : NULL};
+            find_run(chunk->shape, &box, (enum dtype)chunk->dtype, &next->begin_bytes, &next->size_bytes);
+        }
+    }
+    qsort(plan->held, plan->held_count, sizeof *plan->held, compare_held);
+    return 0;
+}
+
+static int refuse(const struct array *array, const char *what, struct err *err)
+{
+    return err_set(err, -EINVAL, "checkpoint: array \"%.100s\": %s", array->entry.name, what);
+}
+
+static bool is_same_array(const struct telling_chunk *a, const struct telling_chunk *b)
+{
+    return a->dtype == b->dtype && a->rank == b->rank && a->replicated == b->replicated &&
+           memcmp(a->shape, b->shape, sizeof a->shape) == 0;
+}
+
+/* That what the ranks hold of it is all of it, and nothing twice but where it is replicated. */
+static int check_array(const struct plan *plan, const struct array *array, struct err *err)
+{
+    const struct held *held = &plan->held[array->first];
+    uint64_t bytes = 0, at = 0;
+    for (uint64_t i = 1; i < array->count; i++)
+        if (!is_same_array(held[i].chunk, held[0].chunk))
+            return refuse(array, "ranks disagree on its dtype or shape", err);
+    box_shape_bytes(array->entry.shape, array->entry.rank, array->entry.dtype, &bytes);
+    if (array->is_replicated) {
+        bool is_everywhere = array->count == (uint64_t)plan->full->ranks;
+        for (uint64_t i = 0; i < array->count && is_everywhere; i++)
+            is_everywhere = held[i].rank == (int)i;
+        return is_everywhere ? 0 : refuse(array, "not each rank passes it, once", err);
+    }
+    for (uint64_t i = 0; i < array->count; i++) {
+        if (held[i].begin_bytes != at)
+            return refuse(array,
+                          held[i].begin_bytes < at ? "the ranks' parts of it overlap"
+                                                   : "the ranks' parts leave elements of it out",
+                          err);
+        at += held[i].size_bytes;
+    }
+    return at == bytes ? 0 : refuse(array, "the ranks' parts leave elements of it out", err);
+}
+
+static int compare_arrays(const void *a, const void *b)
+{
+    return safetensors_compare(&((const struct array *)a)->entry, &((const struct array *)b)->entry);
+}
+
+static int list_arrays(struct plan *plan, struct err *err)
+{
+    for (uint64_t i = 0; i < plan->held_count;) {
+        const struct held *held = &plan->held[i];
+        struct array *array = &plan->arrays[plan->arrays_count++];
+        *array = (struct array){.entry = {.name = held->name,
+                                          .dtype = (enum dtype)held->chunk->dtype,
+                                          .rank = (uint32_t)held->chunk->rank},
+                                .first = i,
+                                .is_replicated = held->chunk->replicated};
+        memcpy(array->entry.shape, held->chunk->shape, sizeof array->entry.shape);
+        while (i < plan->held_count && strcmp(plan->held[i].name, held->name) == 0)
+            i++;
+        array->count = i - array->first;
+        int status = check_array(plan, array, err);
+        if (status)
+            return status;
+    }
+    qsort(plan->arrays, plan->arrays_count, sizeof *plan->arrays, compare_arrays);
+    return 0;
+}
+
+static int encode(struct plan *plan, struct err *err)
+{
+    struct full *full = plan->full;
+    full->entries = calloc(plan->arrays_count + 1, sizeof *full->entries);
+    if (!full->entries)
+        return err_set(err, -ENOMEM, "out of memory for a header of %" PRIu64 " arrays", plan->arrays_count);
+    full->entries_count = plan->arrays_count;
+    for (uint64_t i = 0; i < plan->arrays_count; i++)
+        full->entries[i] = plan->arrays[i].entry;
+    int status =
+        full_encode_header(full->entries, full->entries_count, &full->header, &full->file_bytes, err);
+    if (!status)
+        status =
+            layout_check_header(&full->header, full->file_bytes, full->entries, full->entries_count, err);
+    return status;
+}
+
+static struct full_span span_of(const struct plan *plan, const struct held *held, uint64_t offset_bytes,
+                                bool is_replicated)
+{
+    struct full_span span = {.offset_bytes = offset_bytes + held->begin_bytes,
+                             .size_bytes = held->size_bytes,
+                             .holder = is_replicated ? FULL_ALL : held->rank,
+                             .source = LAYOUT_ARRAY};
+    const struct held *own =
+        is_replicated ? held + plan->full->rank : held; /* there they are in order of ranks */
+    if (own->tensor) {
+        span.data = own->tensor->data;
+        span.group = own->tensor->group;
+    }
+    return span;
+}
+
+static int cut(struct plan *plan, struct err *err)
+{
+    struct full *full = plan->full;
+    struct full_span *spans = calloc(plan->held_count + 1, sizeof *spans), *next = spans;
+    if (!spans)
+        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays", plan->held_count);
+    *next++ = (struct full_span){.size_bytes = full->header.bytes,
+                                 .holder = FULL_ALL,
+                                 .data = full->header.data,
+                                 .source = LAYOUT_HEADER};
+    for (uint64_t i = 0; i < plan->arrays_count; i++) {
+        const struct array *array = &plan->arrays[i];
+        uint64_t parts_count = array->is_replicated ? 1 : array->count;
+        for (uint64_t p = 0; p < parts_count && full->entries[i].size_bytes > 0; p++)
+            *next++ = span_of(plan, &plan->held[array->first + p], full->entries[i].offset_bytes,
+                              array->is_replicated);
+    }
+    int status = full_cut(full, spans, (uint64_t)(next - spans), err);
+    free(spans);
+    return status;
+}
+
+/* All ranks compute the same from the same, but for what is this rank's own. */
+static int plan_file(struct plan *plan, struct err *err)
+{
+    int status = list_held(plan, err);
+    if (!status)
+        status = list_arrays(plan, err);
+    if (!status)
+        status = encode(plan, err);
+    return status ? status : cut(plan, err);
+}
+
+int full_init(struct full *full, const struct ckpt_tensor *tensors, uint64_t tensors_count,
+              uint32_t groups_count, struct comm *comm, struct err *err)
+{
+    *full = (struct full){.rank = comm->rank, .ranks = comm->ranks};
+    struct plan plan = {
+        .full = full, .tensors = tensors, .tensors_count = tensors_count, .groups_count = groups_count};
+    int status = choose(&plan, err);
+    status = telling_exchange(comm, status, plan.own, plan.own_count, 0, &full->telling, err);
+    if (!status)
+        status = collective_agree(comm, plan_file(&plan, err), "planning the checkpoint", err);
+    free(plan.own);
+    free(plan.held);
+    free(plan.arrays);
+    if (status)
+        full_deinit(full);
+    return status;
+}
+
+static void free_traffic(struct full_traffic *traffic, bool is_borrowed)
+{
+    if (is_borrowed)
+        comm_retain(traffic->memory);
+    else
+        free(traffic->memory);
+    free(traffic->offsets);
+    free(traffic->bytes);
+}
+
+void full_deinit(struct full *full)
+{
+    free_traffic(&full->out, full->exchange_failed);
+    free_traffic(&full->in, full->exchange_failed);
+    free(full->telling.all);
+    free(full->entries);
+    str_deinit(&full->header);
+    free(full->pieces);
+    free(full->pieces_of);
+    free(full->segments);
+    free(full->loans);
+    *full = (struct full){0};
+}
+
+int full_exchange(struct full *full, struct comm *comm, struct err *err)
+{
+    if (!full->has_loans)
+        return 0;
+    struct comm_options options = collective_options("exchanging the ends of what the ranks save");
+    struct comm_work work;
+    int status =
+        comm->ops->all_to_all(comm, full->out.memory, full->out.offsets, full->out.bytes, full->in.memory,
+                              full->in.offsets, full->in.bytes, &options, &work, err);
+    if (!status)
+        status = comm_wait(comm, &work, err);
+    full->exchange_failed |= status != 0;
+    return status;
+}

@@ -1,0 +1,43 @@
+/*
+ * telling — chunks of arrays, as one rank tells them to the others; in memory only.
+ *
+ * A text of u64 bytes of all of it, u64 file_bytes, u64 chunks, then for each chunk its record and its name with a NUL, padded to 8
+ * bytes. So every part of it is aligned.
+ */
+#ifndef MILLRACE_CKPT_TELLING_H
+#define MILLRACE_CKPT_TELLING_H
+
+#include "base/err.h"
+#include "base/str.h"
+#include "ckpt/layout.h"
+#include "comm/comm.h"
+
+#include <stdint.h>
+
+struct telling_head {
+    uint64_t bytes, file_bytes, chunks_count;
+};
+
+struct telling_chunk {
+    uint64_t name_bytes, dtype, rank, replicated;
+    uint64_t shape[DTYPE_RANK_MAX], start[DTYPE_RANK_MAX], extent[DTYPE_RANK_MAX]; /* zero beyond rank */
+    uint64_t offset_bytes;
+};
+
+/* What all ranks told. */
+struct telling {
+    char *all; /* to be freed */
+    size_t bytes_max;
+};
+
+/* Collective, blocks. file_bytes: of the file that the chunks lie in. status: of this rank so far; where it is none, its detail is in err. */
+int telling_exchange(struct comm *comm, int status, const struct layout_chunk *chunks, uint64_t chunks_count,
+                     uint64_t file_bytes, struct telling *ret_telling, struct err *err);
+
+/* What a rank told; its chunks one after the other. */
+const struct telling_head *telling_of(const struct telling *telling, int rank);
+const struct telling_chunk *telling_first(const struct telling_head *head);
+const struct telling_chunk *telling_next(const struct telling_chunk *chunk);
+const char *telling_name(const struct telling_chunk *chunk);
+
+#endif
