@@ -20,6 +20,7 @@ enum philox_purpose {
     PHILOX_RANDAUGMENT = 7,
     PHILOX_JITTER = 8,
     PHILOX_MIXUP = 9, /* mixup and cutmix */
+    PHILOX_POWERSGD = 10,
 };
 
 struct philox_block {

@@ -25,6 +25,7 @@ enum config_save_error { CONFIG_SAVE_ERROR_CONTINUE, CONFIG_SAVE_ERROR_STOP };
 /* What a token attends to of those before it in its window. */
 enum config_text_mask { CONFIG_MASK_NONE, CONFIG_MASK_DOCUMENT };
 enum config_precision { CONFIG_FP32, CONFIG_BF16, CONFIG_FP16 };
+enum config_compression { CONFIG_COMPRESSION_NONE, CONFIG_COMPRESSION_POWERSGD };
 enum config_schedule_by { CONFIG_BY_STEP, CONFIG_BY_EPOCH };
 
 enum config_resume { CONFIG_RESUME_AUTO, CONFIG_RESUME_NEVER, CONFIG_RESUME_PATH };
@@ -122,6 +123,12 @@ struct train_config {
         uint64_t prefetch;            /* groups */
         uint64_t groups_at_once;      /* whole for passes; 0: as prefetch has it */
         uint64_t bucket_bytes;
+        struct {
+            uint32_t type; /* enum config_compression */
+            uint64_t rank, start_step;
+            double min_rate;
+            bool error_feedback, warm_start;
+        } compression;
         uint64_t timeout_ns; /* of a collective; 0: none */
         bool debug;
         uint64_t check_sync; /* steps; 0: never */

@@ -5,6 +5,7 @@
 #include "trainer/config.h"
 #include "trainer/epochs.h"
 #include "trainer/model.h"
+#include "trainer/reduction.h"
 #include "trainer/schedule.h"
 #include "trainer/strategy.h"
 
@@ -185,6 +186,33 @@ static int check_loss_scale(const struct train_config *config, const struct chec
     return 0;
 }
 
+/* Gradients that travel as thin matrices, after the passes. */
+static int check_compression(const struct train_config *config, const struct check *check)
+{
+    const struct strategy *strategy = strategy_of(config->parallel.strategy);
+    const char *key = "parallel.compression.type";
+    if (config->parallel.compression.type == CONFIG_COMPRESSION_NONE)
+        return 0;
+    if (config->parallel.reduction == REDUCTION_CANONICAL)
+        return contradiction(check, key, "parallel.reduction",
+                             "parallel.compression and parallel.reduction: canonical exclude each other",
+                             "set parallel.reduction: fast, which gives up that bits do not depend on ranks");
+    if (strategy->shards != STRATEGY_ONE)
+        return contradiction(check, key, "parallel.strategy",
+                             "parallel.compression is of gradients that each rank has as a whole",
+                             "set parallel.strategy: ddp, or parallel.compression.type: none");
+    if (config->batch.sync_each)
+        return contradiction(check, key, "batch.sync_each",
+                             "parallel.compression is of gradients that travel once a step",
+                             "set batch.sync_each: false, or parallel.compression.type: none");
+    if (config->precision.compute != CONFIG_FP32 || config->precision.reduce != CONFIG_FP32)
+        return contradiction(
+            check, key, config->precision.reduce != CONFIG_FP32 ? "precision.reduce" : "precision.compute",
+            "parallel.compression computes and sends fp32",
+            "set precision.compute and precision.reduce: fp32, or parallel.compression.type: none");
+    return 0;
+}
+
 static int check_batch_schedule(const struct train_config *config, const struct check *check)
 {
     struct epochs epochs = {0};
@@ -234,6 +262,8 @@ int config_check(const struct train_config *config, const int *lines, const char
         status = check_batch_schedule(config, &check);
     if (!status)
         status = check_loss_scale(config, &check);
+    if (!status)
+        status = check_compression(config, &check);
     if (!status)
         status = check_early_stop(config, &check);
     if (!status)

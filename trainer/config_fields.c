@@ -24,6 +24,8 @@ static const char *const schedule_names[] = {"constant", "linear", "cosine", "wa
 static const char *const schedule_by_names[] = {"step", "epoch", NULL};
 static const char *const optimizer_names[] = {"adamw", "sgd", NULL};
 static const char *const compute_names[] = {"fp32", "bf16", "fp16", NULL};
+static const char *const reduction_names[] = {"canonical", "fast", NULL};
+static const char *const compression_names[] = {"none", "powersgd", NULL};
 static const char *const mask_names[] = {"none", "document", NULL};
 static const char *const layout_names[] = {"sharded", "full", NULL};
 static const char *const owner_names[] = {"auto", "lock", "lease", NULL};
@@ -44,6 +46,8 @@ static_assert(CONFIG_FP32 == 0 && CONFIG_BF16 == 1 && CONFIG_FP16 == 2, "compute
 static_assert(SCHEDULE_CONSTANT == 0 && SCHEDULE_LINEAR == 1 && SCHEDULE_COSINE == 2 &&
                   SCHEDULE_WARMUP_LINEAR == 3,
               "schedule_names is in step");
+static_assert(REDUCTION_CANONICAL == 0 && REDUCTION_FAST == 1, "reduction_names is in step");
+static_assert(CONFIG_COMPRESSION_POWERSGD == 1, "compression_names is in step");
 static_assert(CONFIG_BY_STEP == 0 && CONFIG_BY_EPOCH == 1, "schedule_by_names is in step");
 
 static_assert(CKPT_MIN == 0 && CKPT_MAX == 1, "mode_names is in step");
@@ -264,6 +268,21 @@ static const struct config_field fields[] = {
      .help = "how gradients of micro-batches are added: canonical gives the same bits on any number of "
              "ranks; fast takes less memory, with "
              "one rank less time, and gives up that promise"},
+    {"parallel.compression.type", CONFIG_CHOICE, AT(parallel.compression.type), "none",
+     .choices = compression_names,
+     .help = "with reduction fast and ddp, how gradients are made smaller before they travel; powersgd: "
+             "matrices as products of two thin ones"},
+    {"parallel.compression.rank", CONFIG_COUNT, AT(parallel.compression.rank), "1", 1, 1024,
+     .help = "powersgd: columns of the thin matrices"},
+    {"parallel.compression.start_step", CONFIG_COUNT, AT(parallel.compression.start_step), "10", 0, COUNT_MAX,
+     .help = "updates before the first whose gradients are compressed"},
+    {"parallel.compression.min_rate", CONFIG_REAL, AT(parallel.compression.min_rate), "2", 0, 1e6,
+     .help = "powersgd: matrices that would not become so many times smaller travel as they are"},
+    {"parallel.compression.error_feedback", CONFIG_BOOL, AT(parallel.compression.error_feedback), "true",
+     .help =
+         "powersgd: what was left out is added to the next gradient, for one more buffer of all gradients"},
+    {"parallel.compression.warm_start", CONFIG_BOOL, AT(parallel.compression.warm_start), "true",
+     .help = "powersgd: an update begins with the thin matrices of the one before"},
     {"parallel.timeout", CONFIG_DURATION, AT(parallel.timeout_ns), "10min", 0, 1e18,
      .help = "the run ends where ranks wait for one longer than this; 0: they wait for ever"},
     {"parallel.check_sync", CONFIG_COUNT, AT(parallel.check_sync), "0", 0, COUNT_MAX,

@@ -7,12 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const char *const reduction_names[] = {[REDUCTION_CANONICAL] = "canonical", [REDUCTION_FAST] = "fast", NULL};
-
 static const struct reduction_ops *ops_of(const struct reduction_options *options)
 {
-    static const struct reduction_ops *const ways[] = {
-        [REDUCTION_CANONICAL] = &reduction_canonical_ops, [REDUCTION_FAST] = &reduction_fast_ops};
+    static const struct reduction_ops *const ways[] = {[REDUCTION_CANONICAL] = &reduction_canonical_ops,
+                                                       [REDUCTION_FAST] = &reduction_fast_ops,
+                                                       [REDUCTION_POWERSGD] = &reduction_powersgd_ops};
     return ways[options->kind];
 }
 
@@ -42,8 +41,8 @@ void reduction_tell_loss(const struct reduction_options *options, char *text, si
     bool rounds = !reduction_is_alone(options) && (wire->type == DTYPE_BF16 || wire->type == DTYPE_F16);
     text[0] = '\0';
     if (options->kind != REDUCTION_CANONICAL || rounds)
-        snprintf(text, bytes, "reduction %s%s%s on %u rank%s", reduction_names[options->kind],
-                 rounds ? " in " : "", rounds ? dtype_name(wire->type) : "", options->batching.ranks,
+        snprintf(text, bytes, "reduction %s%s%s on %u rank%s", ops_of(options)->name, rounds ? " in " : "",
+                 rounds ? dtype_name(wire->type) : "", options->batching.ranks,
                  reduction_is_alone(options) ? "" : "s");
 }
 
@@ -106,13 +105,13 @@ bool reduction_computes(const struct reduction *reduction, uint64_t round)
 bool reduction_is_plain(const struct reduction *reduction, uint64_t round)
 {
     const struct reduction_options *options = &reduction->options;
-    return reduction_is_alone(options) ||
+    return reduction_is_alone(options) || !reduction->ops->done_group ||
            (!reduction_exchanges_each(options) && round + 1 < reduction_rounds(reduction));
 }
 
-int reduction_begin(struct reduction *reduction, struct err *err)
+int reduction_begin(struct reduction *reduction, uint64_t step, struct err *err)
 {
-    return reduction->ops->begin(reduction, err);
+    return reduction->ops->begin(reduction, step, err);
 }
 
 void reduction_set_memory(struct reduction *reduction, uint64_t round, struct model_memory *memory)
@@ -140,7 +139,7 @@ static bool travels(const struct reduction *reduction, uint64_t group)
 void reduction_need(struct reduction *reduction, uint64_t group)
 {
     struct err err = {0};
-    if (travels(reduction, group) && reduction->ops->need_group)
+    if (travels(reduction, group))
         note_failure(reduction, reduction->ops->need_group(reduction, group, &err), &err);
 }
 

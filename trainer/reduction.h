@@ -7,13 +7,14 @@
  * |---|---|---|
  * | canonical | a tree over the micro-batches (tree.h), at the rank that a part belongs to (partition.h) | yes |
  * | fast | each rank adds its own as they come, and the library adds ranks | no |
+ * | powersgd | the same, but of matrices two thin ones travel (powersgd.h) | no |
  *
  * Gradients travel once a step, when a rank's last micro-batch makes them final; or, where the batching is interleaved, after each micro-batch.
  * Then no rank ever holds more of the gradients than some groups, and its own part.
  *
  *     reduction_open(&options, &r, err); reduction_connect(r, err); reduction_open_exchange(r, err);
  *     for each step:
- *         reduction_begin(r, err);
+ *         reduction_begin(r, step, err);
  *         for each round < reduction_rounds(r):
  *             reduction_set_memory(r, round, &memory);
  *             a backward pass, or where !reduction_computes(r, round) a model_walk of one,
@@ -34,15 +35,12 @@
 #include "trainer/exchange.h"
 #include "trainer/model.h"
 #include "trainer/partition.h"
+#include "trainer/powersgd.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Rows of reduction_names. */
-enum reduction_kind { REDUCTION_CANONICAL, REDUCTION_FAST };
-
-/* As the configuration has them, ended by NULL. */
-extern const char *const reduction_names[];
+enum reduction_kind { REDUCTION_CANONICAL, REDUCTION_FAST, REDUCTION_POWERSGD };
 
 struct reduction_options {
     enum reduction_kind kind;
@@ -54,6 +52,7 @@ struct reduction_options {
     uint64_t timeout_ns;      /* 0: none */
     struct exchange_wire
         wire; /* how gradients travel to those who sum them; sums travel in the master type */
+    struct powersgd_options powersgd;
     /* An exchange ends before the pass goes on. Else its communicator and that of gathering take turns as time has it, which ranks that compare
      * their calls (comm_checked.h) can't. */
     bool in_turn;
@@ -69,21 +68,23 @@ struct reduction;
 
 /* A way of summing. Hooks are required unless said; groups are such of which something is trained. */
 struct reduction_ops {
+    const char *name;
     /* Passes add to what gradients hold; else they write. Only asked where nothing is exchanged after each micro-batch. */
     bool adds;
     struct reduction_need (*need)(const struct reduction_options *options);
     /* Gives a reduction, whose base is filled in: its own memory. */
     int (*open)(const struct reduction_options *options, struct reduction **ret_reduction, struct err *err);
-    /* Optional, of more ranks than one: collectively finds the others; then allocates what is needed to talk to them. */
+    /* Both optional, of more ranks than one: collectively finds the others; then allocates what is needed to talk to them. */
     int (*connect)(struct reduction *reduction, struct err *err);
     int (*open_exchange)(struct reduction *reduction, struct err *err);
     void (*close)(struct reduction *reduction);
 
-    int (*begin)(struct reduction *reduction, struct err *err);
+    int (*begin)(struct reduction *reduction, uint64_t step, struct err *err);
     /* Where the gradients of all groups go in this round, which base.buffer is set to tell; NULL: base.group_gradients has it. */
     void *(*leaf)(struct reduction *reduction);
     void (*end_leaf)(struct reduction *reduction); /* a plain round's is filled */
-    /* Of rounds that are not plain. need: optional, before gradients of the group are written. */
+    /* Of rounds that are not plain: before gradients of the group are written, and once they are final. Both NULL: all rounds are plain, and nothing
+     * travels before finish. */
     int (*need_group)(struct reduction *reduction, uint64_t group, struct err *err);
     int (*done_group)(struct reduction *reduction, uint64_t group, struct err *err);
     int (*finish)(struct reduction *reduction, struct err *err);
@@ -124,7 +125,8 @@ bool reduction_computes(const struct reduction *reduction, uint64_t round);
 /* Does the pass of that round write to one arena and call no hooks, so that it may be recorded? */
 bool reduction_is_plain(const struct reduction *reduction, uint64_t round);
 
-int reduction_begin(struct reduction *reduction, struct err *err);
+/* step: updates before this one. */
+int reduction_begin(struct reduction *reduction, uint64_t step, struct err *err);
 /* Sets where gradients go; hooks and weights are the caller's. */
 void reduction_set_memory(struct reduction *reduction, uint64_t round, struct model_memory *memory);
 /* To be called from the hooks of the backward pass, if it has any. Failures are remembered until the round ends. */
@@ -146,6 +148,6 @@ bool reduction_is_alone(const struct reduction_options *options);
 bool reduction_exchanges_each(const struct reduction_options *options);
 uint64_t reduction_micros(const struct reduction_options *options);
 
-extern const struct reduction_ops reduction_canonical_ops, reduction_fast_ops;
+extern const struct reduction_ops reduction_canonical_ops, reduction_fast_ops, reduction_powersgd_ops;
 
 #endif

@@ -205,10 +205,10 @@ static int canonical_open_exchange(struct reduction *reduction, struct err *err)
     return delivery_open_exchange(&canonical_of(reduction)->delivery, err);
 }
 
-static int begin(struct reduction *reduction, struct err *err)
+static int begin(struct reduction *reduction, uint64_t step, struct err *err)
 {
     struct canonical *canonical = canonical_of(reduction);
-    (void)err;
+    (void)step, (void)err;
     if (canonical->local.ops)
         tree_reset(&canonical->local);
     for (uint64_t g = 0; canonical->group_parts && g < reduction->options.partition->params->groups_count;
@@ -294,6 +294,7 @@ static uint64_t waited_ns(const struct reduction *reduction)
 }
 
 const struct reduction_ops reduction_canonical_ops = {
+    .name = "canonical",
     .need = need_of,
     .open = canonical_open,
     .connect = canonical_connect,

@@ -148,10 +148,11 @@ static int fast_open_exchange(struct reduction *reduction, struct err *err)
     return delivery_open_exchange(&fast_of(reduction)->delivery, err);
 }
 
-static int begin(struct reduction *reduction, struct err *err)
+static int begin(struct reduction *reduction, uint64_t step, struct err *err)
 {
     struct fast *fast = fast_of(reduction);
     struct ops *ops = reduction->options.ops;
+    (void)step;
     for (uint64_t g = 0; fast->rounds && g < reduction->options.partition->params->groups_count; g++)
         fast->rounds[g] = 0;
     if (!fast->arena)
@@ -224,6 +225,7 @@ static uint64_t waited_ns(const struct reduction *reduction)
 }
 
 const struct reduction_ops reduction_fast_ops = {
+    .name = "fast",
     .adds = true,
     .need = need_of,
     .open = fast_open,

@@ -112,15 +112,24 @@ static struct exchange_wire wire_of(const struct run *run)
 
 struct reduction_options run_reduction_options(const struct run *run)
 {
-    return (struct reduction_options){.kind = (enum reduction_kind)run->config->parallel.reduction,
-                                      .comm = run->comm,
-                                      .ops = run->ops,
-                                      .partition = &run->partition,
-                                      .batching = run->batching,
-                                      .bucket_bytes = run->config->parallel.bucket_bytes,
-                                      .timeout_ns = run->config->parallel.timeout_ns,
-                                      .wire = wire_of(run),
-                                      .in_turn = run->config->parallel.debug};
+    const struct train_config *config = run->config;
+    bool compresses = config->parallel.compression.type == CONFIG_COMPRESSION_POWERSGD;
+    return (struct reduction_options){
+        .kind = compresses ? REDUCTION_POWERSGD : (enum reduction_kind)config->parallel.reduction,
+        .powersgd = {.rank = config->parallel.compression.rank,
+                     .start_step = config->parallel.compression.start_step,
+                     .min_rate = config->parallel.compression.min_rate,
+                     .error_feedback = config->parallel.compression.error_feedback,
+                     .warm_start = config->parallel.compression.warm_start,
+                     .seed = config->run.seed},
+        .comm = run->comm,
+        .ops = run->ops,
+        .partition = &run->partition,
+        .batching = run->batching,
+        .bucket_bytes = run->config->parallel.bucket_bytes,
+        .timeout_ns = run->config->parallel.timeout_ns,
+        .wire = wire_of(run),
+        .in_turn = run->config->parallel.debug};
 }
 
 bool run_adds_gradients(const struct run *run)

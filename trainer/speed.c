@@ -145,7 +145,7 @@ static int exchange(struct run *run, struct err *err)
 {
     struct reduction *reduction = run->reduction;
     struct model_memory memory = {.need = need_gradients, .done = give_gradients, .context = run};
-    int status = reduction_begin(reduction, err);
+    int status = reduction_begin(reduction, run->step, err);
     for (uint64_t round = 0; round < reduction_rounds(reduction) && !status; round++) {
         reduction_set_memory(reduction, round, &memory);
         if (!reduction_is_plain(reduction, round))

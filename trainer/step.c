@@ -187,7 +187,7 @@ static int make_round(struct run *run, uint64_t round, struct run_words *counts,
 
 static int sum_gradients(struct run *run, struct run_words *counts, struct err *err)
 {
-    int status = reduction_begin(run->reduction, err);
+    int status = reduction_begin(run->reduction, run->step, err);
     for (uint64_t round = 0; round < reduction_rounds(run->reduction) && !status; round++)
         status = make_round(run, round, counts, err);
     range_begin(&run->ranges, RANGE_NORM);

@@ -1,0 +1,54 @@
+"""powersgd — what compressed gradients of several ranks and steps must come out as.
+
+    powersgd.py FOLDER RANKS STEPS START FEEDBACK WARM
+
+FOLDER has shapes.txt (rows cols rank a line, of each tensor; rank 0: it travels as it is), q-STEP.f32 (the Q of all matrices that a step begins
+with where none is kept), gradients-STEP-RANK.f32 and sums-STEP.f32: all tensors of a step, one behind the other. Sums are compared.
+"""
+import sys
+import numpy as np
+
+folder, ranks, steps, start, feedback, warm = sys.argv[1], *map(int, sys.argv[2:])
+shapes = [tuple(map(int, line.split())) for line in open(f"{folder}/shapes.txt")]
+ends = np.cumsum([rows * cols for rows, cols, _ in shapes])
+
+
+def tensors(name):
+    flat = np.fromfile(f"{folder}/{name}.f32", np.float32).astype(np.float64)
+    assert flat.size == ends[-1], (name, flat.size)
+    return [part.reshape(rows, cols) for part, (rows, cols, _) in zip(np.split(flat, ends[:-1]), shapes)]
+
+
+def orthogonal(matrix):
+    matrix = matrix.copy()
+    for i in range(matrix.shape[1]):
+        matrix[:, i] /= np.linalg.norm(matrix[:, i]) + 1e-8
+        for j in range(i + 1, matrix.shape[1]):
+            matrix[:, j] -= (matrix[:, i] @ matrix[:, j]) * matrix[:, i]
+    return matrix
+
+
+errors = [[np.zeros((rows, cols)) for rows, cols, _ in shapes] for _ in range(ranks)]
+kept = [None] * len(shapes)
+worst = 0
+for step in range(steps):
+    gradients = [tensors(f"gradients-{step}-{rank}") for rank in range(ranks)]
+    sums = tensors(f"sums-{step}")
+    fresh, at = np.fromfile(f"{folder}/q-{step}.f32", np.float32).astype(np.float64), 0
+    for i, (rows, cols, columns) in enumerate(shapes):
+        expected = sum(gradients[rank][i] for rank in range(ranks))
+        q0 = fresh[at : at + cols * columns].reshape(cols, columns)
+        at += cols * columns
+        if columns > 0 and step >= start:
+            whole = [gradients[rank][i] + (errors[rank][i] if feedback else 0) for rank in range(ranks)]
+            q = orthogonal(kept[i] if warm and kept[i] is not None else q0)
+            p = orthogonal(sum(m @ q for m in whole))
+            q = sum(m.T @ p for m in whole)
+            kept[i] = q
+            expected = p @ q.T
+            for rank in range(ranks):
+                errors[rank][i] = whole[rank] - expected / ranks
+        off = np.abs(sums[i] - expected).max() / np.abs(expected).max()
+        worst = max(worst, off)
+        assert off < 2e-4, f"step {step}, tensor {i}: off by {off}"
+print(f"powersgd: {steps} steps of {len(shapes)} tensors, off by {worst:.1e} at most")

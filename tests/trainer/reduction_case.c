@@ -1,0 +1,125 @@
+/*
+ * reduction_case — see reduction_case.h.
+ */
+#include "tests/trainer/reduction_case.h"
+
+#include "tests/support/ranks.h"
+
+static void add(struct params *params, const char *name, uint64_t rows, uint64_t cols, bool neighbour)
+{
+    struct err err;
+    uint64_t index;
+    const struct param_spec spec = {.name = name, .rows = rows, .cols = cols, .neighbour = neighbour};
+    assert_ok(params_add(params, &spec, &index, &err), &err);
+}
+
+/* Odd shapes, something frozen, a group of which nothing is trained, and one that is smaller than the ranks. */
+static void describe(struct params *params)
+{
+    struct err err;
+    assert_ok(params_begin_unit(params, "embed", &err), &err);
+    add(params, "table", 301, 24, false);
+    assert_ok(params_begin_unit(params, "block", &err), &err);
+    add(params, "q", 48, 48, false);
+    add(params, "k", 13, 48, true);
+    add(params, "q.bias", 48, 0, false);
+    add(params, "odd", 77, 30, false);
+    assert_ok(params_begin_unit(params, "still", &err), &err);
+    add(params, "frozen", 20, 20, false);
+    assert_ok(params_begin_unit(params, "head", &err), &err);
+    add(params, "bias", 3, 0, false);
+    params->list[3].frozen = params->list[5].frozen = true;
+    params_lay_out_trained(params);
+}
+
+uint64_t scene_used_bytes(const struct scene *scene)
+{
+    struct device_mem_info info;
+    scene->device->ops->mem_info(scene->device, &info);
+    return info.used_bytes[MEM_DEVICE] + info.used_bytes[MEM_PINNED];
+}
+
+void scene_open(struct scene *scene, const struct scene_plan *plan)
+{
+    struct err err;
+    uint32_t rank = (uint32_t)world->rank, ranks = (uint32_t)world->ranks;
+    const struct partition_options cut = {rank, ranks, plan->shards, plan->keep_below};
+    *scene = (struct scene){.plan = *plan};
+    assert_ok(device_open("cpu", &scene->device, &err), &err);
+    assert_ok(ops_cpu_open(scene->device, DTYPE_F32, 1, &scene->ops, &err), &err);
+    describe(&scene->params);
+    assert_ok(partition_init(&scene->partition, &cut, &scene->params, &err), &err);
+    const struct reduction_options options = {.kind = plan->kind,
+                                              .comm = world,
+                                              .ops = scene->ops,
+                                              .partition = &scene->partition,
+                                              .batching = {.global = plan->micros,
+                                                           .micro = 1,
+                                                           .rank = rank,
+                                                           .ranks = ranks,
+                                                           .interleaved = plan->each},
+                                              .bucket_bytes = plan->bucket_bytes,
+                                              .wire = {plan->wire, plan->wire == DTYPE_F16 ? 0x1p-7f : 1},
+                                              .powersgd = plan->powersgd};
+    scene->used_bytes = scene_used_bytes(scene);
+    assert_ok(reduction_open(&options, &scene->reduction, &err), &err);
+    assert_ok(reduction_connect(scene->reduction, &err), &err);
+    assert_ok(reduction_open_exchange(scene->reduction, &err), &err);
+}
+
+void scene_close(struct scene *scene)
+{
+    reduction_close(scene->reduction);
+    assert_int_equal(scene_used_bytes(scene), scene->used_bytes);
+    partition_deinit(&scene->partition);
+    params_deinit(&scene->params);
+    ops_close(scene->ops);
+    device_close(scene->device);
+}
+
+/* What a backward pass does with a group: every element that is trained is written, or added to. */
+static void make_gradients(const struct scene *scene, const struct model_memory *memory, uint64_t group,
+                           uint64_t step, uint64_t micro)
+{
+    const struct param_group *g = &scene->params.groups[group];
+    float *gradients =
+        memory->gradients ? (float *)memory->gradients + g->trained_offset : memory->group_gradients[group];
+    for (uint64_t p = g->first; p < g->first + g->count; p++) {
+        const struct param *param = &scene->params.list[p];
+        for (uint64_t i = 0; i < param->count && !param->frozen; i++) {
+            float *place = &gradients[param->trained_offset - g->trained_offset + i];
+            float value = scene->plan.gradient(step, micro, param->trained_offset + i);
+            *place = reduction_adds(&scene->reduction->options) ? *place + value : value;
+        }
+    }
+}
+
+static void make_round(struct scene *scene, uint64_t step, uint64_t round)
+{
+    struct reduction *r = scene->reduction;
+    struct model_memory memory = {0};
+    struct err err;
+    bool plain = reduction_is_plain(r, round), computes = reduction_computes(r, round);
+    reduction_set_memory(r, round, &memory);
+    if (!plain) /* as where the head is tied to it */
+        reduction_need(r, 0);
+    for (uint64_t g = scene->params.groups_count; g-- > 0;) {
+        if (!plain && g > 0)
+            reduction_need(r, g);
+        if (computes)
+            make_gradients(scene, &memory, g, step, batching_owned(&r->options.batching, round));
+        if (!plain)
+            reduction_done(r, g);
+    }
+    assert_ok(reduction_end_round(r, round, &err), &err);
+}
+
+void scene_step(struct scene *scene, uint64_t step)
+{
+    struct reduction *r = scene->reduction;
+    struct err err;
+    assert_ok(reduction_begin(r, step, &err), &err);
+    for (uint64_t round = 0; round < reduction_rounds(r); round++)
+        make_round(scene, step, round);
+    assert_ok(reduction_finish(r, &err), &err);
+}
