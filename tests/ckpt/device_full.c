@@ -1,0 +1,119 @@
+/*
+ * Ranks that write a common file of arrays on a device that queues: what one lends the other is of the instant of the save, though updates are
+ * queued behind it at once.
+ */
+#include "tests/ckpt/fixture.h"
+#include "tests/ckpt/steps.h"
+#include "tests/ckpt/thread_comm.h"
+
+#include <string.h>
+
+enum { RANKS = 3, ARRAYS = 4, STEPS = 3 };
+
+/* Parts that end within pages. */
+static const struct array_spec specs[ARRAYS] = {{"a", DTYPE_F32, "301x101", 0},
+                                                {"b", DTYPE_U8, "7x333", 1},
+                                                {"c", DTYPE_BF16, "1000x777", 2},
+                                                {"optimizer.m", DTYPE_F32, "301x101", 0}};
+enum { GROUPS = 3 };
+
+struct rank {
+    struct device *device;
+    struct device_stream *updates;
+    struct ckpt_tensor tensors[ARRAYS];
+};
+
+static void take_part(struct rank *rank, const struct arrays *global, const struct comm *comm)
+{
+    struct err err;
+    memcpy(rank->tensors, global->tensors, sizeof rank->tensors);
+    for (int i = 0; i < ARRAYS; i++) {
+        struct ckpt_tensor *tensor = &rank->tensors[i];
+        uint64_t rows = tensor->shape[0], r = (uint64_t)comm->rank, n = (uint64_t)comm->ranks;
+        tensor->replicated = false;
+        tensor->start[0] = rows * r / n;
+        tensor->extent[0] = rows * (r + 1) / n - tensor->start[0];
+        assert_ok(rank->device->ops->mem_alloc(rank->device, MEM_DEVICE, (size_t)array_bytes(tensor),
+                                               &tensor->data, &err),
+                  &err);
+    }
+}
+
+/* Queues the update of all groups: every byte becomes the step's. */
+static void update(const struct rank *rank, struct ckpt_saver *saver, uint64_t step)
+{
+    struct err err;
+    for (uint32_t g = 0; g < GROUPS; g++) {
+        if (saver)
+            ckpt_saver_before_update(saver, g);
+        for (int i = 0; i < ARRAYS; i++)
+            if (rank->tensors[i].group == g)
+                assert_ok(rank->device->ops->fill(rank->device, rank->updates, rank->tensors[i].data,
+                                                  (int)step, (size_t)array_bytes(&rank->tensors[i]), &err),
+                          &err);
+    }
+}
+
+static void settle(const struct rank *rank)
+{
+    struct err err;
+    assert_ok(rank->device->ops->stream_sync(rank->device, rank->updates, &err), &err);
+}
+
+static void save_and_update(void *context, struct comm *comm)
+{
+    struct rank rank = {0};
+    struct ckpt_saver *saver = NULL;
+    struct err err;
+    assert_ok(device_open("cuda", &rank.device, &err), &err);
+    assert_ok(rank.device->ops->stream_open(rank.device, &rank.updates, &err), &err);
+    take_part(&rank, context, comm);
+    const struct ckpt_saver_options options = {.folder = folder,
+                                               .io = io,
+                                               .comm = comm,
+                                               .device = rank.device,
+                                               .updates = rank.updates,
+                                               .layout = CKPT_FULL,
+                                               .groups_count = GROUPS,
+                                               .run_id = "device",
+                                               .numerics_id = "any"};
+    assert_ok(ckpt_saver_open(&options, rank.tensors, ARRAYS, &saver, &err), &err);
+    update(&rank, NULL, 1);
+    for (uint64_t step = 1; step <= STEPS; step++) {
+        settle(&rank);
+        assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
+        update(&rank, saver, step + 1);
+        assert_ok(ckpt_saver_wait(saver, &err), &err);
+    }
+    settle(&rank);
+    ckpt_saver_close(saver);
+    for (int i = 0; i < ARRAYS; i++)
+        rank.device->ops->mem_free(rank.device, MEM_DEVICE, rank.tensors[i].data,
+                                   (size_t)array_bytes(&rank.tensors[i]));
+    rank.device->ops->stream_close(rank.device, rank.updates);
+    device_close(rank.device);
+}
+
+static void what_ranks_lend_each_other_is_of_the_instant_of_the_save(void **state)
+{
+    (void)state;
+    struct arrays global = arrays_make(specs, ARRAYS);
+    char path[FIXTURE_PATH_BYTES];
+    thread_comm_run(RANKS, save_and_update, &global);
+    for (uint64_t step = 1; step <= STEPS; step++) {
+        for (int i = 0; i < ARRAYS; i++)
+            memset(global.tensors[i].data, (int)step, array_bytes(&global.tensors[i]));
+        snprintf(path, sizeof path, "%s/step-%08llu", folder, (unsigned long long)step);
+        assert_true(fixture_step_equals(io, path, &global));
+    }
+    arrays_free(&global);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_ranks_lend_each_other_is_of_the_instant_of_the_save,
+                                        scratch_set_up, scratch_tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
