@@ -51,7 +51,8 @@ struct reporter {
 static void print_step(struct console *console, const struct trainer_report *report)
 {
     struct str line = {0};
-    step_line_format(report, console->terminal ? console_columns(STDERR_FILENO) : UINT_MAX, &line);
+    step_line_format(report, console->terminal ? console_columns_or(STDERR_FILENO, UINT_MAX) : UINT_MAX,
+                     &line);
     console_line(console, "%s", str_text(&line));
     str_deinit(&line);
 }

@@ -16,12 +16,15 @@
 enum { REDRAW_NS = 100 * 1000 * 1000 };
 #define LINE_EVERY_NS (10 * CLOCK_NS_PER_S)
 
-unsigned console_columns(int descriptor)
+unsigned console_columns_or(int descriptor, unsigned otherwise)
 {
     struct winsize size;
-    if (ioctl(descriptor, TIOCGWINSZ, &size) || size.ws_col == 0)
-        return CONSOLE_COLUMNS_DEFAULT;
-    return size.ws_col;
+    return ioctl(descriptor, TIOCGWINSZ, &size) || size.ws_col == 0 ? otherwise : size.ws_col;
+}
+
+unsigned console_columns(int descriptor)
+{
+    return console_columns_or(descriptor, CONSOLE_COLUMNS_DEFAULT);
 }
 
 /* lock is held */

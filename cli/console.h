@@ -73,6 +73,8 @@ void progress_give_way(struct console *console);
 
 /* Columns of the terminal on that descriptor, CONSOLE_COLUMNS_DEFAULT where it is none. */
 unsigned console_columns(int descriptor);
+/* The same, `otherwise` where nobody knows: where it is no terminal, or one without a size, as mpirun's for its ranks. */
+unsigned console_columns_or(int descriptor, unsigned otherwise);
 /* The bar's text without its line end, at most columns wide; pure. Returns text. */
 const char *progress_format(const struct progress *progress, unsigned columns,
                             char text[CONSOLE_BAR_BYTES_MAX]);

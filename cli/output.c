@@ -10,7 +10,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { COLUMNS_MAX = 16, NAME_COLUMNS = 22 };
 
@@ -62,7 +61,8 @@ static void add_number(struct str *out, const char *key, const struct json_t *va
     bool is_whole = json_u64(value, &whole) == 0;
     json_f64(value, &real);
     char size[STR_SIZE_BYTES];
-    if (ends_in(key, "_bytes_per_second"))
+    if (strcmp(key, "bytes_per_second") == 0 || ends_in(key, "_bytes_per_second") ||
+        ends_in(key, "_bytes_per_cpu_second"))
         str_add_text(out, str_format_size((uint64_t)real, size));
     else if (ends_in(key, "_per_second") || ends_in(key, "_per_cpu_second"))
         str_add_format(out, real < 100 ? "%.1f" : "%.0f", real);
@@ -280,8 +280,7 @@ static int print_text(const struct str *document, FILE *stream, struct err *err)
     struct str text = {0};
     int status = json_parse(document->data, document->bytes, "result", 0, &root, err);
     if (!status) {
-        bool is_terminal = isatty(fileno(stream));
-        struct place place = {&text, 0, is_terminal ? console_columns(fileno(stream)) : UINT_MAX};
+        struct place place = {&text, 0, console_columns_or(fileno(stream), UINT_MAX)};
         json_each(root, add_entry, &place);
         status = str_status(&text);
     }
