@@ -129,6 +129,9 @@ struct train_config {
             double min_rate;
             bool error_feedback, warm_start;
         } compression;
+        struct {
+            uint64_t steps; /* 0: gradients are summed */
+        } local_sgd;
         uint64_t timeout_ns; /* of a collective; 0: none */
         bool debug;
         uint64_t check_sync; /* steps; 0: never */

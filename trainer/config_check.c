@@ -213,6 +213,39 @@ static int check_compression(const struct train_config *config, const struct che
     return 0;
 }
 
+/* Updates of each rank's own. */
+static int check_local_sgd(const struct train_config *config, const struct check *check)
+{
+    const struct strategy *strategy = strategy_of(config->parallel.strategy);
+    const char *key = "parallel.local_sgd.steps";
+    if (config->parallel.local_sgd.steps == 0)
+        return 0;
+    if (config->parallel.reduction == REDUCTION_CANONICAL)
+        return contradiction(check, key, "parallel.reduction",
+                             "parallel.local_sgd and parallel.reduction: canonical exclude each other",
+                             "set parallel.reduction: fast, which gives up that bits do not depend on ranks");
+    if (strategy->shards != STRATEGY_ONE)
+        return contradiction(check, key, "parallel.strategy",
+                             "parallel.local_sgd is of weights and moments that each rank has as a whole",
+                             "set parallel.strategy: ddp, or parallel.local_sgd.steps: 0");
+    if (config->batch.sync_each)
+        return contradiction(check, key, "batch.sync_each", "with parallel.local_sgd no gradients travel",
+                             "set batch.sync_each: false, or parallel.local_sgd.steps: 0");
+    if (config->parallel.compression.type != CONFIG_COMPRESSION_NONE)
+        return contradiction(check, key, "parallel.compression.type",
+                             "with parallel.local_sgd no gradients travel that could be compressed",
+                             "set parallel.compression.type: none, or parallel.local_sgd.steps: 0");
+    if (config->parallel.check_sync > 0)
+        return contradiction(check, key, "parallel.check_sync",
+                             "with parallel.local_sgd ranks differ between means",
+                             "set parallel.check_sync: 0, or parallel.local_sgd.steps: 0");
+    if (config->precision.compute == CONFIG_FP16)
+        return contradiction(check, key, "precision.compute",
+                             "with parallel.local_sgd ranks would skip different updates",
+                             "set precision.compute: bf16 or fp32, or parallel.local_sgd.steps: 0");
+    return 0;
+}
+
 static int check_batch_schedule(const struct train_config *config, const struct check *check)
 {
     struct epochs epochs = {0};
@@ -264,6 +297,8 @@ int config_check(const struct train_config *config, const int *lines, const char
         status = check_loss_scale(config, &check);
     if (!status)
         status = check_compression(config, &check);
+    if (!status)
+        status = check_local_sgd(config, &check);
     if (!status)
         status = check_early_stop(config, &check);
     if (!status)

@@ -283,6 +283,10 @@ static const struct config_field fields[] = {
          "powersgd: what was left out is added to the next gradient, for one more buffer of all gradients"},
     {"parallel.compression.warm_start", CONFIG_BOOL, AT(parallel.compression.warm_start), "true",
      .help = "powersgd: an update begins with the thin matrices of the one before"},
+    {"parallel.local_sgd.steps", CONFIG_COUNT, AT(parallel.local_sgd.steps), "0", 0, COUNT_MAX,
+     .help = "with reduction fast and ddp, each rank updates by its own gradients, and after so many updates "
+             "the weights become the mean over "
+             "ranks, as before each evaluation and save; 0: gradients are summed"},
     {"parallel.timeout", CONFIG_DURATION, AT(parallel.timeout_ns), "10min", 0, 1e18,
      .help = "the run ends where ranks wait for one longer than this; 0: they wait for ever"},
     {"parallel.check_sync", CONFIG_COUNT, AT(parallel.check_sync), "0", 0, COUNT_MAX,

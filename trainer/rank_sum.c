@@ -70,8 +70,16 @@ static int wait_for_copy(struct rank_sum *sum, struct err *err)
     return status ? status : ops->device->ops->event_wait(ops->device, sum->copied, err);
 }
 
-/* The bucket becomes the sum of all ranks' buckets: `slice` elements a rank. */
-static int add_bucket(struct rank_sum *sum, uint64_t slice, struct err *err)
+static void divide(void *values, uint64_t count, enum dtype dtype, int divisor)
+{
+    for (uint64_t i = 0; i < count && dtype == DTYPE_F32; i++)
+        ((float *)values)[i] /= (float)divisor;
+    for (uint64_t i = 0; i < count && dtype == DTYPE_F64; i++)
+        ((double *)values)[i] /= divisor;
+}
+
+/* The bucket becomes the sum of all ranks' buckets, over the divisor: `slice` elements a rank. */
+static int add_bucket(struct rank_sum *sum, uint64_t slice, int divisor, struct err *err)
 {
     struct comm *comm = sum->comm;
     const struct ops *ops = sum->options.ops;
@@ -83,6 +91,8 @@ static int add_bucket(struct rank_sum *sum, uint64_t slice, struct err *err)
                                            &options, &work, err);
     if (!status)
         status = comm_wait(comm, &work, err);
+    if (!status && divisor != 1)
+        divide(sum->sum, slice, ops->master, divisor);
     if (!status)
         status = comm->ops->all_gather(comm, sum->sum, sum->bucket, slice * ops_master_bytes(ops), &options,
                                        &work, err);
@@ -92,7 +102,7 @@ static int add_bucket(struct rank_sum *sum, uint64_t slice, struct err *err)
     return status;
 }
 
-int rank_sum_add(struct rank_sum *sum, void *memory, uint64_t elements, struct err *err)
+static int add(struct rank_sum *sum, void *memory, uint64_t elements, int divisor, struct err *err)
 {
     struct ops *ops = sum->options.ops;
     struct device *device = ops->device;
@@ -106,11 +116,21 @@ int rank_sum_add(struct rank_sum *sum, void *memory, uint64_t elements, struct e
         if (!status)
             status = wait_for_copy(sum, err);
         if (!status) /* what lies behind the last slice is added, and of no interest */
-            status = add_bucket(sum, (count + ranks - 1) / ranks, err);
+            status = add_bucket(sum, (count + ranks - 1) / ranks, divisor, err);
         if (!status)
             status = device->ops->copy(device, ops->stream, place, sum->bucket, count * element_bytes, err);
         if (!status) /* before the bucket is written again */
             status = wait_for_copy(sum, err);
     }
     return status;
+}
+
+int rank_sum_add(struct rank_sum *sum, void *memory, uint64_t elements, struct err *err)
+{
+    return add(sum, memory, elements, 1, err);
+}
+
+int rank_sum_mean(struct rank_sum *sum, void *memory, uint64_t elements, struct err *err)
+{
+    return add(sum, memory, elements, sum->comm->ranks, err);
 }

@@ -4,6 +4,7 @@
  *     rank_sum_open(&sum, &options, err);
  *     rank_sum_connect(&sum, err);                       // collective
  *     rank_sum_add(&sum, memory, elements, err);         // likewise: blocks until memory holds the sum over all ranks, the same bits on each
+ *     rank_sum_mean(&sum, memory, elements, err);        // the same, divided by their number
  */
 #ifndef MILLRACE_TRAINER_RANK_SUM_H
 #define MILLRACE_TRAINER_RANK_SUM_H
@@ -40,5 +41,6 @@ void rank_sum_close(struct rank_sum *sum); /* safe on a zeroed one */
 
 /* memory: master type, of the device or pinned. */
 int rank_sum_add(struct rank_sum *sum, void *memory, uint64_t elements, struct err *err);
+int rank_sum_mean(struct rank_sum *sum, void *memory, uint64_t elements, struct err *err);
 
 #endif

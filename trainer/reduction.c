@@ -17,7 +17,7 @@ static const struct reduction_ops *ops_of(const struct reduction_options *option
 
 bool reduction_is_alone(const struct reduction_options *options)
 {
-    return options->batching.ranks == 1;
+    return options->is_local || options->batching.ranks == 1;
 }
 
 bool reduction_exchanges_each(const struct reduction_options *options)
@@ -40,6 +40,10 @@ void reduction_tell_loss(const struct reduction_options *options, char *text, si
     const struct exchange_wire *wire = &options->wire;
     bool rounds = !reduction_is_alone(options) && (wire->type == DTYPE_BF16 || wire->type == DTYPE_F16);
     text[0] = '\0';
+    if (options->is_local) {
+        snprintf(text, bytes, "local updates of %u ranks", options->batching.ranks);
+        return;
+    }
     if (options->kind != REDUCTION_CANONICAL || rounds)
         snprintf(text, bytes, "reduction %s%s%s on %u rank%s", ops_of(options)->name, rounds ? " in " : "",
                  rounds ? dtype_name(wire->type) : "", options->batching.ranks,

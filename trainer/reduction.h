@@ -56,6 +56,8 @@ struct reduction_options {
     /* An exchange ends before the pass goes on. Else its communicator and that of gathering take turns as time has it, which ranks that compare
      * their calls (comm_checked.h) can't. */
     bool in_turn;
+    bool
+        is_local; /* each rank keeps the sum of its own micro-batches: nothing travels, and the partition is that of one rank */
 };
 
 /* Memory of a reduction of such options: on the device, and pinned. */
@@ -143,7 +145,7 @@ int reduction_shard(struct reduction *reduction, uint64_t group, const void **re
 /* How long this rank has waited for gradients of others, all together: what of their travels was not hidden behind the passes. */
 uint64_t reduction_waited_ns(const struct reduction *reduction);
 
-/* For the ways: is there one rank alone; is each micro-batch exchanged; how many are there. */
+/* For the ways: is there one rank alone, or as if it were; is each micro-batch exchanged; how many are there. */
 bool reduction_is_alone(const struct reduction_options *options);
 bool reduction_exchanges_each(const struct reduction_options *options);
 uint64_t reduction_micros(const struct reduction_options *options);

@@ -275,6 +275,7 @@ static int open_model(struct run *run, bool trains, struct err *err)
     const struct reduction_options reduction = run_reduction_options(run);
     struct memory_need need = memory_need_of(run->model, &run->stage, &weights, trains ? &reduction : NULL,
                                              trains ? &optimizer : NULL, &feed);
+    need.pinned += trains ? run_mean_bytes(run) : 0;
     status = memory_need_check(&need, run->model, &run->stage, run->ops, run->batching.micro, err);
     if (!status)
         status = allocate_model(run, trains, err);
@@ -288,6 +289,8 @@ static int open_optimizer(struct run *run, struct err *err)
     const struct optimizer_options optimizer = optimizer_options_of(c);
     const struct reduction_options reduction = run_reduction_options(run);
     int status = reduction_open(&reduction, &run->reduction, err);
+    if (!status)
+        status = run_open_mean(run, err);
     if (!status) /* by the buffer that is written */
         status = replay_init(&run->passes, run->ops,
                              (reduction_need_of(&reduction).buffers_count + 1) * FEED_VARIANTS, err);
@@ -396,6 +399,8 @@ static int connect_parts(struct run *run, struct err *err)
     int status = weights_connect(&run->weights, err);
     if (!status)
         status = reduction_connect(run->reduction, err);
+    if (!status)
+        status = run_connect_mean(run, err);
     status = run_agree(run, status, "connecting", err);
     if (status)
         return status;
@@ -556,6 +561,7 @@ void run_close(struct run *run)
     weights_deinit(&run->weights);
     optimizer_deinit(&run->optimizer);
     reduction_close(run->reduction);
+    rank_sum_close(&run->mean);
     partition_deinit(&run->partition);
     model_close(run->model);
     ops_close(run->ops);

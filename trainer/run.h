@@ -18,6 +18,7 @@
 #include "trainer/model.h"
 #include "trainer/optimizer.h"
 #include "trainer/range.h"
+#include "trainer/rank_sum.h"
 #include "trainer/reduction.h"
 #include "trainer/replay.h"
 #include "trainer/scaler.h"
@@ -120,6 +121,8 @@ struct run {
     uint64_t tensors_count;
     struct metrics *metrics;
     struct sync_check *sync_check; /* NULL: ranks are not compared */
+    struct rank_sum mean;          /* of weights that ranks update by themselves; unused else */
+    bool weights_differ;           /* between ranks, since the last mean */
 
     struct damaged_steps damaged;
     struct feed feed;     /* micro-batches to the device */
@@ -169,6 +172,14 @@ void run_begin_policies(struct run *run);
  * the one before the next batch. -EINVAL where an epoch has less than a batch. */
 void run_set_batch(struct run *run, uint64_t epoch);
 int run_count_steps(struct run *run, uint64_t epoch, struct err *err);
+
+/* run_local.c: updates of each rank's own. Is the run one of those? */
+bool run_is_local(const struct run *run);
+uint64_t run_mean_bytes(const struct run *run); /* of pinned memory */
+int run_open_mean(struct run *run, struct err *err);
+int run_connect_mean(struct run *run, struct err *err);
+/* Weights become the mean over ranks, where they differ: after every so many steps, as configured, or now. Collective. */
+int run_share_weights(struct run *run, bool now, struct err *err);
 
 /* Queues one update: all micro-batches that this rank owns, the reduction, the decision, the optimizer. Then as run_settle, of all steps but
  * the newest DECISION_AHEAD_MAX, or of all where device memory is the host's. */

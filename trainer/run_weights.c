@@ -68,10 +68,10 @@ int run_count_shards(struct run *run, struct err *err)
                                           &run->shards, err);
 }
 
-/* An evaluation has whole weights on each rank. */
+/* An evaluation has whole weights on each rank, and so have updates of its own. */
 struct partition_options run_partition_options(const struct run *run, bool trains)
 {
-    if (!trains)
+    if (!trains || run_is_local(run))
         return (struct partition_options){.rank = 0, .ranks = 1, .shards = 1};
     return (struct partition_options){.rank = run->batching.rank,
                                       .ranks = run->batching.ranks,
@@ -129,7 +129,8 @@ struct reduction_options run_reduction_options(const struct run *run)
         .bucket_bytes = run->config->parallel.bucket_bytes,
         .timeout_ns = run->config->parallel.timeout_ns,
         .wire = wire_of(run),
-        .in_turn = run->config->parallel.debug};
+        .in_turn = run->config->parallel.debug,
+        .is_local = run_is_local(run)};
 }
 
 bool run_adds_gradients(const struct run *run)

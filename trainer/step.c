@@ -46,7 +46,15 @@ int run_reduce_words(struct run *run, struct run_words *words, const char *what,
     return status ? status : comm_wait(run->comm, &work, err);
 }
 
-/* counts: of the host's keeping, of this rank; become those of all, as do the words in device memory. One rank has both. */
+/* The words of all ranks, to the device. */
+static int give_words(struct run *run, struct err *err)
+{
+    return run->device->ops->copy(run->device, run->ops->stream, &run->device_record->words, run->host_words,
+                                  sizeof *run->host_words, err);
+}
+
+/* counts: of the host's keeping, of this rank; become those of all, as do the words in device memory, unless this rank decides by its own. One
+ * rank has both. */
 static int share_words(struct run *run, struct run_words *counts, struct err *err)
 {
     if (run->comm->ranks == 1)
@@ -64,8 +72,7 @@ static int share_words(struct run *run, struct run_words *counts, struct err *er
     if (status)
         return status;
     *counts = *run->host_words = words; /* nobody copies from there: the words were read */
-    return run->device->ops->copy(run->device, run->ops->stream, &run->device_record->words, run->host_words,
-                                  sizeof words, err);
+    return run_is_local(run) ? 0 : give_words(run, err);
 }
 
 /* data.bad_samples.limit is one of all ranks together, so that a run ends after the same step on any number of them. */
@@ -229,6 +236,7 @@ int run_step(struct run *run, struct err *err)
     if (status)
         return status;
     counts.bad_count = (int64_t)loader_stats(run->loader).bad_samples_count;
+    int64_t own_valid_count = counts.valid_count;
     counts.stop = run_wishes_stop(run);
     counts.save = run->comm->rank == 0 && triggers_save_by_clock(&run->triggers, clock_now_ns());
     range_begin(&run->ranges, RANGE_REDUCE);
@@ -243,8 +251,11 @@ int run_step(struct run *run, struct err *err)
     if (status)
         return status;
     range_begin(&run->ranges, RANGE_UPDATE);
-    run_decide(run, counts.valid_count);
-    status = update(run, err);
+    run->weights_differ = run_is_local(run);
+    run_decide(run, run->weights_differ ? own_valid_count : counts.valid_count);
+    status = run->weights_differ ? give_words(run, err) : 0;
+    if (!status)
+        status = update(run, err);
     range_end(&run->ranges);
     if (status)
         return status;

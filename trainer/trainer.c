@@ -118,7 +118,9 @@ static int evaluate(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;
     range_begin(&run->ranges, RANGE_EVALUATE); /* no part of the training rate */
-    int status = run_evaluate(run, err);
+    int status = run_share_weights(run, true, err);
+    if (!status)
+        status = run_evaluate(run, err);
     range_end(&run->ranges);
     if (status || run->evaluation.step != run->step)
         return status; /* it failed, or a stop was asked for in the middle */
@@ -172,6 +174,8 @@ static int save(struct loop *loop, bool is_last, struct err *err)
     range_begin(&run->ranges, RANGE_SAVE);
     triggers_note_save_begun(&run->triggers, clock_now_ns());
     int status = settle_save(loop, false, err);
+    if (!status)
+        status = run_share_weights(run, true, err);
     if (!status) /* the arrays are what the last update makes of them */
         status = run->ops->table->sync(run->ops, err);
     if (!status)
@@ -216,6 +220,8 @@ static int make_step(struct run *run, struct err *err)
     triggers_begin_step(&run->triggers, clock_now_ns());
     range_begin(&run->ranges, RANGE_STEP);
     int status = run_step(run, err);
+    if (!status)
+        status = run_share_weights(run, false, err);
     range_end(&run->ranges);
     triggers_end_step(&run->triggers, clock_now_ns());
     return status;

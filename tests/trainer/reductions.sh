@@ -71,6 +71,26 @@ compressed_gradients_train_and_a_resume_says_what_it_loses() {
   near compressed canonical "compressed" 0.05
 }
 
+# With plain SGD, and as many tokens on each rank, a mean after each step is what summed gradients give.
+local_updates_and_their_mean_are_those_of_summed_gradients() {
+  local plain=(parallel.reduction=fast optimizer.momentum=0 optimizer.clip_norm=0)
+  train 3 summed "${plain[@]}"
+  train 3 meant "${plain[@]}" parallel.local_sgd.steps=1
+  near meant summed "a mean after each step" 0.00001
+  "$program" ckpt diff "$work/summed/ckpt" "$work/meant/ckpt" --json > "$work/diff" || true
+  grep -o '"largest[a-z_]*": *[-0-9.e+]*' "$work/diff" | awk -F: '$2 > 1e-5 { bad = 1 } END { exit bad || NR == 0 }' || { cat "$work/diff" >&2; fail "weights of the two differ by more than rounding"; }
+}
+
+local_updates_are_shared_now_and_then_and_saved_as_their_mean() {
+  train 2 local parallel.reduction=fast parallel.local_sgd.steps=3 run.steps=5
+  grep -q 'local updates of 2 ranks' "$work"/local.{out,errors} || fail "a run of local updates does not say so"
+  train 2 local parallel.reduction=fast parallel.local_sgd.steps=3
+  train 2 local-again parallel.reduction=fast parallel.local_sgd.steps=3 run.steps=5
+  train 2 local-again parallel.reduction=fast parallel.local_sgd.steps=3
+  "$program" ckpt diff "$work/local/ckpt" "$work/local-again/ckpt" > "$work/diff" || { cat "$work/diff" >&2; fail "two equal runs of local updates differ"; }
+  near local canonical "local updates" 0.05
+}
+
 contradictions_name_their_keys() {
   local key
   for key in "parallel.reduction=canonical" "parallel.strategy=zero2" "batch.sync_each=true" "precision.reduce=bf16"; do
@@ -78,9 +98,14 @@ contradictions_name_their_keys() {
       fail "powersgd with $key: no error"
     grep -q "${key%=*}" "$work/out" && grep -q 'parallel.compression' "$work/out" || { cat "$work/out" >&2; fail "powersgd with $key: the error does not name it"; }
   done
+  for key in "parallel.reduction=canonical" "parallel.strategy=zero1" "batch.sync_each=true" "parallel.check_sync=5" "parallel.compression.type=powersgd"; do
+    "$program" train "$work/train.yaml" --print-config --set parallel.reduction=fast --set parallel.local_sgd.steps=4 --set "$key" > "$work/out" 2>&1 &&
+      fail "local_sgd with $key: no error"
+    grep -q "${key%.*}" "$work/out" && grep -q 'parallel.local_sgd' "$work/out" || { cat "$work/out" >&2; fail "local_sgd with $key: the error does not name it"; }
+  done
 }
 
-for name in compressed_gradients_train_and_a_resume_says_what_it_loses contradictions_name_their_keys fast_comes_close_to_the_tree_and_says_that_the_promise_is_off a_fast_run_repeats_itself a_resume_on_other_ranks_says_that_the_bits_may_differ; do
+for name in local_updates_and_their_mean_are_those_of_summed_gradients local_updates_are_shared_now_and_then_and_saved_as_their_mean compressed_gradients_train_and_a_resume_says_what_it_loses contradictions_name_their_keys fast_comes_close_to_the_tree_and_says_that_the_promise_is_off a_fast_run_repeats_itself a_resume_on_other_ranks_says_that_the_bits_may_differ; do
   echo "[ RUN      ] $name"
   "$name"
   echo "[       OK ] $name"

@@ -1,0 +1,68 @@
+/*
+ * run_local — a run whose ranks update their weights by their own gradients, and share the mean of them now and then (Stich, "Local SGD
+ * converges fast and communicates little", ICLR 2019). See run.h.
+ *
+ * Moments stay each rank's own. What is evaluated and saved is the mean.
+ */
+#include "trainer/run.h"
+
+bool run_is_local(const struct run *run)
+{
+    return run->config->parallel.local_sgd.steps > 0 && run->batching.ranks > 1;
+}
+
+static struct rank_sum_options mean_options(const struct run *run)
+{
+    return (struct rank_sum_options){.comm = run->comm,
+                                     .ops = run->ops,
+                                     .bucket_bytes = run->config->parallel.bucket_bytes,
+                                     .timeout_ns = run->config->parallel.timeout_ns,
+                                     .what = "the mean of weights"};
+}
+
+uint64_t run_mean_bytes(const struct run *run)
+{
+    const struct rank_sum_options options = mean_options(run);
+    return run_is_local(run) ? rank_sum_bytes(&options) : 0;
+}
+
+int run_open_mean(struct run *run, struct err *err)
+{
+    const struct rank_sum_options options = mean_options(run);
+    return run_is_local(run) ? rank_sum_open(&run->mean, &options, err) : 0;
+}
+
+int run_connect_mean(struct run *run, struct err *err)
+{
+    return run_is_local(run) ? rank_sum_connect(&run->mean, err) : 0;
+}
+
+/* What is frozen is the same everywhere, and stays so: a mean would round it. */
+static int share_group(struct run *run, uint64_t group, struct err *err)
+{
+    uint64_t next = 0, first = run->params->groups[group].offset;
+    struct params_span span;
+    int status = 0;
+    while (!status && params_next_span(run->params, group, &next, &span))
+        status = rank_sum_mean(&run->mean,
+                               (char *)weights_shard(&run->weights, group) +
+                                   (span.offset - first) * ops_master_bytes(run->ops),
+                               span.elements, err);
+    return status;
+}
+
+int run_share_weights(struct run *run, bool now, struct err *err)
+{
+    int status = 0;
+    if (!run->weights_differ || (!now && run->step % run->config->parallel.local_sgd.steps != 0))
+        return 0;
+    range_begin(&run->ranges, RANGE_REDUCE);
+    /* a checkpoint under way has what it needs of each group: the update since the last mean saw to that */
+    for (uint64_t group = 0; group < run->params->groups_count && !status; group++)
+        status = share_group(run, group, err);
+    if (!status)
+        status = weights_refresh(&run->weights, err);
+    run->weights_differ = false;
+    range_end(&run->ranges);
+    return status;
+}
