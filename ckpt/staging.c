@@ -27,6 +27,20 @@ static int open_copier(struct device *device, struct staging_copier *copier, str
     return status ? status : device->ops->event_open(device, &copier->copied, err);
 }
 
+/* Where what is lent comes from the device: the exchange's memory is none of the device's. */
+static int open_lent(struct staging *staging, struct err *err)
+{
+    struct device *device = staging->device;
+    const struct full *full = staging->layout->full;
+    for (uint64_t i = 0; full && i < full->loans_count; i++)
+        staging->lent_bytes += full->loans[i].size_bytes;
+    int status = device->ops->event_open(device, &staging->lent, err);
+    if (!status && staging->lent_bytes > 0)
+        status = device->ops->mem_alloc(device, MEM_PINNED, staging->lent_bytes,
+                                        (void **)&staging->lent_memory, err);
+    return status;
+}
+
 /* What a device that queues needs to copy: two streams, and an event a buffer. */
 static int open_copies(struct staging *staging, struct err *err)
 {
@@ -39,7 +53,7 @@ static int open_copies(struct staging *staging, struct err *err)
         status = device->ops->event_open(device, &staging->arrived[i], err);
     for (int i = 0; i < STAGING_WHO_COUNT && !status; i++)
         status = open_copier(device, &staging->copiers[i], err);
-    return status ? status : device->ops->event_open(device, &staging->lent, err);
+    return status ? status : open_lent(staging, err);
 }
 
 static void close_copies(struct staging *staging)
@@ -53,6 +67,7 @@ static void close_copies(struct staging *staging)
         device->ops->event_close(device, staging->arrived[i]);
     free(staging->arrived);
     device->ops->event_close(device, staging->lent);
+    device->ops->mem_free(device, MEM_PINNED, staging->lent_memory, staging->lent_bytes);
 }
 
 int staging_init(struct staging *staging, const struct layout *layout, struct device *device,
@@ -155,15 +170,17 @@ int staging_lend(struct staging *staging, struct err *err)
     const struct full *full = staging->layout->full;
     struct device *device = staging->device;
     struct device_stream *stream = staging->copiers[STAGING_CALLER].stream;
+    char *next = staging->lent_memory;
     int status = 0;
     for (uint64_t i = 0; full && i < full->loans_count && !status; i++) {
         const struct full_loan *loan = &full->loans[i];
         if (staging->queues)
-            status = device->ops->copy(device, stream, loan->lent, loan->data, loan->size_bytes, err);
+            status = device->ops->copy(device, stream, next, loan->data, loan->size_bytes, err);
         else
             memcpy(loan->lent, loan->data, loan->size_bytes);
+        next += staging->queues ? loan->size_bytes : 0;
     }
-    if (!staging->queues || !full || status)
+    if (!staging->lent_memory || status)
         return status;
     status = device->ops->event_record(device, staging->lent, stream, err);
     return status ? status
@@ -173,7 +190,14 @@ int staging_lend(struct staging *staging, struct err *err)
 int staging_await_lent(struct staging *staging, struct err *err)
 {
     struct device *device = staging->device;
-    return staging->queues && staging->layout->full ? device->ops->event_wait(device, staging->lent, err) : 0;
+    const struct full *full = staging->layout->full;
+    const char *next = staging->lent_memory;
+    int status = next ? device->ops->event_wait(device, staging->lent, err) : 0;
+    for (uint64_t i = 0; next && i < full->loans_count && !status; i++) {
+        memcpy(full->loans[i].lent, next, full->loans[i].size_bytes);
+        next += full->loans[i].size_bytes;
+    }
+    return status;
 }
 
 int staging_order(struct staging *staging, struct err *err)

@@ -38,7 +38,9 @@ struct staging {
     struct device_event *
         *arrived; /* [buffers_count] where the device queues: what was last copied there is there */
     struct staging_copier copiers[STAGING_WHO_COUNT];
-    struct device_event *lent; /* where the device queues: what was lent is there */
+    struct device_event *lent; /* where the device queues: what is lent is in lent_memory */
+    char *lent_memory;         /* pinned, so that the caller does not wait for these copies; NULL */
+    size_t lent_bytes;
 };
 
 /* device NULL: the arrays are in host memory. Allocates all there is. -ENOMEM. */

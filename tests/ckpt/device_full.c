@@ -5,6 +5,7 @@
 #include "tests/ckpt/fixture.h"
 #include "tests/ckpt/steps.h"
 #include "tests/ckpt/thread_comm.h"
+#include "tests/cuda_on_cpu/order.h"
 
 #include <string.h>
 
@@ -99,13 +100,18 @@ static void what_ranks_lend_each_other_is_of_the_instant_of_the_save(void **stat
     (void)state;
     struct arrays global = arrays_make(specs, ARRAYS);
     char path[FIXTURE_PATH_BYTES];
-    thread_comm_run(RANKS, save_and_update, &global);
-    for (uint64_t step = 1; step <= STEPS; step++) {
-        for (int i = 0; i < ARRAYS; i++)
-            memset(global.tensors[i].data, (int)step, array_bytes(&global.tensors[i]));
-        snprintf(path, sizeof path, "%s/step-%08llu", folder, (unsigned long long)step);
-        assert_true(fixture_step_equals(io, path, &global));
+    for (size_t order = 0; order < order_count(); order++) {
+        order_set(order);
+        thread_comm_run(RANKS, save_and_update, &global);
+        for (uint64_t step = 1; step <= STEPS; step++) {
+            for (int i = 0; i < ARRAYS; i++)
+                memset(global.tensors[i].data, (int)step, array_bytes(&global.tensors[i]));
+            snprintf(path, sizeof path, "%s/step-%08llu", folder, (unsigned long long)step);
+            assert_true(fixture_step_equals(io, path, &global));
+            assert_int_equal(test_run("rm -r '%s'", path), 0);
+        }
     }
+    order_set(0);
     arrays_free(&global);
 }
 
