@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { KIB = 1024 };
@@ -73,4 +74,10 @@ uint64_t machine_process_bytes(void)
         sscanf(text, "%" SCNu64 " %" SCNu64, &size_pages, &resident_pages) != 2)
         return 0;
     return resident_pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+uint64_t machine_process_peak_bytes(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
 }

@@ -23,6 +23,8 @@ struct machine_memory {
 };
 /* What of this process lies in memory now; 0 where the kernel does not tell. */
 uint64_t machine_process_bytes(void);
+/* The most of it that ever did. */
+uint64_t machine_process_peak_bytes(void);
 /* -errno, -EBADMSG. */
 int machine_read_memory(struct machine_memory *ret_memory);
 

@@ -83,13 +83,11 @@ static int plan(struct ckpt_saver *saver, const struct ckpt_saver_options *optio
 static int prepare(struct ckpt_saver *saver, const struct ckpt_saver_options *options, struct err *err)
 {
     uint64_t staging = options->staging_bytes ? options->staging_bytes : STAGING_DEFAULT_BYTES;
-    uint64_t buffers = staging / CKPT_BLOCK_BYTES;
-    if (buffers < SNAPSHOT_BUFFERS_MIN)
-        return err_set(err, -EINVAL, "checkpoint: staging needs %d MiB at least", SNAPSHOT_BUFFERS_MIN);
-    if (buffers > saver->layout.blocks_count + SNAPSHOT_BUFFERS_MIN) /* more would never be used */
-        buffers = saver->layout.blocks_count + SNAPSHOT_BUFFERS_MIN;
-    int status = snapshot_init(&saver->snapshot, &saver->layout, options->device, options->updates,
-                               (unsigned)buffers, err);
+    unsigned buffers;
+    int status = snapshot_count_buffers(&saver->layout, staging, &buffers, err);
+    if (!status)
+        status =
+            snapshot_init(&saver->snapshot, &saver->layout, options->device, options->updates, buffers, err);
     if (!status)
         status = image_writer_init(&saver->image, &saver->snapshot,
                                    roster_checksums(&saver->roster, saver->nodes.all->rank), saver->io, err);

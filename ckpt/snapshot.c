@@ -11,6 +11,18 @@
 enum block_state { PENDING, TAKING, COPYING, STAGED, TAKEN };
 #define NO_BLOCK UINT64_MAX
 
+int snapshot_count_buffers(const struct layout *layout, uint64_t staging_bytes, unsigned *ret_count,
+                           struct err *err)
+{
+    uint64_t buffers = staging_bytes / CKPT_BLOCK_BYTES;
+    if (buffers < SNAPSHOT_BUFFERS_MIN)
+        return err_set(err, -EINVAL, "checkpoint: staging needs %d MiB at least", SNAPSHOT_BUFFERS_MIN);
+    if (buffers > layout->blocks_count + SNAPSHOT_BUFFERS_MIN) /* more would never be used */
+        buffers = layout->blocks_count + SNAPSHOT_BUFFERS_MIN;
+    *ret_count = (unsigned)buffers;
+    return 0;
+}
+
 int snapshot_init(struct snapshot *snapshot, const struct layout *layout, struct device *device,
                   struct device_stream *updates, unsigned buffers_count, struct err *err)
 {

@@ -75,6 +75,9 @@ struct snapshot {
     struct snapshot_stats stats;
 };
 
+/* Buffers for so many bytes of staging, no more than the image can use. -EINVAL where that is too few. */
+int snapshot_count_buffers(const struct layout *layout, uint64_t staging_bytes, unsigned *ret_count,
+                           struct err *err);
 /* Allocates all there is. -ENOMEM. */
 int snapshot_init(struct snapshot *snapshot, const struct layout *layout, struct device *device,
                   struct device_stream *updates, unsigned buffers_count, struct err *err);

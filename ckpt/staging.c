@@ -16,9 +16,9 @@ static size_t memory_bytes(const struct staging *staging)
     return (size_t)staging->buffers_count * CKPT_BLOCK_BYTES;
 }
 
-static enum mem_kind memory_kind(const struct staging *staging)
+static unsigned memory_kind(const struct staging *staging)
 {
-    return staging->queues ? MEM_PINNED : MEM_HUGE;
+    return mem_for(staging->queues ? MEM_PINNED : MEM_HUGE, MEM_FOR_STAGING);
 }
 
 static int open_copier(struct device *device, struct staging_copier *copier, struct err *err)
@@ -36,7 +36,7 @@ static int open_lent(struct staging *staging, struct err *err)
         staging->lent_bytes += full->loans[i].size_bytes;
     int status = device->ops->event_open(device, &staging->lent, err);
     if (!status && staging->lent_bytes > 0)
-        status = device->ops->mem_alloc(device, MEM_PINNED, staging->lent_bytes,
+        status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_STAGING), staging->lent_bytes,
                                         (void **)&staging->lent_memory, err);
     return status;
 }
@@ -67,7 +67,8 @@ static void close_copies(struct staging *staging)
         device->ops->event_close(device, staging->arrived[i]);
     free(staging->arrived);
     device->ops->event_close(device, staging->lent);
-    device->ops->mem_free(device, MEM_PINNED, staging->lent_memory, staging->lent_bytes);
+    device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_STAGING), staging->lent_memory,
+                          staging->lent_bytes);
 }
 
 int staging_init(struct staging *staging, const struct layout *layout, struct device *device,

@@ -5,10 +5,12 @@
 #include "base/json.h"
 #include "base/trace.h"
 #include "cli/crew.h"
+#include "cli/dry_run.h"
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "cli/stage_advice.h"
 #include "cli/step_line.h"
+#include "cli/usage_json.h"
 #include "cli/verbs.h"
 #include "trainer/scalars.h"
 #include "trainer/trainer.h"
@@ -23,7 +25,8 @@ struct train_args {
     struct common_args common;
     struct option_list set;
     const char *resume, *profile;
-    bool print_config;
+    bool print_config, dry_run, all_strategies;
+    uint64_t fits_bytes, ranks, local_ranks;
 };
 
 #define AT(member) offsetof(struct train_args, member)
@@ -39,6 +42,19 @@ static const struct option rows[] = {
      "profile --capture-range=cudaProfilerApi)"},
     {"print-config", 0, OPTION_FLAG, AT(print_config),
      .help = "print the effective configuration and do nothing else"},
+    {"dry-run", 0, OPTION_FLAG, AT(dry_run),
+     .help =
+         "print what a rank takes of memory, by what it is for, and what it moves and computes in a step, "
+         "and do nothing else"},
+    {"all-strategies", 0, OPTION_FLAG, AT(all_strategies), .help = "with --dry-run: of each strategy a line"},
+    {"fits", 0, OPTION_SIZE, AT(fits_bytes), "SIZE", NULL,
+     "with --dry-run: which strategies, recomputation and offloading fit into so much memory a rank, the "
+     "cheapest "
+     "first"},
+    {"ranks", 0, OPTION_COUNT, AT(ranks), "N", NULL,
+     "with --dry-run: as on so many ranks (default: those that were started)", .most = 65536},
+    {"local-ranks", 0, OPTION_COUNT, AT(local_ranks), "N", NULL,
+     "with --dry-run: how many of them are on a machine (default: all)", .most = 65536},
 };
 
 struct reporter {
@@ -55,6 +71,20 @@ static void print_step(struct console *console, const struct trainer_report *rep
                      &line);
     console_line(console, "%s", str_text(&line));
     str_deinit(&line);
+}
+
+/* With -v. */
+static void log_used(const struct log *log, const struct trainer_report *report)
+{
+    char text[256] = "", size[STR_SIZE_BYTES];
+    size_t at = 0;
+    for (int use = 0; use < MEM_USE_COUNT && at < sizeof text; use++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%s %s", use ? ", " : "",
+                               usage_name((enum mem_use)use),
+                               str_format_size(usage_bytes(report->usage, (enum mem_use)use), size));
+    log_line(log, LOG_DEBUG,
+             "rank %d took at most: %s; in a step it sent %" PRIu64 " bytes and received %" PRIu64,
+             report->rank, text, report->usage->traffic.sent_bytes, report->usage->traffic.received_bytes);
 }
 
 static void print_text_event(struct console *console, const struct trainer_report *report)
@@ -75,6 +105,9 @@ static void print_text_event(struct console *console, const struct trainer_repor
         break;
     case TRAINER_SAVE_FAILED:
         log_line(&console->log, LOG_ERROR, "%s", report->text);
+        break;
+    case TRAINER_USED:
+        log_used(&console->log, report);
         break;
     case TRAINER_STEPPED:
     case TRAINER_EVALUATING:
@@ -106,7 +139,9 @@ static void show_progress(struct reporter *reporter, const struct trainer_report
 
 static void print_json_event(const struct trainer_report *report)
 {
-    static const char *const names[] = {"started", "step", "evaluated", "saved", "save_failed"};
+    static const char *const names[] = {[TRAINER_STARTED] = "started",         [TRAINER_STEP] = "step",
+                                        [TRAINER_EVALUATED] = "evaluated",     [TRAINER_SAVED] = "saved",
+                                        [TRAINER_SAVE_FAILED] = "save_failed", [TRAINER_USED] = "used"};
     struct output output;
     struct json_writer *json = &output.json;
     output_begin(&output);
@@ -121,6 +156,12 @@ static void print_json_event(const struct trainer_report *report)
         json_write_u64(json, "epoch", report->epoch);
         json_write_f64(json, "loss", report->loss);
         json_write_f64(json, "accuracy", report->accuracy);
+    }
+    if (report->event == TRAINER_USED) {
+        json_write_i64(json, "rank", report->rank);
+        usage_write_memory(json, report->usage);
+        usage_write_traffic(json, report->usage);
+        json_write_u64(json, "resident_peak_bytes", report->usage->resident_peak_bytes);
     }
     if (report->event == TRAINER_STEP) {
         struct scalar scalars[SCALARS_MAX];
@@ -238,6 +279,25 @@ static int parse_profile(const char *text, struct trainer_steps *ret_steps, stru
     return -EINVAL;
 }
 
+/* Those that were started, or that a dry run is of. */
+static uint32_t ranks_of(const struct train_args *args, const struct comm *comm)
+{
+    return args->dry_run && args->ranks > 0 ? (uint32_t)args->ranks : (uint32_t)comm->ranks;
+}
+
+static int check_dry_run(const struct train_args *args, struct err *err)
+{
+    const char *option = args->all_strategies    ? "--all-strategies"
+                         : args->fits_bytes > 0  ? "--fits"
+                         : args->ranks > 0       ? "--ranks"
+                         : args->local_ranks > 0 ? "--local-ranks"
+                                                 : NULL;
+    if (args->dry_run || !option)
+        return 0;
+    err_set(err, -EINVAL, "%s is of a dry run", option);
+    return err_advise(err, "give --dry-run, too");
+}
+
 /* What the command line and the configuration say; config is filled. */
 static int read_options(const struct invocation *invocation, struct train_config *config,
                         struct trainer_options *options, struct err *err)
@@ -246,7 +306,9 @@ static int read_options(const struct invocation *invocation, struct train_config
     int status = config_load(invocation->positional[0], (const char *const *)args->set.items, args->set.count,
                              config, err);
     if (!status)
-        status = config_resolve_batch(config, (uint32_t)options->comm->ranks, err);
+        status = check_dry_run(args, err);
+    if (!status)
+        status = config_resolve_batch(config, ranks_of(args, options->comm), err);
     if (!status)
         status = parse_profile(args->profile, &options->profile, err);
     if (status)
@@ -299,6 +361,26 @@ static int run_training(const struct invocation *invocation, struct trainer_opti
     return status ? status : result.end == TRAINER_DONE ? EXIT_DONE : EXIT_STOPPED;
 }
 
+static int run_dry(const struct invocation *invocation, const struct trainer_options *trainer,
+                   struct err *err)
+{
+    const struct train_args *args = invocation->args;
+    uint32_t ranks = ranks_of(args, trainer->comm);
+    uint32_t local_ranks = args->local_ranks > 0 ? (uint32_t)args->local_ranks : ranks;
+    const struct dry_run_options options = {.config = trainer->config,
+                                            .io = trainer->io,
+                                            .log = invocation->log,
+                                            .ranks = ranks,
+                                            .local_ranks = local_ranks,
+                                            .all_strategies = args->all_strategies,
+                                            .fits_bytes = args->fits_bytes,
+                                            .as_json = args->common.json};
+    if (ranks % local_ranks == 0)
+        return trainer->comm->rank == 0 ? dry_run(&options, err) : 0;
+    err_set(err, -EINVAL, "%" PRIu32 " ranks are not machines of %" PRIu32, ranks, local_ranks);
+    return err_advise(err, "give --local-ranks so that it divides --ranks");
+}
+
 static int run(const struct invocation *invocation, struct err *err)
 {
     const struct train_args *args = invocation->args;
@@ -310,7 +392,9 @@ static int run(const struct invocation *invocation, struct err *err)
     if (status)
         return status;
     status = crew_agree(options.comm, read_options(invocation, &config, &options, err), err);
-    if (!status && !args->print_config)
+    if (!status && args->dry_run && !args->print_config)
+        status = run_dry(invocation, &options, err);
+    else if (!status && !args->print_config)
         status = run_training(invocation, &options, err);
     else if (!status && options.comm->rank == 0)
         status = print_config(&config, args->common.json, err);
@@ -322,6 +406,8 @@ static int run(const struct invocation *invocation, struct err *err)
 
 static const char *const examples[] = {
     "millrace train train.yaml --print-config",
+    "millrace train train.yaml --dry-run --ranks 2 --all-strategies",
+    "millrace train train.yaml --dry-run --ranks 2 --fits 24GB",
     "millrace train train.yaml",
     "millrace train train.yaml --set run.dir=runs/b --set run.steps=4 --resume never",
     "millrace train train.yaml --set run.dir=runs/c --set run.steps=4 --profile 2:4",

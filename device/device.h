@@ -34,6 +34,36 @@ enum mem_kind {
     MEM_KIND_COUNT
 };
 
+/* What memory is for: each is counted by itself. A hook's kind is an enum mem_kind, or mem_for(kind, use); alone it is MEM_FOR_WORK. */
+enum mem_use {
+    MEM_FOR_WORK, /* what the rest is computed in */
+    MEM_FOR_PARAMETERS,
+    MEM_FOR_GRADIENTS,
+    MEM_FOR_OPTIMIZER,
+    MEM_FOR_ACTIVATIONS,
+    MEM_FOR_COMMUNICATION,
+    MEM_FOR_STAGING, /* of checkpoints */
+    MEM_FOR_LOADER,  /* up to the batches on the device */
+    MEM_USE_COUNT
+};
+
+enum { MEM_USE_SHIFT = 8 };
+
+static inline unsigned mem_for(enum mem_kind kind, enum mem_use use)
+{
+    return (unsigned)kind | (unsigned)use << MEM_USE_SHIFT;
+}
+
+static inline enum mem_kind mem_kind_of(unsigned kind)
+{
+    return (enum mem_kind)(kind & ((1U << MEM_USE_SHIFT) - 1));
+}
+
+static inline enum mem_use mem_use_of(unsigned kind)
+{
+    return (enum mem_use)(kind >> MEM_USE_SHIFT);
+}
+
 enum {
     DEVICE_MEM_ALIGN_BYTES = 4096,       /* of the host's kinds */
     DEVICE_MEM_ALIGN_DEVICE_BYTES = 256, /* of MEM_DEVICE, at least */
@@ -47,6 +77,7 @@ struct device;
 struct device_mem_info {
     uint64_t used_bytes[MEM_KIND_COUNT]; /* allocated here and not yet freed */
     uint64_t peak_bytes[MEM_KIND_COUNT];
+    uint64_t use_peak_bytes[MEM_USE_COUNT][MEM_KIND_COUNT];
     uint64_t free_bytes, total_bytes; /* of the device's own memory, 0 where unknown */
 };
 
@@ -56,12 +87,10 @@ struct device_ops {
     /* Device memory is the host's own, and everything is done when a call returns: nothing needs copying there. */
     bool is_host;
 
-    /* bytes > 0; memory is zeroed and aligned as above. `null` gives an address that must not be read; nor may the host read
+    /* bytes > 0; memory is zeroed and aligned as above; it is freed as the kind that it was asked for. `null` gives an address that must not be read; nor may the host read
      * MEM_DEVICE of `cuda`. */
-    int (*mem_alloc)(struct device *device, enum mem_kind kind, size_t bytes, void **ret_memory,
-                     struct err *err);
-    void (*mem_free)(struct device *device, enum mem_kind kind, void *memory,
-                     size_t bytes); /* NULL is fine */
+    int (*mem_alloc)(struct device *device, unsigned kind, size_t bytes, void **ret_memory, struct err *err);
+    void (*mem_free)(struct device *device, unsigned kind, void *memory, size_t bytes); /* NULL is fine */
     void (*mem_info)(struct device *device, struct device_mem_info *ret_info);
 
     int (*stream_open)(struct device *device, struct device_stream **ret_stream, struct err *err);

@@ -1,5 +1,5 @@
 /*
- * device_count — bytes allocated now and at most, by kind, counted without a lock. Internal to device/. Header only.
+ * device_count — bytes allocated now and at most, by kind and by what they are for, counted without a lock. Internal to device/. Header only.
  */
 #ifndef MILLRACE_DEVICE_DEVICE_COUNT_H
 #define MILLRACE_DEVICE_DEVICE_COUNT_H
@@ -8,29 +8,45 @@
 
 #include <stdatomic.h>
 
-struct device_count {
-    _Atomic uint64_t used_bytes[MEM_KIND_COUNT], peak_bytes[MEM_KIND_COUNT];
+struct device_tally {
+    _Atomic uint64_t used_bytes, peak_bytes;
 };
 
-static inline void device_count_add(struct device_count *count, enum mem_kind kind, uint64_t bytes)
+struct device_count {
+    struct device_tally kinds[MEM_KIND_COUNT], uses[MEM_USE_COUNT][MEM_KIND_COUNT];
+};
+
+static inline void device_tally_add(struct device_tally *tally, uint64_t bytes)
 {
-    uint64_t used = atomic_fetch_add_explicit(&count->used_bytes[kind], bytes, memory_order_relaxed) + bytes;
-    uint64_t peak = atomic_load_explicit(&count->peak_bytes[kind], memory_order_relaxed);
-    while (used > peak && !atomic_compare_exchange_weak_explicit(&count->peak_bytes[kind], &peak, used,
+    uint64_t used = atomic_fetch_add_explicit(&tally->used_bytes, bytes, memory_order_relaxed) + bytes;
+    uint64_t peak = atomic_load_explicit(&tally->peak_bytes, memory_order_relaxed);
+    while (used > peak && !atomic_compare_exchange_weak_explicit(&tally->peak_bytes, &peak, used,
                                                                  memory_order_relaxed, memory_order_relaxed))
         ;
 }
 
-static inline void device_count_subtract(struct device_count *count, enum mem_kind kind, uint64_t bytes)
+static inline void device_count_add(struct device_count *count, unsigned kind, uint64_t bytes)
 {
-    atomic_fetch_sub_explicit(&count->used_bytes[kind], bytes, memory_order_relaxed);
+    device_tally_add(&count->kinds[mem_kind_of(kind)], bytes);
+    device_tally_add(&count->uses[mem_use_of(kind)][mem_kind_of(kind)], bytes);
+}
+
+static inline void device_count_subtract(struct device_count *count, unsigned kind, uint64_t bytes)
+{
+    atomic_fetch_sub_explicit(&count->kinds[mem_kind_of(kind)].used_bytes, bytes, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&count->uses[mem_use_of(kind)][mem_kind_of(kind)].used_bytes, bytes,
+                              memory_order_relaxed);
 }
 
 static inline void device_count_read(struct device_count *count, struct device_mem_info *info)
 {
     for (int kind = 0; kind < MEM_KIND_COUNT; kind++) {
-        info->used_bytes[kind] = atomic_load_explicit(&count->used_bytes[kind], memory_order_relaxed);
-        info->peak_bytes[kind] = atomic_load_explicit(&count->peak_bytes[kind], memory_order_relaxed);
+        struct device_tally *tally = &count->kinds[kind];
+        info->used_bytes[kind] = atomic_load_explicit(&tally->used_bytes, memory_order_relaxed);
+        info->peak_bytes[kind] = atomic_load_explicit(&tally->peak_bytes, memory_order_relaxed);
+        for (int use = 0; use < MEM_USE_COUNT; use++)
+            info->use_peak_bytes[use][kind] =
+                atomic_load_explicit(&count->uses[use][kind].peak_bytes, memory_order_relaxed);
     }
 }
 

@@ -33,19 +33,19 @@ static int out_of_memory(enum mem_kind kind, size_t bytes, struct err *err)
     return -ENOMEM;
 }
 
-static int cpu_mem_alloc(struct device *device, enum mem_kind kind, size_t bytes, void **ret_memory,
+static int cpu_mem_alloc(struct device *device, unsigned kind, size_t bytes, void **ret_memory,
                          struct err *err)
 {
     assert(bytes > 0);
-    void *memory = pages_map(kind == MEM_HUGE, bytes);
+    void *memory = pages_map(mem_kind_of(kind) == MEM_HUGE, bytes);
     if (!memory)
-        return out_of_memory(kind, bytes, err);
+        return out_of_memory(mem_kind_of(kind), bytes, err);
     device_count_add(&((struct device_cpu *)device)->count, kind, bytes);
     *ret_memory = memory;
     return 0;
 }
 
-static void cpu_mem_free(struct device *device, enum mem_kind kind, void *memory, size_t bytes)
+static void cpu_mem_free(struct device *device, unsigned kind, void *memory, size_t bytes)
 {
     if (!memory)
         return;

@@ -151,7 +151,7 @@ static cudaError_t memory_get(enum mem_kind kind, size_t bytes, void **ret_memor
     }
 }
 
-static int cuda_mem_alloc(struct device *device, enum mem_kind kind, size_t bytes, void **ret_memory,
+static int cuda_mem_alloc(struct device *device, unsigned kind, size_t bytes, void **ret_memory,
                           struct err *err)
 {
     struct device_cuda *cuda = (struct device_cuda *)device;
@@ -160,25 +160,25 @@ static int cuda_mem_alloc(struct device *device, enum mem_kind kind, size_t byte
     int status = device_cuda_use(device, err);
     if (status)
         return status;
-    cudaError_t cuda_status = memory_get(kind, bytes, &memory);
+    cudaError_t cuda_status = memory_get(mem_kind_of(kind), bytes, &memory);
     if (cuda_status == cudaErrorMemoryAllocation)
-        return out_of_memory(cuda, kind, bytes, err);
+        return out_of_memory(cuda, mem_kind_of(kind), bytes, err);
     if (cuda_status != cudaSuccess)
         return device_cuda_status(device, cuda_status, "allocating memory", err);
     assert((uintptr_t)memory %
-               (kind == MEM_DEVICE ? DEVICE_MEM_ALIGN_DEVICE_BYTES : DEVICE_MEM_ALIGN_BYTES) ==
+               (mem_kind_of(kind) == MEM_DEVICE ? DEVICE_MEM_ALIGN_DEVICE_BYTES : DEVICE_MEM_ALIGN_BYTES) ==
            0);
     device_count_add(&cuda->count, kind, bytes);
     *ret_memory = memory;
     return 0;
 }
 
-static void cuda_mem_free(struct device *device, enum mem_kind kind, void *memory, size_t bytes)
+static void cuda_mem_free(struct device *device, unsigned kind, void *memory, size_t bytes)
 {
     if (!memory)
         return;
     device_cuda_use(device, NULL);
-    memory_give_back(kind, memory, bytes);
+    memory_give_back(mem_kind_of(kind), memory, bytes);
     device_count_subtract(&((struct device_cuda *)device)->count, kind, bytes);
 }
 

@@ -1,9 +1,11 @@
 /*
  * device_null — a device that gives no memory and moves nothing, but counts what was asked for: it serves estimates.
  *
- * Addresses are of a range that the kernel gives no process (from 2^55 on, on x86-64 and arm64), each allocation its own
- * aligned piece: a read of one faults at once, and two never overlap.
+ * Addresses are of a range that the kernel gives no process (from 2^55 on, on x86-64 and arm64), a part of it for each kind, each allocation
+ * its own aligned piece: a read of one faults at once, and two never overlap.
  */
+#include "device/device_null.h"
+
 #include "device/device_count.h"
 
 #include "base/bytes.h"
@@ -13,12 +15,14 @@
 #include <stdlib.h>
 
 #define NULL_ADDRESS_BASE (UINT64_C(1) << 55)
-#define NULL_BYTES_MAX    (UINT64_C(1) << 54) /* of all allocations together */
+#define NULL_KIND_SHIFT   52
+#define NULL_BYTES_MAX    (UINT64_C(1) << NULL_KIND_SHIFT) /* of all allocations together */
 
 struct device_null {
     struct device base;
     struct device_count count;
-    _Atomic uint64_t given_bytes; /* of the range of addresses; freed ones are not given again */
+    _Atomic uint64_t given_bytes; /* of a kind's range of addresses; freed ones are not given again */
+    _Atomic uint64_t crossed_bytes;
 };
 
 struct device_stream {
@@ -29,7 +33,7 @@ struct device_event {
     char token;
 };
 
-static int null_mem_alloc(struct device *device, enum mem_kind kind, size_t bytes, void **ret_memory,
+static int null_mem_alloc(struct device *device, unsigned kind, size_t bytes, void **ret_memory,
                           struct err *err)
 {
     struct device_null *null = (struct device_null *)device;
@@ -42,11 +46,12 @@ static int null_mem_alloc(struct device *device, enum mem_kind kind, size_t byte
     } while (!atomic_compare_exchange_weak_explicit(&null->given_bytes, &at, at + whole, memory_order_relaxed,
                                                     memory_order_relaxed));
     device_count_add(&null->count, kind, bytes);
-    *ret_memory = (void *)(uintptr_t)(NULL_ADDRESS_BASE + at);
+    *ret_memory =
+        (void *)(uintptr_t)(NULL_ADDRESS_BASE + ((uint64_t)mem_kind_of(kind) << NULL_KIND_SHIFT) + at);
     return 0;
 }
 
-static void null_mem_free(struct device *device, enum mem_kind kind, void *memory, size_t bytes)
+static void null_mem_free(struct device *device, unsigned kind, void *memory, size_t bytes)
 {
     if (memory)
         device_count_subtract(&((struct device_null *)device)->count, kind, bytes);
@@ -123,10 +128,29 @@ static int null_event_wait(struct device *device, struct device_event *event, st
     return 0;
 }
 
+enum mem_kind device_null_kind(const void *memory)
+{
+    return (enum mem_kind)(((uintptr_t)memory - NULL_ADDRESS_BASE) >> NULL_KIND_SHIFT);
+}
+
+void device_null_cross(struct device *device, uint64_t bytes)
+{
+    if (!device->ops->is_host)
+        atomic_fetch_add_explicit(&((struct device_null *)device)->crossed_bytes, bytes,
+                                  memory_order_relaxed);
+}
+
+uint64_t device_null_crossed_bytes(const struct device *device)
+{
+    return atomic_load_explicit(&((const struct device_null *)device)->crossed_bytes, memory_order_relaxed);
+}
+
 static int null_copy(struct device *device, struct device_stream *stream, void *target, const void *source,
                      size_t bytes, struct err *err)
 {
-    (void)device, (void)stream, (void)target, (void)source, (void)bytes, (void)err;
+    (void)stream, (void)err;
+    if ((device_null_kind(target) == MEM_DEVICE) != (device_null_kind(source) == MEM_DEVICE))
+        device_null_cross(device, bytes);
     return 0;
 }
 
@@ -142,31 +166,35 @@ static void null_close(struct device *device)
     free(device);
 }
 
-static const struct device_ops null_ops = {
-    .name = "null",
-    .mem_alloc = null_mem_alloc,
-    .mem_free = null_mem_free,
-    .mem_info = null_mem_info,
-    .stream_open = null_stream_open,
-    .stream_close = null_stream_close,
-    .stream_wait_event = null_stream_wait_event,
-    .stream_sync = null_stream_sync,
-    .event_open = null_event_open,
-    .event_close = null_event_close,
-    .event_record = null_event_record,
-    .event_done = null_event_done,
-    .event_wait = null_event_wait,
-    .copy = null_copy,
-    .fill = null_fill,
-    .close = null_close,
-};
+/* Code above looks whether device memory is the host's, and asks for memory by that. */
+#define NULL_OPS(host)                                                                                       \
+    {                                                                                                        \
+        .is_host = host, .name = "null", .mem_alloc = null_mem_alloc, .mem_free = null_mem_free,             \
+        .mem_info = null_mem_info, .stream_open = null_stream_open, .stream_close = null_stream_close,       \
+        .stream_wait_event = null_stream_wait_event, .stream_sync = null_stream_sync,                        \
+        .event_open = null_event_open, .event_close = null_event_close, .event_record = null_event_record,   \
+        .event_done = null_event_done, .event_wait = null_event_wait, .copy = null_copy, .fill = null_fill,  \
+        .close = null_close,                                                                                 \
+    }
 
-int device_null_open(struct device **ret_device, struct err *err)
+static const struct device_ops null_ops = NULL_OPS(false), null_host_ops = NULL_OPS(true);
+
+static int null_open(const struct device_ops *ops, struct device **ret_device, struct err *err)
 {
     struct device_null *null = calloc(1, sizeof *null);
     if (!null)
         return err_set(err, -ENOMEM, "out of memory for the null device");
-    null->base.ops = &null_ops;
+    null->base.ops = ops;
     *ret_device = &null->base;
     return 0;
+}
+
+int device_null_open(struct device **ret_device, struct err *err)
+{
+    return null_open(&null_ops, ret_device, err);
+}
+
+int device_null_open_host(struct device **ret_device, struct err *err)
+{
+    return null_open(&null_host_ops, ret_device, err);
 }

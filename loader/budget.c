@@ -110,7 +110,8 @@ static int allocate_slot(struct loader *loader, struct load_slot *slot, struct e
     if (loader->slot_bytes == 0)
         return 0;
     void *memory;
-    int status = loader->device->ops->mem_alloc(loader->device, MEM_PINNED, loader->slot_bytes, &memory, err);
+    int status = loader->device->ops->mem_alloc(loader->device, mem_for(MEM_PINNED, MEM_FOR_LOADER),
+                                                loader->slot_bytes, &memory, err);
     if (!status)
         loader->spare_memory[loader->spare_count++] = memory;
     return status;
@@ -121,8 +122,8 @@ static int allocate_all(struct loader *loader, uint64_t room_bytes, struct err *
     uint32_t slots = loader->slots_count;
     uint64_t items = loader->options.batching.micro;
     loader->room.capacity_bytes = room_bytes; /* what deinit frees, wherever this ends */
-    int status =
-        loader->device->ops->mem_alloc(loader->device, MEM_HUGE, room_bytes, &loader->room_memory, err);
+    int status = loader->device->ops->mem_alloc(loader->device, mem_for(MEM_HUGE, MEM_FOR_LOADER), room_bytes,
+                                                &loader->room_memory, err);
     if (status)
         return status;
     loader->slots = allocate(slots, sizeof *loader->slots);
@@ -196,10 +197,10 @@ void loader_budget_deinit(struct loader *loader)
         free(slot->bytes);
     }
     for (uint32_t i = 0; i < loader->spare_count; i++)
-        loader->device->ops->mem_free(loader->device, MEM_PINNED, loader->spare_memory[i],
-                                      loader->slot_bytes);
+        loader->device->ops->mem_free(loader->device, mem_for(MEM_PINNED, MEM_FOR_LOADER),
+                                      loader->spare_memory[i], loader->slot_bytes);
     if (loader->room_memory)
-        loader->device->ops->mem_free(loader->device, MEM_HUGE, loader->room_memory,
+        loader->device->ops->mem_free(loader->device, mem_for(MEM_HUGE, MEM_FOR_LOADER), loader->room_memory,
                                       loader->room.capacity_bytes);
     room_deinit(&loader->room);
     free(loader->slots);

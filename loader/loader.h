@@ -123,6 +123,8 @@ struct loader_options {
     bool single_pass;
     /* Only what follows from the datasets and their order is asked: nothing is read ahead, and loader_next is -EINVAL. */
     bool order_only;
+    /* Only what it is made of is asked, and how much memory it takes of the device: nothing is read ahead, and loader_next is -EINVAL. */
+    bool memory_only;
     unsigned workers; /* decoding threads; 0: one a CPU */
     /* For batch buffers, read-ahead, lists and scratch together; 0: 1 GiB. Beside it: the indexes of open shards,
      * the bytes of a substitute until its batch is released, and of a picture whose decoded part takes more than 2 MiB the rest, once a worker

@@ -195,6 +195,11 @@ static int start_threads(struct loader *loader, struct err *err)
     return 0;
 }
 
+static bool options_want_no_reads(const struct loader_options *options)
+{
+    return options->order_only || options->memory_only;
+}
+
 static int open_stages(struct loader *loader, struct err *err)
 {
     unsigned workers = loader->options.workers ? loader->options.workers : workers_cpu_count();
@@ -212,8 +217,9 @@ static int open_stages(struct loader *loader, struct err *err)
         status = init_worker(loader, &loader->workers[i], err);
     if (!status)
         status = loader_budget_init(loader, err);
-    if (!status)
-        status = loader->io->ops->queue_open(loader->io, LOADER_QUEUE_DEPTH, &loader->queue, err);
+    if (status || options_want_no_reads(&loader->options))
+        return status;
+    status = loader->io->ops->queue_open(loader->io, LOADER_QUEUE_DEPTH, &loader->queue, err);
     if (status)
         return status;
     if (loader->io->ops->queue_register)
@@ -256,8 +262,9 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
         status = open_order(loader, err);
     if (!status && !options->order_only)
         status = open_stages(loader, err);
-    if (options->order_only)
-        loader->failure = err_set(&loader->failure_err, -EINVAL, "the loader was opened for its order alone");
+    if (options_want_no_reads(options))
+        loader->failure =
+            err_set(&loader->failure_err, -EINVAL, "the loader was opened for its order or memory alone");
     loader->options.dataset = NULL; /* the caller's, as is mix; datasets' paths say it */
     loader->options.mix = NULL;
     if (status)

@@ -71,7 +71,7 @@ static void say_memory(const struct run *run)
         used + pinned + memory.used_bytes[MEM_HUGE]; /* of the host, where staging is of huge pages */
     char here[STR_SIZE_BYTES], there[STR_SIZE_BYTES], more[STR_SIZE_BYTES], evaluating[80] = "",
                                                                             host[80] = "", buffers[48] = "";
-    uint32_t buffers_count = reduction_need_of(&run->reduction->options).buffers_count;
+    uint32_t buffers_count = reduction_buffers(&run->reduction->options);
     if (!is_host)
         snprintf(host, sizeof host, " on the device, and %s pinned in the host,",
                  str_format_size(pinned, there));

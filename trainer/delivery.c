@@ -58,22 +58,6 @@ static struct gather_options gather_options_of(const struct delivery_options *op
                                    .in_turn = reduction->in_turn};
 }
 
-struct delivery_need delivery_need_of(const struct delivery_options *options)
-{
-    const struct partition *partition = options->reduction.partition;
-    const struct exchange_options exchange = exchange_options_of(options);
-    const struct gather_options gather = gather_options_of(options);
-    struct delivery_need need = {.pinned_bytes = exchange_bytes(&exchange)};
-    if (has_replicas(partition))
-        need.pinned_bytes += gather_bytes(&gather);
-    need.device_elements = exchange_device_bytes(&exchange) / ops_master_bytes(exchange.ops);
-    if (reduction_exchanges_each(&options->reduction))
-        need.device_elements += leaves_elements(partition);
-    if (has_shards(options))
-        need.device_elements += partition->trained_shards.elements;
-    return need;
-}
-
 static size_t shards_bytes(const struct delivery *delivery)
 {
     const struct reduction_options *options = &delivery->options.reduction;
@@ -89,7 +73,8 @@ int delivery_open(struct delivery *delivery, const struct delivery_options *opti
     if (reduction_exchanges_each(reduction))
         status = leaves_init(&delivery->leaves, reduction->ops, reduction->partition, err);
     if (!status && has_shards(options))
-        status = device->ops->mem_alloc(device, MEM_DEVICE, shards_bytes(delivery), &delivery->shards, err);
+        status = device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
+                                        shards_bytes(delivery), &delivery->shards, err);
     if (status)
         delivery_close(delivery);
     return status;
@@ -137,7 +122,8 @@ void delivery_close(struct delivery *delivery)
     comm_close(delivery->gather_comm);
     leaves_deinit(&delivery->leaves, is_idle);
     if (is_idle)
-        ops->device->ops->mem_free(ops->device, MEM_DEVICE, delivery->shards, shards_bytes(delivery));
+        ops->device->ops->mem_free(ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), delivery->shards,
+                                   shards_bytes(delivery));
     else
         comm_retain(delivery->shards);
     *delivery = (struct delivery){0};

@@ -35,12 +35,7 @@ struct delivery {
     void *shards; /* gradients of this rank's shards, where they are gathered and have no other place */
 };
 
-/* Of more ranks than one. What delivery_open takes; the device's is in elements of the master type. */
-struct delivery_need {
-    uint64_t device_elements, pinned_bytes;
-};
-struct delivery_need delivery_need_of(const struct delivery_options *options);
-
+/* Of more ranks than one. */
 int delivery_open(struct delivery *delivery, const struct delivery_options *options, struct err *err);
 int delivery_connect(struct delivery *delivery, struct err *err); /* collective */
 int delivery_open_exchange(struct delivery *delivery, struct err *err);

@@ -40,7 +40,8 @@ int exchange_open(const struct exchange_options *options, struct exchange **ret_
     exchange->wire_bytes = exchange_wire_bytes(options);
     int status = allocate(exchange, err);
     if (!status && exchange_device_bytes(options) > 0)
-        status = options->ops->device->ops->mem_alloc(options->ops->device, MEM_DEVICE,
+        status = options->ops->device->ops->mem_alloc(options->ops->device,
+                                                      mem_for(MEM_DEVICE, MEM_FOR_COMMUNICATION),
                                                       exchange_device_bytes(options), &exchange->wide, err);
     for (int i = 0; i < EXCHANGE_SLOTS && !status; i++)
         status = exchange_slot_open(exchange, &exchange->slots[i], err);
@@ -62,7 +63,8 @@ void exchange_close(struct exchange *exchange)
         free(exchange->offsets[i]);
         free(exchange->bytes[i]);
     }
-    exchange->options.ops->device->ops->mem_free(exchange->options.ops->device, MEM_DEVICE, exchange->wide,
+    exchange->options.ops->device->ops->mem_free(exchange->options.ops->device,
+                                                 mem_for(MEM_DEVICE, MEM_FOR_COMMUNICATION), exchange->wide,
                                                  exchange_device_bytes(&exchange->options));
     if (exchange_is_idle(exchange))
         free(exchange->whats);

@@ -80,8 +80,7 @@ int exchange_wait_group(struct exchange *exchange, uint64_t group, struct err *e
 /* How long the last two have blocked, all together: what of the exchanges was not hidden behind the passes. NULL: 0. */
 uint64_t exchange_waited_ns(const struct exchange *exchange);
 
-/* Bytes of host memory that is pinned where there is a device; of device memory. */
-uint64_t exchange_bytes(const struct exchange_options *options);
+/* Bytes of device memory. */
 uint64_t exchange_device_bytes(const struct exchange_options *options);
 
 #endif

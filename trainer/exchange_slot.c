@@ -61,11 +61,6 @@ uint64_t exchange_device_bytes(const struct exchange_options *options)
     return exchange_narrows(options) ? received_elements(options) * ops_master_bytes(options->ops) : 0;
 }
 
-uint64_t exchange_bytes(const struct exchange_options *options)
-{
-    return EXCHANGE_SLOTS * (receive_bytes(options) + send_bytes(options));
-}
-
 int exchange_slot_open(struct exchange *exchange, struct exchange_slot *slot, struct err *err)
 {
     const struct exchange_options *options = &exchange->options;
@@ -73,9 +68,11 @@ int exchange_slot_open(struct exchange *exchange, struct exchange_slot *slot, st
     slot->works = calloc(options->pieces_max, sizeof *slot->works);
     if (!slot->works)
         return err_set(err, -ENOMEM, "out of memory for the exchange of gradients");
-    int status = device->ops->mem_alloc(device, MEM_PINNED, receive_bytes(options), &slot->receive, err);
+    int status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION),
+                                        receive_bytes(options), &slot->receive, err);
     if (!status && exchange_packs(options))
-        status = device->ops->mem_alloc(device, MEM_PINNED, send_bytes(options), &slot->send, err);
+        status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION),
+                                        send_bytes(options), &slot->send, err);
     if (!status)
         status = device->ops->event_open(device, &slot->copied, err);
     return status;
@@ -90,9 +87,11 @@ void exchange_slot_close(struct exchange *exchange, struct exchange_slot *slot)
     /* what is still under way may be written to until the process exits */
     bool is_idle = slot->state != EXCHANGE_SENDING;
     if (is_idle && slot->send)
-        device->ops->mem_free(device, MEM_PINNED, slot->send, send_bytes(options));
+        device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), slot->send,
+                              send_bytes(options));
     if (is_idle && slot->receive)
-        device->ops->mem_free(device, MEM_PINNED, slot->receive, receive_bytes(options));
+        device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), slot->receive,
+                              receive_bytes(options));
     if (is_idle)
         free(slot->works);
     else

@@ -44,11 +44,6 @@ static struct slot_layout slot_layout(const struct feed *feed)
     return lay_out_slot(&feed->options, feed->ops);
 }
 
-uint64_t feed_device_bytes(const struct feed_options *options, const struct ops *ops)
-{
-    return ops->device->ops->is_host ? 0 : FEED_SLOTS * lay_out_slot(options, ops).bytes;
-}
-
 static struct feed_arrays arrays_at(const struct feed *feed, void *memory)
 {
     const struct slot_layout s = slot_layout(feed);
@@ -78,13 +73,15 @@ static uint64_t staging_bytes(const struct feed *feed)
 static int init_slot(struct feed *feed, struct feed_slot *slot, struct err *err)
 {
     struct device *device = feed->ops->device;
-    int status = device->ops->mem_alloc(device, MEM_PINNED, staging_bytes(feed), &slot->staging_memory, err);
+    int status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_LOADER), staging_bytes(feed),
+                                        &slot->staging_memory, err);
     if (status)
         return status;
     slot->staging = slot->device = arrays_at(feed, slot->staging_memory);
     if (is_host(feed))
         return 0;
-    status = device->ops->mem_alloc(device, MEM_DEVICE, slot_layout(feed).bytes, &slot->device_memory, err);
+    status = device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_LOADER), slot_layout(feed).bytes,
+                                    &slot->device_memory, err);
     if (status)
         return status;
     slot->device = arrays_at(feed, slot->device_memory);
@@ -122,8 +119,10 @@ void feed_deinit(struct feed *feed)
             device->ops->event_close(device, slot->copied);
         if (slot->used)
             device->ops->event_close(device, slot->used);
-        device->ops->mem_free(device, MEM_DEVICE, slot->device_memory, slot_layout(feed).bytes);
-        device->ops->mem_free(device, MEM_PINNED, slot->staging_memory, staging_bytes(feed));
+        device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_LOADER), slot->device_memory,
+                              slot_layout(feed).bytes);
+        device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_LOADER), slot->staging_memory,
+                              staging_bytes(feed));
     }
     if (feed->stream)
         device->ops->stream_close(device, feed->stream);

@@ -66,9 +66,6 @@ struct feed {
     uint32_t variant;
 };
 
-/* What feed_init takes of the device's memory. */
-uint64_t feed_device_bytes(const struct feed_options *options, const struct ops *ops);
-
 /* Allocates all there is. -ENOMEM. */
 int feed_init(struct feed *feed, const struct feed_options *options, struct ops *ops, struct err *err);
 /* Gives back what it holds, then waits for its copies. Safe on a zeroed feed. */

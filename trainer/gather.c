@@ -40,11 +40,6 @@ static size_t staging_bytes(const struct gather_options *options)
     return is_host(options) ? 0 : options->partition->group_elements_max * ops_master_bytes(options->ops);
 }
 
-uint64_t gather_bytes(const struct gather_options *options)
-{
-    return GATHER_SLOTS * staging_bytes(options);
-}
-
 static int allocate(struct gather *gather, struct err *err)
 {
     const struct gather_options *options = &gather->options;
@@ -62,8 +57,8 @@ static int allocate(struct gather *gather, struct err *err)
     for (int i = 0; i < GATHER_SLOTS && !status; i++) {
         status = device->ops->event_open(device, &gather->slots[i].copied, err);
         if (!status && !is_host(options))
-            status = device->ops->mem_alloc(device, MEM_PINNED, staging_bytes(options),
-                                            (void **)&gather->slots[i].staging, err);
+            status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION),
+                                            staging_bytes(options), (void **)&gather->slots[i].staging, err);
     }
     return status;
 }
@@ -109,8 +104,8 @@ void gather_close(struct gather *gather)
         if (gather->slots[i].copied)
             device->ops->event_close(device, gather->slots[i].copied);
         if (gather->slots[i].staging && is_idle)
-            device->ops->mem_free(device, MEM_PINNED, gather->slots[i].staging,
-                                  staging_bytes(&gather->options));
+            device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION),
+                                  gather->slots[i].staging, staging_bytes(&gather->options));
     }
     free(gather->offsets);
     free(gather->bytes);

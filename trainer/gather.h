@@ -53,6 +53,4 @@ bool gather_is_idle(const struct gather *gather);
 /* How long all that blocked has waited for other ranks. NULL: 0. */
 uint64_t gather_waited_ns(const struct gather *gather);
 
-uint64_t gather_bytes(const struct gather_options *options); /* of pinned memory */
-
 #endif

@@ -164,7 +164,8 @@ int model_open(const struct model_config *config, struct ops *ops, uint64_t item
     if (status == 0)
         status = check_size(model, err);
     if (status == 0)
-        status = ops->device->ops->mem_alloc(ops->device, MEM_DEVICE, zeros_bytes(model), &model->zeros, err);
+        status = ops->device->ops->mem_alloc(ops->device, mem_for(MEM_DEVICE, MEM_FOR_ACTIVATIONS),
+                                             zeros_bytes(model), &model->zeros, err);
     if (status < 0) {
         model_close(model);
         return status;
@@ -177,7 +178,8 @@ void model_close(struct model *model)
 {
     if (!model)
         return;
-    model->ops->device->ops->mem_free(model->ops->device, MEM_DEVICE, model->zeros, zeros_bytes(model));
+    model->ops->device->ops->mem_free(model->ops->device, mem_for(MEM_DEVICE, MEM_FOR_ACTIVATIONS),
+                                      model->zeros, zeros_bytes(model));
     params_deinit(&model->params);
     free(model);
 }

@@ -32,8 +32,9 @@ int offload_open(struct ops *ops, uint32_t items_count, uint64_t item_bytes, str
     offload->ops = ops;
     offload->items_count = items_count;
     offload->item_bytes = item_bytes;
-    int status = device->mem_alloc(ops->device, MEM_PINNED, offload_pinned_bytes(items_count, item_bytes),
-                                   (void **)&offload->pinned, err);
+    int status =
+        device->mem_alloc(ops->device, mem_for(MEM_PINNED, MEM_FOR_ACTIVATIONS),
+                          offload_pinned_bytes(items_count, item_bytes), (void **)&offload->pinned, err);
     if (!status)
         status = device->stream_open(ops->device, &offload->stream, err);
     for (int i = 0; i < OFFLOAD_SLOTS && !status; i++) {
@@ -60,7 +61,7 @@ void offload_close(struct offload *offload)
         device->ops->event_close(device, offload->moved[i]);
     }
     device->ops->stream_close(device, offload->stream);
-    device->ops->mem_free(device, MEM_PINNED, offload->pinned,
+    device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_ACTIVATIONS), offload->pinned,
                           offload_pinned_bytes(offload->items_count, offload->item_bytes));
     free(offload);
 }

@@ -19,6 +19,7 @@
 #include "trainer/cuda/rows.h"
 #include "trainer/cuda/update.h"
 #include "trainer/cuda/xent.h"
+#include "trainer/ops_null.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -100,13 +101,18 @@ static void gemm(struct ops *ops, const struct gemm_plan *plan, const void *a, c
     remember(cuda_of(ops), cuda_gemm_run(cuda_of(ops)->gemm, plan, a, b, bias, c, &detail), &detail);
 }
 
+static uint64_t rows_workspace_bytes(uint64_t rows, uint64_t cols)
+{
+    const struct norm_shape norm = {.rows = rows, .cols = cols};
+    uint64_t floats = bytes_max(cuda_bias_bwd_workspace(rows, cols), cuda_norm_bwd_workspace(&norm));
+    return bytes_max(floats, cuda_embed_bwd_workspace(rows, cols)) * sizeof(float);
+}
+
 static int plan_rows(struct ops *ops, uint64_t rows, uint64_t cols, struct err *err)
 {
     struct ops_cuda *cuda = cuda_of(ops);
     struct device *device = ops->device;
-    const struct norm_shape norm = {.rows = rows, .cols = cols};
-    uint64_t floats = bytes_max(cuda_bias_bwd_workspace(rows, cols), cuda_norm_bwd_workspace(&norm));
-    uint64_t bytes = bytes_max(floats, cuda_embed_bwd_workspace(rows, cols)) * sizeof(float);
+    uint64_t bytes = rows_workspace_bytes(rows, cols);
     void *memory;
     if (bytes <= cuda->workspace_bytes)
         return 0;
@@ -484,4 +490,21 @@ int ops_cuda_open(struct device *device, enum dtype compute, struct ops **ret_op
     }
     *ret_ops = &cuda->ops;
     return 0;
+}
+
+static uint64_t null_rope_bytes(const struct attn_shape *shape)
+{
+    return cuda_rope_table_floats(shape->tokens, shape->head_dim) * sizeof(float);
+}
+
+const struct ops_null_model *ops_null_cuda(void)
+{
+    static const struct ops_null_model model = {.embed_bwd_wants_order = true,
+                                                .logits_align = LOGITS_ALIGN,
+                                                .fixed_bytes = CUDA_GEMM_WORKSPACE_BYTES,
+                                                .gemm_bytes = cuda_gemm_partials_bytes,
+                                                .rows_bytes = rows_workspace_bytes,
+                                                .rope_bytes = null_rope_bytes,
+                                                .attn_bwd_scratch = cuda_attention_bwd_workspace};
+    return &model;
 }

@@ -35,9 +35,9 @@ static uint64_t moment_bytes(const struct optimizer *optimizer)
 
 /* A kernel that touches each byte once reads and writes pinned memory at the link's speed, both ways at a time: wide accesses of
  * neighbours, and far more of them under way than the link can hold. Copies through staging would bring no more. */
-static enum mem_kind moments_kind(const struct optimizer *optimizer)
+static unsigned moments_kind(const struct optimizer *optimizer)
 {
-    return optimizer->options.offloaded ? MEM_PINNED : MEM_DEVICE;
+    return mem_for(optimizer->options.offloaded ? MEM_PINNED : MEM_DEVICE, MEM_FOR_OPTIMIZER);
 }
 
 static void *at(const struct optimizer *optimizer, const void *arena, uint64_t element)
@@ -99,18 +99,13 @@ static uint64_t row_sums_bytes(const struct partition *partition)
     return (count > 0 ? count : 1) * sizeof(double);
 }
 
-uint64_t optimizer_scratch_bytes(const struct partition *partition)
-{
-    return row_sums_bytes(partition) + decays_count(partition->params);
-}
-
 int optimizer_init(struct optimizer *optimizer, const struct optimizer_options *options, struct ops *ops,
                    const struct partition *partition, struct err *err)
 {
     *optimizer = (struct optimizer){
         .options = *options, .ops = ops, .partition = partition, .row_sums_count = rows_count(partition)};
     struct device *device = ops->device;
-    enum mem_kind kind = moments_kind(optimizer);
+    unsigned kind = moments_kind(optimizer);
     int status = 0;
     for (unsigned i = 0; i < optimizer_moments_count(options) && !status; i++)
         status = device->ops->mem_alloc(device, kind, moment_bytes(optimizer), &optimizer->moments[i], err);

@@ -46,9 +46,6 @@ struct optimizer {
     uint64_t updates; /* made so far, as the host knows */
 };
 
-/* What optimizer_init takes of the device's memory besides the moments. */
-uint64_t optimizer_scratch_bytes(const struct partition *partition);
-
 int optimizer_init(struct optimizer *optimizer, const struct optimizer_options *options, struct ops *ops,
                    const struct partition *partition, struct err *err);
 void optimizer_deinit(struct optimizer *optimizer);

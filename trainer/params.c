@@ -237,7 +237,8 @@ static void put(void *arena, enum dtype dtype, uint64_t element, double value)
 }
 
 /* Element i takes word i % 4 of block i / 4: two words make two normal numbers. */
-static void fill_normal(const struct param *param, uint64_t seed, enum dtype dtype, void *arena)
+static void fill_normal(const struct param *param, uint64_t place, uint64_t seed, enum dtype dtype,
+                        void *arena)
 {
     const uint64_t parts[3] = {seed, PHILOX_INIT, hash_64(param->name, strlen(param->name))};
     uint64_t key = hash_64(parts, sizeof parts);
@@ -246,21 +247,31 @@ static void fill_normal(const struct param *param, uint64_t seed, enum dtype dty
         const uint32_t *word = &random.word[i % 4];
         double radius = sqrt(-2.0 * log(((double)word[0] + 1.0) * 0x1p-32)) * param->deviation;
         double angle = 2.0 * M_PI * ((double)word[1] * 0x1p-32);
-        put(arena, dtype, param->offset + i, radius * cos(angle));
+        put(arena, dtype, place + i, radius * cos(angle));
         if (i + 1 < param->count)
-            put(arena, dtype, param->offset + i + 1, radius * sin(angle));
+            put(arena, dtype, place + i + 1, radius * sin(angle));
+    }
+}
+
+void params_init_group(const struct params *params, uint64_t group, uint64_t seed, enum dtype dtype,
+                       void *memory)
+{
+    const struct param_group *g = &params->groups[group];
+    assert(dtype == DTYPE_F32 || dtype == DTYPE_F64);
+    memset(memory, 0, g->elements * dtype_bytes(dtype));
+    for (uint64_t p = g->first; p < g->first + g->count; p++) {
+        const struct param *param = &params->list[p];
+        uint64_t place = param->offset - g->offset;
+        if (param->init == PARAM_NORMAL)
+            fill_normal(param, place, seed, dtype, memory);
+        for (uint64_t i = 0; param->init == PARAM_ONES && i < param->count; i++)
+            put(memory, dtype, place + i, 1.0);
     }
 }
 
 void params_init_values(const struct params *params, uint64_t seed, enum dtype dtype, void *arena)
 {
-    assert(dtype == DTYPE_F32 || dtype == DTYPE_F64);
-    memset(arena, 0, params->elements * dtype_bytes(dtype));
-    for (uint64_t p = 0; p < params->count; p++) {
-        const struct param *param = &params->list[p];
-        if (param->init == PARAM_NORMAL)
-            fill_normal(param, seed, dtype, arena);
-        for (uint64_t i = 0; param->init == PARAM_ONES && i < param->count; i++)
-            put(arena, dtype, param->offset + i, 1.0);
-    }
+    for (uint64_t g = 0; g < params->groups_count; g++)
+        params_init_group(params, g, seed, dtype,
+                          (char *)arena + params->groups[g].offset * dtype_bytes(dtype));
 }

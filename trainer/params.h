@@ -91,5 +91,8 @@ bool params_gradient(const struct params *params, uint64_t unit, uint64_t offset
 /* Initial values into an arena of host memory of dtype F32 or F64: Philox keyed by (seed, XXH3 of the name), counter the
  * element: independent of layout. Normal by Box-Muller. */
 void params_init_values(const struct params *params, uint64_t seed, enum dtype dtype, void *arena);
+/* Those of one group, which begins at memory. */
+void params_init_group(const struct params *params, uint64_t group, uint64_t seed, enum dtype dtype,
+                       void *memory);
 
 #endif

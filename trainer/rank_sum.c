@@ -16,19 +16,16 @@ static size_t slice_bytes(const struct rank_sum_options *options)
     return slice_elements(options) * ops_master_bytes(options->ops);
 }
 
-uint64_t rank_sum_bytes(const struct rank_sum_options *options)
-{
-    return ((uint64_t)options->comm->ranks + 1) * slice_bytes(options);
-}
-
 int rank_sum_open(struct rank_sum *sum, const struct rank_sum_options *options, struct err *err)
 {
     struct device *device = options->ops->device;
     size_t bytes = slice_bytes(options), ranks = (size_t)options->comm->ranks;
     *sum = (struct rank_sum){.options = *options, .slice = slice_elements(options)};
-    int status = device->ops->mem_alloc(device, MEM_PINNED, ranks * bytes, &sum->bucket, err);
+    int status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), ranks * bytes,
+                                        &sum->bucket, err);
     if (!status)
-        status = device->ops->mem_alloc(device, MEM_PINNED, bytes, &sum->sum, err);
+        status =
+            device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), bytes, &sum->sum, err);
     if (!status)
         status = device->ops->event_open(device, &sum->copied, err);
     if (status)
@@ -54,9 +51,10 @@ void rank_sum_close(struct rank_sum *sum)
         comm_retain(sum->bucket);
         comm_retain(sum->sum);
     } else {
-        device->ops->mem_free(device, MEM_PINNED, sum->bucket,
+        device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), sum->bucket,
                               (size_t)options->comm->ranks * slice_bytes(options));
-        device->ops->mem_free(device, MEM_PINNED, sum->sum, slice_bytes(options));
+        device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), sum->sum,
+                              slice_bytes(options));
     }
     comm_close(sum->comm);
     *sum = (struct rank_sum){0};

@@ -33,8 +33,6 @@ struct rank_sum {
     bool has_failed; /* others may still read and write the memory */
 };
 
-uint64_t rank_sum_bytes(const struct rank_sum_options *options); /* of pinned memory */
-
 int rank_sum_open(struct rank_sum *sum, const struct rank_sum_options *options, struct err *err);
 int rank_sum_connect(struct rank_sum *sum, struct err *err);
 void rank_sum_close(struct rank_sum *sum); /* safe on a zeroed one */

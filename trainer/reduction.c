@@ -30,9 +30,9 @@ uint64_t reduction_micros(const struct reduction_options *options)
     return batching_micros(&options->batching);
 }
 
-struct reduction_need reduction_need_of(const struct reduction_options *options)
+uint32_t reduction_buffers(const struct reduction_options *options)
 {
-    return ops_of(options)->need(options);
+    return ops_of(options)->buffers(options);
 }
 
 void reduction_tell_loss(const struct reduction_options *options, char *text, size_t bytes)

@@ -60,12 +60,6 @@ struct reduction_options {
         is_local; /* each rank keeps the sum of its own micro-batches: nothing travels, and the partition is that of one rank */
 };
 
-/* Memory of a reduction of such options: on the device, and pinned. */
-struct reduction_need {
-    uint64_t device_bytes, pinned_bytes;
-    uint32_t buffers_count; /* of all gradients, in device_bytes */
-};
-
 struct reduction;
 
 /* A way of summing. Hooks are required unless said; groups are such of which something is trained. */
@@ -73,7 +67,7 @@ struct reduction_ops {
     const char *name;
     /* Passes add to what gradients hold; else they write. Only asked where nothing is exchanged after each micro-batch. */
     bool adds;
-    struct reduction_need (*need)(const struct reduction_options *options);
+    uint32_t (*buffers)(const struct reduction_options *options); /* see reduction_buffers */
     /* Gives a reduction, whose base is filled in: its own memory. */
     int (*open)(const struct reduction_options *options, struct reduction **ret_reduction, struct err *err);
     /* Both optional, of more ranks than one: collectively finds the others; then allocates what is needed to talk to them. */
@@ -114,7 +108,8 @@ int reduction_connect(struct reduction *reduction, struct err *err);
 int reduction_open_exchange(struct reduction *reduction, struct err *err);
 void reduction_close(struct reduction *reduction); /* NULL is fine */
 
-struct reduction_need reduction_need_of(const struct reduction_options *options);
+/* Buffers of all gradients that a rank has; 0: none holds all. */
+uint32_t reduction_buffers(const struct reduction_options *options);
 /* What gives up the promise of the same bits whatever the ranks: "reduction fast on 2 ranks"; "" where nothing does. */
 enum { REDUCTION_LOSS_BYTES = 128 };
 void reduction_tell_loss(const struct reduction_options *options, char *text, size_t bytes);

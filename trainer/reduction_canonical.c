@@ -69,24 +69,11 @@ static struct delivery_options delivery_options_of(const struct reduction_option
     return delivery;
 }
 
-static struct reduction_need need_of(const struct reduction_options *options)
+static uint32_t buffers(const struct reduction_options *options)
 {
-    const struct partition *partition = options->partition;
-    struct reduction_need need = {0};
-    uint64_t first, count, elements = 0;
+    uint64_t first, count;
     owned_range(options, options->batching.rank, &first, &count);
-    if (!reduction_exchanges_each(options))
-        need.buffers_count = tree_buffers(first, count);
-    elements = need.buffers_count * partition->params->trained_elements;
-    if (!reduction_is_alone(options)) {
-        const struct delivery_options delivery = delivery_options_of(options, NULL);
-        const struct delivery_need travelling = delivery_need_of(&delivery);
-        elements += tree_buffers(0, reduction_micros(options)) * partition->trained_parts.elements +
-                    travelling.device_elements;
-        need.pinned_bytes = travelling.pinned_bytes;
-    }
-    need.device_bytes = elements * ops_master_bytes(options->ops);
-    return need;
+    return reduction_exchanges_each(options) ? 0 : tree_buffers(first, count);
 }
 
 /* Of all groups: what shards are put together in, once its leaves have been sent; NULL where there is none. */
@@ -295,7 +282,7 @@ static uint64_t waited_ns(const struct reduction *reduction)
 
 const struct reduction_ops reduction_canonical_ops = {
     .name = "canonical",
-    .need = need_of,
+    .buffers = buffers,
     .open = canonical_open,
     .connect = canonical_connect,
     .open_exchange = canonical_open_exchange,

@@ -43,18 +43,9 @@ static uint64_t own_elements(const struct reduction_options *options)
                                              : options->partition->params->trained_elements;
 }
 
-static struct reduction_need need_of(const struct reduction_options *options)
+static uint32_t buffers(const struct reduction_options *options)
 {
-    struct reduction_need need = {.buffers_count = !reduction_exchanges_each(options)};
-    uint64_t elements = own_elements(options);
-    if (!reduction_is_alone(options)) {
-        const struct delivery_options delivery = delivery_options_of(options, NULL);
-        const struct delivery_need travelling = delivery_need_of(&delivery);
-        elements += travelling.device_elements;
-        need.pinned_bytes = travelling.pinned_bytes;
-    }
-    need.device_bytes = elements * ops_master_bytes(options->ops);
-    return need;
+    return !reduction_exchanges_each(options);
 }
 
 /* Where this rank's part of a group is summed. */
@@ -108,10 +99,10 @@ static void fast_close(struct reduction *reduction)
     delivery_close(&fast->delivery);
     size_t bytes = own_elements(&reduction->options) * ops_master_bytes(ops);
     if (is_idle)
-        ops->device->ops->mem_free(ops->device, MEM_DEVICE, fast->arena, bytes);
+        ops->device->ops->mem_free(ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), fast->arena, bytes);
     else
         comm_retain(fast->arena);
-    ops->device->ops->mem_free(ops->device, MEM_DEVICE, fast->parts, bytes);
+    ops->device->ops->mem_free(ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), fast->parts, bytes);
     free(fast->counts);
     free(fast->rounds);
     free(fast);
@@ -125,9 +116,9 @@ static int fast_open(const struct reduction_options *options, struct reduction *
     if (!fast)
         return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
     fast->base.options = *options;
-    int status =
-        device->ops->mem_alloc(device, MEM_DEVICE, own_elements(options) * ops_master_bytes(options->ops),
-                               reduction_exchanges_each(options) ? &fast->parts : &fast->arena, err);
+    int status = device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
+                                        own_elements(options) * ops_master_bytes(options->ops),
+                                        reduction_exchanges_each(options) ? &fast->parts : &fast->arena, err);
     if (!status && !reduction_is_alone(options))
         status = open_delivery(fast, options, err);
     if (status) {
@@ -226,8 +217,8 @@ static uint64_t waited_ns(const struct reduction *reduction)
 
 const struct reduction_ops reduction_fast_ops = {
     .name = "fast",
+    .buffers = buffers,
     .adds = true,
-    .need = need_of,
     .open = fast_open,
     .connect = fast_connect,
     .open_exchange = fast_open_exchange,

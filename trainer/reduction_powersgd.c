@@ -85,18 +85,10 @@ static uint64_t list_pieces(const struct reduction_options *options, struct piec
     return count;
 }
 
-static struct reduction_need need_of(const struct reduction_options *options)
+static uint32_t buffers(const struct reduction_options *options)
 {
-    struct reduction_need need = {.device_bytes = gradient_bytes(options), .buffers_count = 1};
-    uint64_t first, second;
-    if (reduction_is_alone(options))
-        return need;
-    const struct rank_sum_options sum = sum_options_of(options);
-    list_pieces(options, NULL, &first, &second);
-    if (options->powersgd.error_feedback)
-        need.device_bytes += gradient_bytes(options);
-    need.pinned_bytes = rank_sum_bytes(&sum) + (2 * first + second + 1) * sizeof(float);
-    return need;
+    (void)options;
+    return 1;
 }
 
 static int plan_piece(struct ops *ops, struct piece *piece, struct err *err)
@@ -129,13 +121,17 @@ static int open_pieces(struct powersgd *powersgd, const struct reduction_options
     size_t first_bytes = powersgd->first_elements * sizeof(float),
            second_bytes = (powersgd->second_elements + 1) * sizeof(float);
     if (!status)
-        status = device->ops->mem_alloc(device, MEM_PINNED, first_bytes, (void **)&powersgd->first, err);
+        status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), first_bytes,
+                                        (void **)&powersgd->first, err);
     if (!status)
-        status = device->ops->mem_alloc(device, MEM_PINNED, first_bytes, (void **)&powersgd->shares, err);
+        status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), first_bytes,
+                                        (void **)&powersgd->shares, err);
     if (!status)
-        status = device->ops->mem_alloc(device, MEM_PINNED, second_bytes, (void **)&powersgd->second, err);
+        status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), second_bytes,
+                                        (void **)&powersgd->second, err);
     if (!status && options->powersgd.error_feedback)
-        status = device->ops->mem_alloc(device, MEM_DEVICE, gradient_bytes(options), &powersgd->errors, err);
+        status = device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
+                                        gradient_bytes(options), &powersgd->errors, err);
     const struct rank_sum_options sum = sum_options_of(options);
     return status ? status : rank_sum_open(&powersgd->sum, &sum, err);
 }
@@ -146,11 +142,13 @@ static void powersgd_close(struct reduction *reduction)
     struct device *device = reduction->options.ops->device;
     uint64_t bytes = gradient_bytes(&reduction->options);
     rank_sum_close(&powersgd->sum);
-    device->ops->mem_free(device, MEM_DEVICE, powersgd->gradients, bytes);
-    device->ops->mem_free(device, MEM_DEVICE, powersgd->errors, bytes);
-    device->ops->mem_free(device, MEM_PINNED, powersgd->first, powersgd->first_elements * sizeof(float));
-    device->ops->mem_free(device, MEM_PINNED, powersgd->shares, powersgd->first_elements * sizeof(float));
-    device->ops->mem_free(device, MEM_PINNED, powersgd->second,
+    device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), powersgd->gradients, bytes);
+    device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), powersgd->errors, bytes);
+    device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), powersgd->first,
+                          powersgd->first_elements * sizeof(float));
+    device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), powersgd->shares,
+                          powersgd->first_elements * sizeof(float));
+    device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), powersgd->second,
                           (powersgd->second_elements + 1) * sizeof(float));
     free(powersgd->pieces);
     free(powersgd);
@@ -164,8 +162,8 @@ static int powersgd_open(const struct reduction_options *options, struct reducti
     if (!powersgd)
         return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
     powersgd->base.options = *options;
-    int status =
-        device->ops->mem_alloc(device, MEM_DEVICE, gradient_bytes(options), &powersgd->gradients, err);
+    int status = device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
+                                        gradient_bytes(options), &powersgd->gradients, err);
     if (!status && !reduction_is_alone(options))
         status = open_pieces(powersgd, options, err);
     if (status) {
@@ -332,7 +330,7 @@ static int shard(struct reduction *reduction, uint64_t group, const void **ret_g
 const struct reduction_ops reduction_powersgd_ops = {
     .name = "powersgd",
     .adds = true,
-    .need = need_of,
+    .buffers = buffers,
     .open = powersgd_open,
     .connect = powersgd_connect,
     .close = powersgd_close,

@@ -139,12 +139,13 @@ struct loader_options run_loader_options(struct run *run, bool training)
     o.workers = (unsigned)c->data.workers;
     o.memory_bytes = c->data.memory_bytes;
     o.timeout_ns = c->data.timeout_ns;
+    o.memory_only = run->is_rehearsal;
     o.log = run->options->log;
     o.trace = training ? run->options->trace : NULL; /* an evaluation's threads are new ones each time */
     return o;
 }
 
-static int open_data(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
+int run_open_data(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
 {
     struct cursor cursor = {0};
     int status = reader ? run_decode_cursor(ckpt_reader_state(reader), path, &cursor, err) : 0;
@@ -174,9 +175,10 @@ static int open_data(struct run *run, struct ckpt_reader *reader, const char *pa
     return 0;
 }
 
-static int allocate(struct run *run, enum mem_kind kind, uint64_t bytes, void *ret_memory, struct err *err)
+static int allocate(struct run *run, uint64_t bytes, void *ret_memory, struct err *err)
 {
-    return run->device->ops->mem_alloc(run->device, kind, bytes, ret_memory, err);
+    return run->device->ops->mem_alloc(run->device, mem_for(MEM_DEVICE, MEM_FOR_ACTIVATIONS), bytes,
+                                       ret_memory, err);
 }
 
 /* The memory of a model whose size is known now. */
@@ -185,14 +187,14 @@ static int allocate_model(struct run *run, bool trains, struct err *err)
     uint64_t rows = model_rows(run->model);
     int status = run_open_weights(run, err);
     if (!status)
-        status = allocate(run, MEM_DEVICE, model_activation_bytes(run->model, &run->stage),
-                          &run->activations.memory, err);
+        status =
+            allocate(run, model_activation_bytes(run->model, &run->stage), &run->activations.memory, err);
     if (!status && trains)
         status = model_open_offload(run->model, &run->stage, &run->activations.offload, err);
     if (!status)
-        status = allocate(run, MEM_DEVICE, rows * sizeof(double), &run->losses, err);
+        status = allocate(run, rows * sizeof(double), &run->losses, err);
     if (!status)
-        status = allocate(run, MEM_DEVICE, rows, &run->correct, err);
+        status = allocate(run, rows, &run->correct, err);
     if (!status)
         status = run_open_queue(run, err);
     return status;
@@ -231,8 +233,23 @@ static struct optimizer_options optimizer_options_of(const struct train_config *
     };
 }
 
+static int check_memory(const struct run *run, bool trains, struct err *err)
+{
+    const struct rehearsal_options itself = {.config = run->config,
+                                             .io = run->io,
+                                             .log = run->options->log,
+                                             .model = ops_null_cuda(),
+                                             .rank = run->batching.rank,
+                                             .ranks = run->batching.ranks,
+                                             .local_ranks = trains ? run->shards : 1,
+                                             .shape = &run->shape,
+                                             .is_evaluation = !trains,
+                                             .memory_only = true};
+    return memory_need_check(&itself, run->device, err);
+}
+
 /* trains: else it is an evaluation, without gradients and moments. */
-static int open_model(struct run *run, bool trains, struct err *err)
+int run_open_model(struct run *run, bool trains, struct err *err)
 {
     const struct train_config *c = run->config;
     if (c->model.type == MODEL_VIT && c->model.classes == 0)
@@ -266,23 +283,17 @@ static int open_model(struct run *run, bool trains, struct err *err)
     run->params = model_params(run->model);
     run->stage = (struct model_stage){.blocks_count = config.layers, .embeds = true, .heads = true};
     const struct feed_options feed = feed_options_of(run);
-    const struct optimizer_options optimizer = optimizer_options_of(c);
     const struct partition_options shards = run_partition_options(run, trains);
     status = partition_init(&run->partition, &shards, run->params, err);
     if (status)
         return status;
-    const struct weights_options weights = run_weights_options(run);
-    const struct reduction_options reduction = run_reduction_options(run);
-    struct memory_need need = memory_need_of(run->model, &run->stage, &weights, trains ? &reduction : NULL,
-                                             trains ? &optimizer : NULL, &feed);
-    need.pinned += trains ? run_mean_bytes(run) : 0;
-    status = memory_need_check(&need, run->model, &run->stage, run->ops, run->batching.micro, err);
+    status = check_memory(run, trains, err);
     if (!status)
         status = allocate_model(run, trains, err);
     return status ? status : feed_init(&run->feed, &feed, run->ops, err);
 }
 
-static int open_optimizer(struct run *run, struct err *err)
+int run_open_optimizer(struct run *run, struct err *err)
 {
     const struct train_config *c = run->config;
     run_begin_policies(run);
@@ -292,8 +303,8 @@ static int open_optimizer(struct run *run, struct err *err)
     if (!status)
         status = run_open_mean(run, err);
     if (!status) /* by the buffer that is written */
-        status = replay_init(&run->passes, run->ops,
-                             (reduction_need_of(&reduction).buffers_count + 1) * FEED_VARIANTS, err);
+        status =
+            replay_init(&run->passes, run->ops, (reduction_buffers(&reduction) + 1) * FEED_VARIANTS, err);
     if (!status)
         status = replay_init(&run->sums, run->ops, 1, err);
     if (!status)
@@ -335,18 +346,27 @@ static int open_ops(struct run *run, struct err *err)
     return status;
 }
 
+int run_count_traffic(struct run *run, struct err *err)
+{
+    return comm_counted_open(run->plain_comm, &run->traffic, &run->comm, err);
+}
+
 static int open_comm(struct run *run, struct err *err)
 {
-    run->comm = run->ranges.comm = run->options->comm;
+    struct comm *given = run->options->comm;
+    run->ranges.comm = given;
     run->ranges.step = &run->step;
-    if (run->comm && run->comm->ops->note)
-        run->comm->ops->note(run->comm, "the beginning", 0);
-    if (run->comm && !run->config->parallel.debug)
-        return 0;
-    int status =
-        run->comm ? comm_checked_open(run->comm, &run->own_comm, err) : comm_self_open(&run->own_comm, err);
-    run->comm = run->own_comm;
-    return status;
+    run->plain_comm = given;
+    if (given && given->ops->note)
+        given->ops->note(given, "the beginning", 0);
+    if (!given || run->config->parallel.debug) {
+        int status =
+            given ? comm_checked_open(given, &run->own_comm, err) : comm_self_open(&run->own_comm, err);
+        if (status)
+            return status;
+        run->plain_comm = run->own_comm;
+    }
+    return run_count_traffic(run, err);
 }
 
 /* What each rank does by itself before it looks for a checkpoint. */
@@ -370,11 +390,11 @@ static int open_place(struct run *run, struct err *err)
 static int open_parts(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
 {
     const struct train_config *c = run->config;
-    int status = open_data(run, reader, path, err);
+    int status = run_open_data(run, reader, path, err);
     if (!status)
-        status = open_model(run, true, err);
+        status = run_open_model(run, true, err);
     if (!status)
-        status = open_optimizer(run, err);
+        status = run_open_optimizer(run, err);
     if (!status && !reader)
         status = run_fill_weights(run, c->model.init[0] ? c->model.init : NULL, err);
     return status;
@@ -394,7 +414,7 @@ static int open_state(struct run *run, struct ckpt_reader *reader, const char *p
 }
 
 /* Communicators of those parts' own; then, each rank by itself, what they are used with. */
-static int connect_parts(struct run *run, struct err *err)
+int run_connect(struct run *run, struct err *err)
 {
     int status = weights_connect(&run->weights, err);
     if (!status)
@@ -426,7 +446,7 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
         status = open_parts(run, *reader, path, err);
     status = run_agree(run, status, "opening the data and the model", err);
     if (!status)
-        status = connect_parts(run, err);
+        status = run_connect(run, err);
     if (!status)
         status = run_open_saver(run, err);
     if (status)
@@ -472,7 +492,7 @@ static int open_for_evaluation(struct run *run, const char *from, struct err *er
     if (!status)
         status = look_at_validation(run, err);
     if (!status)
-        status = open_model(run, false, err);
+        status = run_open_model(run, false, err);
     if (!status)
         status = run_fill_weights(run, from, err);
     if (!status)
@@ -533,10 +553,10 @@ int run_open(struct run *run, const struct trainer_options *options, struct err 
     }
 }
 
-static void release(struct run *run, enum mem_kind kind, void *memory, uint64_t bytes)
+static void release(struct run *run, void *memory, uint64_t bytes)
 {
     if (memory)
-        run->device->ops->mem_free(run->device, kind, memory, bytes);
+        run->device->ops->mem_free(run->device, mem_for(MEM_DEVICE, MEM_FOR_ACTIVATIONS), memory, bytes);
 }
 
 void run_close(struct run *run)
@@ -553,10 +573,10 @@ void run_close(struct run *run)
     if (run->model) {
         uint64_t rows = model_rows(run->model);
         run_close_queue(run);
-        release(run, MEM_DEVICE, run->correct, rows);
-        release(run, MEM_DEVICE, run->losses, rows * sizeof(double));
+        release(run, run->correct, rows);
+        release(run, run->losses, rows * sizeof(double));
         offload_close(run->activations.offload);
-        release(run, MEM_DEVICE, run->activations.memory, model_activation_bytes(run->model, &run->stage));
+        release(run, run->activations.memory, model_activation_bytes(run->model, &run->stage));
     }
     weights_deinit(&run->weights);
     optimizer_deinit(&run->optimizer);
@@ -566,6 +586,7 @@ void run_close(struct run *run)
     model_close(run->model);
     ops_close(run->ops);
     device_close(run->device);
+    comm_close(run->comm);
     comm_close(run->own_comm);
     free(run->tensor_names);
     free(run->tensors);

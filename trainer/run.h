@@ -10,6 +10,7 @@
 #include "base/exact_sum.h"
 #include "ckpt/ckpt.h"
 #include "comm/comm.h"
+#include "comm/comm_counted.h"
 #include "loader/loader.h"
 #include "trainer/early_stop.h"
 #include "trainer/epochs.h"
@@ -86,7 +87,11 @@ struct run {
     struct train_config *config;           /* owned: the one given, with classes and vocabulary filled in */
     struct io *io;                         /* borrowed */
 
-    struct comm *comm, *own_comm; /* the ranks'; where it is alone, its own */
+    struct comm *comm; /* the ranks', whose bytes are counted */
+    struct comm *plain_comm,
+        *own_comm; /* the same, uncounted; where it was opened for the run, and is closed with it */
+    struct comm_counts traffic;
+    struct comm_traffic step_traffic; /* of the newest step */
     struct device *device;
     struct ops *ops;
     struct model *model;
@@ -124,6 +129,7 @@ struct run {
     struct rank_sum mean;          /* of weights that ranks update by themselves; unused else */
     bool weights_differ;           /* between ranks, since the last mean */
 
+    bool is_rehearsal; /* nothing is read or computed: see rehearsal.h */
     struct damaged_steps damaged;
     struct feed feed;     /* micro-batches to the device */
     uint64_t step, steps; /* queued, of all; finished where nothing is in the queue */
@@ -175,7 +181,6 @@ int run_count_steps(struct run *run, uint64_t epoch, struct err *err);
 
 /* run_local.c: updates of each rank's own. Is the run one of those? */
 bool run_is_local(const struct run *run);
-uint64_t run_mean_bytes(const struct run *run); /* of pinned memory */
 int run_open_mean(struct run *run, struct err *err);
 int run_connect_mean(struct run *run, struct err *err);
 /* Weights become the mean over ranks, where they differ: after every so many steps, as configured, or now. Collective. */
@@ -219,6 +224,16 @@ bool run_wishes_stop(struct run *run);
 /* The whole validation set; fills run->evaluation. A wish to stop ends it early: then run->evaluation stays as it was, and
  * run->stop_requested tells. */
 int run_evaluate(struct run *run, struct err *err);
+
+/* Parts of the opening, in their order: the training data (where the checkpoint's state says, if there is one), the model with the memory for
+ * its passes, the optimizer with the gradients', and communicators of those parts' own. */
+int run_open_data(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err);
+int run_open_model(struct run *run, bool trains, struct err *err);
+int run_open_optimizer(struct run *run, struct err *err);
+int run_connect(struct run *run, struct err *err);
+/* Counts what goes through comm from now on; plain_comm is set. */
+int run_count_traffic(struct run *run, struct err *err);
+uint64_t run_staging_bytes(const struct run *run); /* of checkpoints, at most */
 
 /* The options of a loader over the configuration's training or validation data; they borrow from the run. */
 struct loader_options run_loader_options(struct run *run, bool training);

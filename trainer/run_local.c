@@ -20,12 +20,6 @@ static struct rank_sum_options mean_options(const struct run *run)
                                      .what = "the mean of weights"};
 }
 
-uint64_t run_mean_bytes(const struct run *run)
-{
-    const struct rank_sum_options options = mean_options(run);
-    return run_is_local(run) ? rank_sum_bytes(&options) : 0;
-}
-
 int run_open_mean(struct run *run, struct err *err)
 {
     const struct rank_sum_options options = mean_options(run);

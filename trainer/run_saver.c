@@ -87,7 +87,7 @@ int run_describe_tensors(const struct run *run, bool loads, struct ckpt_tensor *
 }
 
 /* A GPU makes updates faster than a disk takes a state: with room for what is not written yet, the run goes on meanwhile. */
-static uint64_t staging_bytes(const struct run *run)
+uint64_t run_staging_bytes(const struct run *run)
 {
     enum {
         STAGING_BYTES = 64 << 20,
@@ -153,13 +153,13 @@ int run_open_saver(struct run *run, struct err *err)
     struct ckpt_saver_options options = {
         .folder = run->folder,
         .io = run->io,
-        .comm = run->comm,
+        .comm = run->plain_comm,
         .per_node = !run->config->checkpoint.shared,
         .layout = (enum ckpt_layout)run->config->checkpoint.layout,
         .device = run->device,
         .updates = run->ops->stream,
         .groups_count = (uint32_t)run->params->groups_count,
-        .staging_bytes = staging_bytes(run),
+        .staging_bytes = run_staging_bytes(run),
         .keep = what_to_keep(run->config),
         .lock.kind = (enum io_lock_kind)run->config->checkpoint.owner,
         .run_id = run->run_id,

@@ -227,9 +227,18 @@ static int update(struct run *run, struct err *err)
     return status;
 }
 
+/* What the newest step moved. */
+static void note_traffic(struct run *run, const struct comm_traffic *before)
+{
+    const struct comm_traffic now = comm_counts_read(&run->traffic);
+    run->step_traffic.sent_bytes = now.sent_bytes - before->sent_bytes;
+    run->step_traffic.received_bytes = now.received_bytes - before->received_bytes;
+}
+
 int run_step(struct run *run, struct err *err)
 {
     struct run_words counts = {0};
+    const struct comm_traffic before = comm_counts_read(&run->traffic);
     int status = run_begin_words(run, err);
     if (!status)
         status = sum_gradients(run, &counts, err);
@@ -259,6 +268,7 @@ int run_step(struct run *run, struct err *err)
     range_end(&run->ranges);
     if (status)
         return status;
+    note_traffic(run, &before);
     run->stop_requested = counts.stop > 0;
     run->save_requested = counts.save > 0;
     status = run_end_step(run, &counts, err);

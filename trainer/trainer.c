@@ -4,6 +4,7 @@
 #include "trainer/trainer.h"
 
 #include "base/clock.h"
+#include "base/machine.h"
 #include "trainer/announce.h"
 #include "trainer/gauges.h"
 #include "trainer/profile.h"
@@ -12,6 +13,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What is measured between two lines of progress; what the lines say of the loss is in run->window, which a checkpoint
@@ -306,6 +308,37 @@ static int fill_result(const struct loop *loop, enum trainer_end end, struct tra
     return status;
 }
 
+/* All ranks', by the first. */
+static int report_usage(const struct run *run, struct err *err)
+{
+    struct comm_options options = run_comm_options(run, "what the ranks took");
+    struct comm_work work;
+    size_t ranks = (size_t)run->comm->ranks;
+    struct usage *all = calloc(ranks, sizeof *all);
+    if (!all)
+        return err_set(err, -ENOMEM, "out of memory for what %zu ranks took", ranks);
+    all[run->comm->rank] = usage_of(run->device, &run->step_traffic);
+    all[run->comm->rank].resident_peak_bytes = machine_process_peak_bytes();
+    int status =
+        run->comm->ops->all_gather(run->comm, &all[run->comm->rank], all, sizeof *all, &options, &work, err);
+    if (!status)
+        status = comm_wait(run->comm, &work, err);
+    if (status) {
+        comm_retain(all);
+        return status;
+    }
+    for (size_t rank = 0; rank < ranks; rank++) {
+        const struct trainer_report line = {.event = TRAINER_USED,
+                                            .step = run->step,
+                                            .steps = run->steps,
+                                            .rank = (int)rank,
+                                            .usage = &all[rank]};
+        run_report(run, &line);
+    }
+    free(all);
+    return 0;
+}
+
 static void begin_triggers(struct run *run, uint64_t began_ns)
 {
     const struct train_config *config = run->config;
@@ -375,6 +408,8 @@ static int run_stretch(const struct trainer_options *options, uint64_t began_ns,
         status = weights_settle(&run.weights, &detail);
     if (!status)
         status = fill_result(&loop, how_it_ended(&run), ret_result, &detail);
+    if (!status)
+        status = report_usage(&run, &detail);
     *ret_turns = !status && turns(&run);
     profile_stop(&loop.profile);
     gauges_close(&loop.gauges);

@@ -18,6 +18,7 @@
 #include "loader/loader.h"
 #include "trainer/config.h"
 #include "trainer/range.h"
+#include "trainer/usage.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -33,6 +34,7 @@ enum trainer_event {
     TRAINER_SAVE_FAILED, /* text says why; the run goes on */
     TRAINER_STEPPED,     /* step of steps, after each; a device may be two steps behind */
     TRAINER_EVALUATING,  /* done of all, after each micro-batch of an evaluation */
+    TRAINER_USED,        /* at the end of the run, for each rank: usage tells what it took and moved */
     TRAINER_FAILED,      /* of several ranks this one ends the run, as text says; the others are told next */
 };
 
@@ -65,6 +67,8 @@ struct trainer_report {
     double elapsed_seconds;
     bool queues; /* the device is not the host: time has TIME_QUEUE and TIME_DEVICE for what is computed */
     struct trainer_gauges gauges;
+    int rank; /* TRAINER_USED, as is what follows; lives during the call */
+    const struct usage *usage;
 };
 
 /* Steps, the first being 1; 0: none. */

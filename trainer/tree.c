@@ -59,8 +59,8 @@ int tree_init(struct tree *tree, struct ops *ops, uint64_t elements, uint64_t fi
     *tree = (struct tree){.ops = ops, .elements = elements, .first = first, .next = first};
     uint32_t count = tree_buffers(first, leaves);
     for (uint32_t i = 0; i < count; i++) {
-        int status = ops->device->ops->mem_alloc(ops->device, MEM_DEVICE, elements * ops_master_bytes(ops),
-                                                 &tree->buffers[i], err);
+        int status = ops->device->ops->mem_alloc(ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
+                                                 elements * ops_master_bytes(ops), &tree->buffers[i], err);
         if (status < 0) {
             tree_deinit(tree);
             return status;
@@ -73,8 +73,8 @@ int tree_init(struct tree *tree, struct ops *ops, uint64_t elements, uint64_t fi
 void tree_deinit(struct tree *tree)
 {
     for (uint32_t i = 0; i < tree->buffers_count; i++)
-        tree->ops->device->ops->mem_free(tree->ops->device, MEM_DEVICE, tree->buffers[i],
-                                         tree->elements * ops_master_bytes(tree->ops));
+        tree->ops->device->ops->mem_free(tree->ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
+                                         tree->buffers[i], tree->elements * ops_master_bytes(tree->ops));
     *tree = (struct tree){0};
 }
 

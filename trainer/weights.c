@@ -67,27 +67,13 @@ static struct gather_options gather_options_of(const struct weights_options *opt
                                    .in_turn = options->in_turn};
 }
 
-struct weights_need weights_need_of(const struct weights_options *options, const struct model *model)
-{
-    const struct gather_options gather = gather_options_of(options);
-    struct weights_need need = {0};
-    *(master_kind(options) == MEM_PINNED ? &need.pinned_bytes : &need.device_bytes) += master_bytes(options);
-    if (has_own_compute(options) && master_kind(options) == MEM_DEVICE)
-        need.offloadable_bytes = master_bytes(options);
-    if (!options->shards && !master_is_whole(options))
-        need.device_bytes += whole_bytes(options);
-    *(options->offloads ? &need.pinned_bytes : &need.device_bytes) += compute_shard_bytes(options);
-    need.device_bytes += weights_buffers_count(options, model) * weights_buffer_bytes(options);
-    if (gathers(options))
-        need.pinned_bytes += gather_bytes(&gather);
-    return need;
-}
-
 static int allocate(struct weights *weights, enum mem_kind kind, uint64_t bytes, void **ret_memory,
                     struct err *err)
 {
     struct device *device = weights->options.ops->device;
-    return bytes == 0 ? 0 : device->ops->mem_alloc(device, kind, bytes, ret_memory, err);
+    return bytes == 0
+               ? 0
+               : device->ops->mem_alloc(device, mem_for(kind, MEM_FOR_PARAMETERS), bytes, ret_memory, err);
 }
 
 static int allocate_arenas(struct weights *weights, struct err *err)
@@ -136,7 +122,7 @@ static void release(struct weights *weights, enum mem_kind kind, void *memory, u
 {
     struct device *device = weights->options.ops->device;
     if (is_idle)
-        device->ops->mem_free(device, kind, memory, bytes);
+        device->ops->mem_free(device, mem_for(kind, MEM_FOR_PARAMETERS), memory, bytes);
     else
         comm_retain(memory);
 }
@@ -184,18 +170,27 @@ void *weights_compute_shard(const struct weights *weights, uint64_t group)
     return at(weights->compute, weights->options.partition->shards.offsets[group], element_bytes);
 }
 
-int weights_fill(struct weights *weights, const void *host_arena, struct err *err)
+int weights_fill_group(struct weights *weights, uint64_t group, const void *host_group, struct err *err)
 {
     struct ops *ops = weights->options.ops;
     size_t element_bytes = ops_master_bytes(ops);
+    struct span shard = own_shard(weights, group);
+    uint64_t place = shard.offset - partition_group(weights->options.partition, group).offset;
+    if (shard.elements == 0)
+        return 0;
+    return device_upload(ops->device, weights_shard(weights, group),
+                         (const char *)host_group + place * element_bytes, shard.elements * element_bytes,
+                         err);
+}
+
+int weights_fill(struct weights *weights, const void *host_arena, struct err *err)
+{
+    const struct params *params = weights->options.partition->params;
+    size_t element_bytes = ops_master_bytes(weights->options.ops);
     int status = 0;
-    for (uint64_t g = 0; g < weights->options.partition->params->groups_count && !status; g++) {
-        struct span shard = own_shard(weights, g);
-        if (shard.elements > 0)
-            status = device_upload(ops->device, weights_shard(weights, g),
-                                   (const char *)host_arena + shard.offset * element_bytes,
-                                   shard.elements * element_bytes, err);
-    }
+    for (uint64_t g = 0; g < params->groups_count && !status; g++)
+        status = weights_fill_group(weights, g,
+                                    (const char *)host_arena + params->groups[g].offset * element_bytes, err);
     return status;
 }
 

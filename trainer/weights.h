@@ -79,14 +79,9 @@ int weights_init(struct weights *weights, const struct weights_options *options,
 int weights_connect(struct weights *weights, struct err *err);
 int weights_open_gather(struct weights *weights, struct err *err);
 void weights_deinit(struct weights *weights); /* safe on a zeroed one */
-/* Memory on the device, and pinned, of weights of such options. */
-struct weights_need {
-    uint64_t device_bytes, pinned_bytes;
-    uint64_t offloadable_bytes; /* of the device's: master weights that could be pinned */
-};
-struct weights_need weights_need_of(const struct weights_options *options, const struct model *model);
 
-/* The initial values: an arena of host memory, master type, of which this rank takes its shards. */
+/* The initial values: of a group, master type, in host memory, of which this rank takes its shard; an arena of all groups. */
+int weights_fill_group(struct weights *weights, uint64_t group, const void *host_group, struct err *err);
 int weights_fill(struct weights *weights, const void *host_arena, struct err *err);
 /* What this rank holds of the group: where its shard begins. The latter NULL where no copy of its own follows. */
 void *weights_shard(const struct weights *weights, uint64_t group);

@@ -57,8 +57,8 @@ static int allocate_buffers(struct weights *weights, const struct model *model, 
     for (; weights->buffers_count < count && !status; weights->buffers_count += !status) {
         struct weights_buffer *buffer = &weights->buffers[weights->buffers_count];
         buffer->group = UINT64_MAX;
-        status = device->ops->mem_alloc(device, MEM_DEVICE, weights_buffer_bytes(&weights->options),
-                                        &buffer->memory, err);
+        status = device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_PARAMETERS),
+                                        weights_buffer_bytes(&weights->options), &buffer->memory, err);
     }
     return status;
 }
@@ -133,7 +133,7 @@ void weights_buffers_close(struct weights *weights, bool is_idle)
         close_stream(weights);
     for (uint32_t i = 0; i < weights->buffers_count; i++) {
         if (is_idle)
-            device->ops->mem_free(device, MEM_DEVICE, weights->buffers[i].memory,
+            device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_PARAMETERS), weights->buffers[i].memory,
                                   weights_buffer_bytes(&weights->options));
         else
             comm_retain(weights->buffers[i].memory);

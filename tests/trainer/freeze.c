@@ -4,7 +4,7 @@
 #include "trainer/freeze.h"
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"
-#include "trainer/memory_need.h"
+#include "trainer/rehearsal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -181,29 +181,27 @@ static void frozen_first_blocks_take_less_memory(void **state)
 static void memory_is_asked_for_what_is_trained_alone(void **state)
 {
     (void)state;
-    const struct optimizer_options optimizer = {.type = OPTIMIZER_ADAMW};
-    const struct feed_options feed = {
-        .items = ITEMS, .block = case_gpt2.block, .vocabulary = case_gpt2.vocabulary};
+    static const char *const sets[] = {
+        "data.train=x",  "run.steps=1",     "model.type=gpt2",     "model.layers=2",
+        "model.heads=3", "model.width=12",  "model.vocabulary=11", "data.text.block=7",
+        "batch.micro=3", "batch.global=12", "device=cpu",          "model.freeze=*, !blocks.1.*"};
+    static const struct loader_shape shape = {.samples = 100, .steps = 8, .vocabulary = 11};
     struct model_config config = case_gpt2;
+    struct train_config run;
+    struct rehearsal rehearsal;
     struct model_case c;
+    struct err err;
     config.freeze = "*, !blocks.1.*";
     case_open(&c, &config, ITEMS, DTYPE_F32, 1);
     const struct params *params = model_params(c.model);
-    struct partition partition;
-    const struct partition_options alone = {.rank = 0, .ranks = 1, .shards = 1};
-    struct err err;
-    assert_ok(partition_init(&partition, &alone, model_params(c.model), &err), &err);
-    const struct weights_options weights = {.ops = c.ops, .partition = &partition};
-    const struct reduction_options sums = {
-        .ops = c.ops,
-        .partition = &partition,
-        .batching = {.global = 4 * c.items, .micro = c.items, .rank = 0, .ranks = 1}};
-    const struct memory_need need = memory_need_of(c.model, &c.whole, &weights, &sums, &optimizer, &feed);
-    partition_deinit(&partition);
+    assert_ok(config_parse("", 0, "none", sets, sizeof sets / sizeof sets[0], &run, &err), &err);
+    const struct rehearsal_options options = {
+        .config = &run, .model = ops_null_cpu(), .ranks = 1, .local_ranks = 1, .shape = &shape};
+    assert_ok(rehearse(&options, &rehearsal, &err), &err);
     uint64_t trained = params->groups[2].elements * sizeof(float);
-    assert_int_equal(need.weights, params->elements * sizeof(float));
-    assert_int_equal(need.gradients, 3 * trained);
-    assert_int_equal(need.moments, 2 * trained);
+    assert_int_equal(usage_bytes(&rehearsal.usage, MEM_FOR_PARAMETERS), params->elements * sizeof(float));
+    assert_int_equal(usage_bytes(&rehearsal.usage, MEM_FOR_GRADIENTS), 3 * trained);
+    assert_int_equal(usage_bytes(&rehearsal.usage, MEM_FOR_OPTIMIZER), 2 * trained);
     case_close(&c);
 }
 

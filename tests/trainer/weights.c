@@ -126,10 +126,12 @@ static void check(struct weights_options options, uint32_t groups)
     struct err err;
     assert_ok(open_weights(&f, options, &err), &err);
     uint64_t buffer = f.partition.group_elements_max * sizeof(float);
-    const struct weights_need need_of = weights_need_of(&f.weights.options, f.model);
+    struct device_mem_info info;
+    f.device->ops->mem_info(f.device, &info);
     assert_int_equal(f.weights.buffers_count, groups);
-    assert_int_equal(need_of.device_bytes, groups * buffer);
-    assert_int_equal(need_of.pinned_bytes, model_params(f.model)->elements * sizeof(float));
+    assert_int_equal(info.use_peak_bytes[MEM_FOR_PARAMETERS][MEM_DEVICE], groups * buffer);
+    assert_int_equal(info.use_peak_bytes[MEM_FOR_PARAMETERS][MEM_PINNED],
+                     model_params(f.model)->elements * sizeof(float));
     walk(&f);
     change(&f);
     walk(&f);

@@ -14,9 +14,8 @@
 #include <string.h>
 
 enum {
-    WORKSPACE_BYTES = 32 << 20, /* what the library's documentation wants on Hopper */
-    TILE = 128,                 /* of output that a block computes, about */
-    TILES_WANTED = 128,         /* that occupy a device */
+    TILE = 128,         /* of output that a block computes, about */
+    TILES_WANTED = 128, /* that occupy a device */
     PARTS_MAX = 16,
     PART_LEAST = 2048, /* of the inner dimension in a part */
 };
@@ -50,9 +49,9 @@ int cuda_gemm_open(struct device *device, cudaStream_t stream, enum dtype comput
     gemm->device = device;
     gemm->stream = stream;
     gemm->compute = compute;
-    int status = device->ops->mem_alloc(device, MEM_DEVICE, WORKSPACE_BYTES, &gemm->workspace, err);
+    int status = device->ops->mem_alloc(device, MEM_DEVICE, CUDA_GEMM_WORKSPACE_BYTES, &gemm->workspace, err);
     if (!status)
-        status = cublaslt_open(stream, gemm->workspace, WORKSPACE_BYTES, &gemm->lt, err);
+        status = cublaslt_open(stream, gemm->workspace, CUDA_GEMM_WORKSPACE_BYTES, &gemm->lt, err);
     if (status) {
         cuda_gemm_close(gemm);
         return status;
@@ -72,7 +71,7 @@ void cuda_gemm_close(struct cuda_gemm *gemm)
     }
     cublaslt_close(gemm->lt);
     gemm->device->ops->mem_free(gemm->device, MEM_DEVICE, gemm->partials, gemm->partials_bytes);
-    gemm->device->ops->mem_free(gemm->device, MEM_DEVICE, gemm->workspace, WORKSPACE_BYTES);
+    gemm->device->ops->mem_free(gemm->device, MEM_DEVICE, gemm->workspace, CUDA_GEMM_WORKSPACE_BYTES);
     free(gemm);
 }
 
@@ -86,6 +85,12 @@ uint32_t cuda_gemm_parts(const struct gemm_shape *shape)
            shape->k / (parts * 2) >= PART_LEAST)
         parts *= 2;
     return parts;
+}
+
+uint64_t cuda_gemm_partials_bytes(const struct gemm_shape *shape)
+{
+    uint32_t parts = cuda_gemm_parts(shape);
+    return parts > 1 ? parts * shape->m * shape->n * sizeof(float) : 0;
 }
 
 static bool is_equal(const struct gemm_shape *a, const struct gemm_shape *b)
@@ -142,8 +147,8 @@ static int add_entry(struct cuda_gemm *gemm, const struct gemm_shape *shape, str
     entry->parts = cuda_gemm_parts(shape);
     const struct cublaslt_product product = product_of(gemm, shape, entry->parts);
     int status = cublaslt_plan(gemm->lt, &product, &entry->plan, &entry->id, err);
-    if (!status && entry->parts > 1)
-        status = reserve_partials(gemm, entry->parts * shape->m * shape->n * sizeof(float), err);
+    if (!status)
+        status = reserve_partials(gemm, cuda_gemm_partials_bytes(shape), err);
     if (status) {
         cublaslt_plan_free(entry->plan);
         free(entry);

@@ -13,6 +13,8 @@
 
 #include <cuda_runtime_api.h>
 
+enum { CUDA_GEMM_WORKSPACE_BYTES = 32 << 20 }; /* what the library's documentation wants on Hopper */
+
 struct cuda_gemm; /* owner thread */
 
 /* Borrows the device and its stream. Gives the products. */
@@ -28,6 +30,8 @@ int cuda_gemm_run(struct cuda_gemm *gemm, const struct gemm_plan *plan, const vo
 
 /* Into how many parts the inner dimension is cut; 1: whole. */
 uint32_t cuda_gemm_parts(const struct gemm_shape *shape);
+/* Device memory that they are put together in. */
+uint64_t cuda_gemm_partials_bytes(const struct gemm_shape *shape);
 /* The library and all algorithms planned so far. */
 void cuda_gemm_describe(const struct cuda_gemm *gemm, struct str *out);
 

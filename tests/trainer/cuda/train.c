@@ -9,7 +9,7 @@
 #include "ckpt/diff.h"
 #include "convert/dataset.h"
 #include "image/jpeg.h"
-#include "trainer/memory_need.h"
+#include "trainer/rehearsal.h"
 #include "trainer/run.h"
 
 #include <math.h>
@@ -287,24 +287,6 @@ static void a_run_that_was_stopped_goes_on_to_the_same_bits(void **state)
     }
 }
 
-/* What opened ops and a model's plans take. */
-static uint64_t plans_bytes(const struct run *run)
-{
-    struct device *device;
-    struct ops *ops;
-    struct model *model;
-    struct device_mem_info info;
-    struct err err;
-    assert_ok(device_open("cuda", &device, &err), &err);
-    assert_ok(ops_open(device, run->ops->compute, 1, &ops, &err), &err);
-    assert_ok(model_open(model_config_of(run->model), ops, run->batching.micro, &model, &err), &err);
-    device->ops->mem_info(device, &info);
-    model_close(model);
-    ops_close(ops);
-    device_close(device);
-    return info.used_bytes[MEM_DEVICE];
-}
-
 /* What a run takes beyond the device's memory, bytes. */
 struct beside {
     uint64_t told, pinned;           /* what is offloaded, as counted before; all that is pinned */
@@ -312,12 +294,19 @@ struct beside {
     uint64_t copied;                 /* activations, as often as a pass was queued or recorded */
 };
 
-/* All that is allocated is counted before, but for the record of a step; and nothing is once a run is open. */
+/* What is pinned of that, bytes. */
+static uint64_t pinned_of(const struct usage *usage, enum mem_use use)
+{
+    return usage->peak_bytes[use][MEM_PINNED];
+}
+
+/* All that is allocated is counted before, each use by itself; and nothing is once a run is open. */
 static struct beside check_memory(const struct fixture *f, const char *name, const char *const *extra)
 {
     struct train_config config;
     struct run run;
     struct device_mem_info opened, stepped, evaluated;
+    struct rehearsal told;
     struct err err;
     configure(f, name, "cuda", extra, &config);
     const struct trainer_options options = {.config = &config, .io = f->io};
@@ -330,15 +319,18 @@ static struct beside check_memory(const struct fixture *f, const char *name, con
     if (config.data.val[0])
         assert_ok(run_evaluate(&run, &err), &err);
     run.device->ops->mem_info(run.device, &evaluated);
-    const struct memory_need need =
-        memory_need_of(run.model, &run.stage, &run.weights.options, &run.reduction->options,
-                       &run.optimizer.options, &run.feed.options);
-    uint64_t told = plans_bytes(&run) + need.total - MEMORY_NEED_SPARE_BYTES;
-    assert_int_equal(evaluated.peak_bytes[MEM_DEVICE], opened.used_bytes[MEM_DEVICE]);
-    assert_int_equal(opened.used_bytes[MEM_DEVICE], told + sizeof(struct step_record));
+    const struct rehearsal_options itself = {
+        .config = &config, .io = f->io, .model = ops_null_cuda(), .ranks = 1, .local_ranks = 1};
+    assert_ok(rehearse(&itself, &told, &err), &err);
+    for (int use = 0; use < MEM_USE_COUNT; use++)
+        for (int kind = 0; kind < MEM_KIND_COUNT; kind++)
+            assert_int_equal(evaluated.use_peak_bytes[use][kind], told.usage.peak_bytes[use][kind]);
+    assert_int_equal(evaluated.used_bytes[MEM_DEVICE], opened.used_bytes[MEM_DEVICE]);
     assert_int_equal(stepped.peak_bytes[MEM_PINNED], opened.used_bytes[MEM_PINNED]);
     const struct offload *offload = run.activations.offload;
-    const struct beside beside = {.told = need.pinned,
+    const struct beside beside = {.told = pinned_of(&told.usage, MEM_FOR_PARAMETERS) +
+                                          pinned_of(&told.usage, MEM_FOR_OPTIMIZER) +
+                                          pinned_of(&told.usage, MEM_FOR_ACTIVATIONS),
                                   .pinned = opened.used_bytes[MEM_PINNED],
                                   .optimizer = 3 * run.params->elements * sizeof(float),
                                   .activations = model_offload_bytes(run.model, &run.stage),

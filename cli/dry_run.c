@@ -1,0 +1,191 @@
+/*
+ * dry_run — see dry_run.h.
+ */
+#include "cli/dry_run.h"
+
+#include "base/bytes.h"
+#include "cli/dry_run_fits.h"
+#include "cli/output.h"
+#include "cli/usage_json.h"
+#include "trainer/strategy.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void take_larger(struct usage *most, const struct usage *other)
+{
+    for (int use = 0; use < MEM_USE_COUNT; use++)
+        for (int kind = 0; kind < MEM_KIND_COUNT; kind++)
+            most->peak_bytes[use][kind] =
+                bytes_max(most->peak_bytes[use][kind], other->peak_bytes[use][kind]);
+    most->traffic.sent_bytes = bytes_max(most->traffic.sent_bytes, other->traffic.sent_bytes);
+    most->traffic.received_bytes = bytes_max(most->traffic.received_bytes, other->traffic.received_bytes);
+}
+
+int dry_run_rehearse(const struct dry_run_options *options, const struct train_config *config,
+                     struct planned *ret_planned, struct err *err)
+{
+    struct rehearsal_options rehearsal = {.config = config,
+                                          .io = options->io,
+                                          .log = options->log,
+                                          .ranks = options->ranks,
+                                          .local_ranks = options->local_ranks};
+    *ret_planned = (struct planned){0};
+    int status = rehearsal_model(config, &rehearsal.model, err);
+    for (uint32_t i = 0; i < options->ranks && !status; i++) {
+        struct rehearsal one;
+        rehearsal.rank = i;
+        status = rehearse(&rehearsal, &one, err);
+        if (status)
+            return status;
+        if (i == 0)
+            ret_planned->first = one;
+        rehearsal.shape = &ret_planned->first.shape; /* the loaders of all ranks are alike */
+        if (i > 0)
+            memcpy(one.usage.peak_bytes[MEM_FOR_LOADER], ret_planned->first.usage.peak_bytes[MEM_FOR_LOADER],
+                   sizeof one.usage.peak_bytes[MEM_FOR_LOADER]);
+        if (i < DRY_RUN_RANKS_MAX)
+            ret_planned->ranks[i] = one.usage;
+        take_larger(&ret_planned->most, &one.usage);
+        ret_planned->flops = one.flops > ret_planned->flops ? one.flops : ret_planned->flops;
+        ret_planned->checkpoint_bytes += one.file_bytes;
+    }
+    ret_planned->is_host = rehearsal.model && rehearsal.model->is_host;
+    return status;
+}
+
+static void write_planned(struct json_writer *json, const struct dry_run_options *options,
+                          const struct planned *planned)
+{
+    usage_write_memory(json, &planned->most);
+    json_begin_object(json, "a_step");
+    json_write_u64(json, "sent_bytes", planned->most.traffic.sent_bytes);
+    json_write_u64(json, "received_bytes", planned->most.traffic.received_bytes);
+    json_write_f64(json, "flops", planned->flops);
+    json_end_object(json);
+    json_write_u64(json, "checkpoint_bytes", planned->checkpoint_bytes);
+    if (!options->as_json)
+        return;
+    json_begin_array(json, "ranks");
+    for (uint32_t rank = 0; rank < options->ranks && rank < DRY_RUN_RANKS_MAX; rank++) {
+        json_begin_object(json, NULL);
+        json_write_u64(json, "rank", rank);
+        usage_write_memory(json, &planned->ranks[rank]);
+        usage_write_traffic(json, &planned->ranks[rank]);
+        json_end_object(json);
+    }
+    json_end_array(json);
+}
+
+static void write_run(struct json_writer *json, const struct dry_run_options *options,
+                      const struct planned *planned)
+{
+    const struct train_config *config = options->config;
+    json_write_u64(json, "ranks_count", options->ranks);
+    json_write_u64(json, "parameters_count", planned->first.parameter_count);
+    json_write_u64(json, "steps_count", planned->first.steps);
+    json_write_u64(json, "micro_batches_count", config->batch.global / config->batch.micro);
+}
+
+static int tell_one(const struct dry_run_options *options, struct err *err)
+{
+    struct planned *planned = malloc(sizeof *planned);
+    if (!planned)
+        return err_set(err, -ENOMEM, "out of memory for a dry run");
+    int status = dry_run_rehearse(options, options->config, planned, err);
+    if (!status) {
+        struct output output;
+        output_begin(&output);
+        json_write_string(&output.json, "strategy", strategy_of(options->config->parallel.strategy)->name);
+        write_run(&output.json, options, planned);
+        write_planned(&output.json, options, planned);
+        status = output_end(&output, options->as_json, stdout, err);
+    }
+    free(planned);
+    return status;
+}
+
+static void print_size(uint64_t bytes)
+{
+    char text[STR_SIZE_BYTES];
+    printf(" %9s", str_format_size(bytes, text));
+}
+
+/* A line of the table, by use in the order of enum mem_use. */
+static void print_row(const char *strategy, const struct planned *planned)
+{
+    printf("%-13s", strategy);
+    for (int use = 0; use < MEM_USE_COUNT; use++)
+        print_size(usage_bytes(&planned->most, (enum mem_use)use));
+    print_size(usage_total_bytes(&planned->most));
+    print_size(planned->most.traffic.sent_bytes);
+    print_size(planned->checkpoint_bytes);
+    printf(" %8.3g\n", planned->flops);
+}
+
+static void print_titles(void)
+{
+    static const char *const titles[] = {[MEM_FOR_WORK] = "work",           [MEM_FOR_PARAMETERS] = "params",
+                                         [MEM_FOR_GRADIENTS] = "gradients", [MEM_FOR_OPTIMIZER] = "optimizer",
+                                         [MEM_FOR_ACTIVATIONS] = "activ.",  [MEM_FOR_COMMUNICATION] = "comm.",
+                                         [MEM_FOR_STAGING] = "staging",     [MEM_FOR_LOADER] = "loader"};
+    printf("%-13s", "strategy");
+    for (int use = 0; use < MEM_USE_COUNT; use++)
+        printf(" %9s", titles[use]);
+    printf(" %9s %9s %9s %8s\n", "total", "sent", "ckpt", "flops");
+}
+
+static void tell_planned(struct json_writer *json, const struct dry_run_options *options,
+                         const char *strategy, const struct planned *planned)
+{
+    if (!options->as_json) {
+        print_row(strategy, planned);
+        return;
+    }
+    json_begin_object(json, NULL);
+    json_write_string(json, "strategy", strategy);
+    write_planned(json, options, planned);
+    json_end_object(json);
+}
+
+static int tell_all(const struct dry_run_options *options, struct err *err)
+{
+    struct planned *planned = malloc(sizeof *planned);
+    struct train_config *config = malloc(sizeof *config);
+    struct output output;
+    int status = planned && config ? 0 : err_set(err, -ENOMEM, "out of memory for a dry run");
+    output_begin(&output);
+    for (uint32_t i = 0; strategy_names[i] && !status; i++) {
+        *config = *options->config;
+        config->parallel.strategy = i;
+        status = dry_run_rehearse(options, config, planned, err);
+        if (status)
+            break;
+        if (i == 0 && options->as_json) {
+            write_run(&output.json, options, planned);
+            json_begin_array(&output.json, "strategies");
+        } else if (i == 0) {
+            print_titles();
+        }
+        tell_planned(&output.json, options, strategy_names[i], planned);
+    }
+    if (!status && options->as_json) {
+        json_end_array(&output.json);
+        status = output_end(&output, true, stdout, err);
+    } else {
+        output_abort(&output);
+    }
+    free(config);
+    free(planned);
+    return status;
+}
+
+int dry_run(const struct dry_run_options *options, struct err *err)
+{
+    if (options->fits_bytes > 0)
+        return dry_run_fits(options, err);
+    return options->all_strategies ? tell_all(options, err) : tell_one(options, err);
+}

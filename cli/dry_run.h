@@ -1,0 +1,28 @@
+/*
+ * dry_run — `millrace train --dry-run`: what a run takes, moves and computes, by rehearsal (trainer/rehearsal.h), before it takes any of it.
+ */
+#ifndef MILLRACE_CLI_DRY_RUN_H
+#define MILLRACE_CLI_DRY_RUN_H
+
+#include "base/err.h"
+#include "base/log.h"
+#include "io/io.h"
+#include "trainer/config.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct dry_run_options {
+    const struct train_config *config; /* its batch is resolved for so many ranks */
+    struct io *io;
+    const struct log *log;
+    uint32_t ranks, local_ranks; /* in all, and on each machine */
+    bool all_strategies;         /* else the configuration's */
+    uint64_t fits_bytes;         /* 0: nothing is looked for; else of a rank */
+    bool as_json;
+};
+
+/* Prints the result on stdout. -ENOMEM where something was to fit and nothing does. */
+int dry_run(const struct dry_run_options *options, struct err *err);
+
+#endif

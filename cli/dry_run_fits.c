@@ -1,0 +1,224 @@
+/*
+ * dry_run_fits — see dry_run_fits.h.
+ *
+ * Tried are all strategies, with and without recomputation of all blocks, and on a GPU with and without offloading of activations and of the
+ * optimizer's state: none of them changes a bit. Only where nothing fits the micro-batch is halved, which does.
+ */
+#include "cli/dry_run_fits.h"
+
+#include "base/bytes.h"
+#include "base/str.h"
+#include "cli/output.h"
+#include "trainer/memory_need.h"
+#include "trainer/strategy.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { SETTINGS_MAX = 256, SET_BYTES = 160, SHOWN_MAX = 12 };
+
+struct setting {
+    uint32_t strategy;
+    uint64_t recompute, offload, micro;
+    bool offloads_optimizer;
+};
+
+/* One that was tried. */
+struct tried {
+    struct setting setting;
+    uint64_t place; /* in the order in which they were tried */
+    uint64_t bytes; /* of what has to fit */
+    uint64_t moved_bytes, crossed_bytes;
+    double flops;
+};
+
+struct search {
+    const struct dry_run_options *options;
+    struct train_config *config; /* of the setting at hand */
+    struct planned *planned;
+    struct tried list[SETTINGS_MAX];
+    size_t count;
+    uint64_t least_bytes;
+};
+
+static void apply(struct train_config *config, const struct setting *setting)
+{
+    config->parallel.strategy = setting->strategy;
+    config->parallel.offload.optimizer = setting->offloads_optimizer;
+    config->model.recompute = setting->recompute;
+    config->model.offload = setting->offload;
+    config->batch.micro = setting->micro;
+}
+
+static int try_setting(struct search *search, const struct setting *setting, struct err *err)
+{
+    const struct planned *planned = search->planned;
+    *search->config = *search->options->config;
+    apply(search->config, setting);
+    int status = dry_run_rehearse(search->options, search->config, search->planned, err);
+    if (status)
+        return status;
+    uint64_t bytes = planned->is_host ? usage_total_bytes(&planned->most) : memory_need_bytes(&planned->most);
+    if (bytes < search->least_bytes)
+        search->least_bytes = bytes;
+    if (bytes > search->options->fits_bytes || search->count == SETTINGS_MAX)
+        return 0;
+    search->list[search->count] = (struct tried){.setting = *setting,
+                                                 .place = search->count,
+                                                 .bytes = bytes,
+                                                 .moved_bytes = planned->most.traffic.sent_bytes,
+                                                 .crossed_bytes = planned->first.crossed_bytes,
+                                                 .flops = planned->flops};
+    search->count++;
+    return 0;
+}
+
+static int compare_u64(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+/* By what ranks give each other, then by what is computed, then by what crosses the link between host and device. Of equals the one that was
+ * tried first. */
+static int by_cost(const void *a, const void *b)
+{
+    const struct tried *x = a, *y = b;
+    int order = compare_u64(x->moved_bytes, y->moved_bytes);
+    if (!order)
+        order = (x->flops > y->flops) - (x->flops < y->flops);
+    if (!order)
+        order = compare_u64(x->crossed_bytes, y->crossed_bytes);
+    return order ? order : compare_u64(x->place, y->place);
+}
+
+/* Of one micro-batch. The given recomputation and offloading are tried, and that of all blocks. */
+static int try_all(struct search *search, uint64_t micro, bool is_host, struct err *err)
+{
+    const struct train_config *given = search->options->config;
+    const uint64_t recompute[] = {given->model.recompute, 1}, offload[] = {given->model.offload, 1};
+    unsigned recomputes = given->model.recompute == 1 ? 1 : 2;
+    unsigned offloads = is_host || given->model.offload == 1 ? 1 : 2;
+    unsigned optimizers = is_host || given->parallel.offload.optimizer ? 1 : 2;
+    int status = 0;
+    for (uint32_t s = 0; strategy_names[s]; s++)
+        for (unsigned i = 0; i < recomputes * offloads * optimizers && !status; i++) {
+            const struct setting setting = {.strategy = s,
+                                            .micro = micro,
+                                            .recompute = recompute[i % recomputes],
+                                            .offload = offload[i / recomputes % offloads],
+                                            .offloads_optimizer = given->parallel.offload.optimizer ||
+                                                                  i / recomputes / offloads > 0};
+            status = try_setting(search, &setting, err);
+        }
+    return status;
+}
+
+/* Halves as long as nothing fits and there are halves. */
+static int look(struct search *search, struct err *err)
+{
+    const struct ops_null_model *model;
+    uint64_t micro = search->options->config->batch.micro;
+    int status = rehearsal_model(search->options->config, &model, err);
+    for (; !status; micro /= 2) {
+        status = try_all(search, micro, model->is_host, err);
+        if (search->count > 0 || micro % 2 != 0)
+            break;
+    }
+    qsort(search->list, search->count, sizeof search->list[0], by_cost);
+    return status;
+}
+
+/* What makes the setting of the configuration: "parallel.strategy=zero1 model.recompute=1". */
+static void describe(const struct search *search, const struct setting *setting, char text[SET_BYTES])
+{
+    const struct train_config *given = search->options->config;
+    int at = snprintf(text, SET_BYTES, "parallel.strategy=%s", strategy_names[setting->strategy]);
+    if (setting->recompute != given->model.recompute)
+        at += snprintf(text + at, SET_BYTES - (size_t)at, " model.recompute=%" PRIu64, setting->recompute);
+    if (setting->offload != given->model.offload)
+        at += snprintf(text + at, SET_BYTES - (size_t)at, " model.offload=%" PRIu64, setting->offload);
+    if (setting->offloads_optimizer != given->parallel.offload.optimizer)
+        at += snprintf(text + at, SET_BYTES - (size_t)at, " parallel.offload.optimizer=true");
+    if (setting->micro != given->batch.micro)
+        snprintf(text + at, SET_BYTES - (size_t)at, " batch.micro=%" PRIu64, setting->micro);
+}
+
+static int tell_json(const struct search *search, struct err *err)
+{
+    struct output output;
+    char text[SET_BYTES];
+    output_begin(&output);
+    json_write_u64(&output.json, "ranks_count", search->options->ranks);
+    json_write_u64(&output.json, "limit_bytes", search->options->fits_bytes);
+    json_begin_array(&output.json, "fits");
+    for (size_t i = 0; i < search->count; i++) {
+        const struct tried *tried = &search->list[i];
+        describe(search, &tried->setting, text);
+        json_begin_object(&output.json, NULL);
+        json_write_string(&output.json, "set", text);
+        json_write_u64(&output.json, "memory_bytes", tried->bytes);
+        json_write_u64(&output.json, "sent_bytes", tried->moved_bytes);
+        json_write_f64(&output.json, "flops", tried->flops);
+        json_write_u64(&output.json, "crossed_bytes", tried->crossed_bytes);
+        json_end_object(&output.json);
+    }
+    json_end_array(&output.json);
+    return output_end(&output, true, stdout, err);
+}
+
+static void tell_text(const struct search *search)
+{
+    char text[SET_BYTES], size[STR_SIZE_BYTES];
+    printf("%10s  %10s  %8s  %10s  %s\n", "memory", "sent", "flops", "crossed", "set");
+    for (size_t i = 0; i < search->count && i < SHOWN_MAX; i++) {
+        const struct tried *tried = &search->list[i];
+        describe(search, &tried->setting, text);
+        printf("%10s", str_format_size(tried->bytes, size));
+        printf("  %10s", str_format_size(tried->moved_bytes, size));
+        printf("  %8.3g", tried->flops);
+        printf("  %10s  %s\n", str_format_size(tried->crossed_bytes, size), text);
+    }
+    if (search->count > SHOWN_MAX)
+        printf("and %zu more\n", search->count - SHOWN_MAX);
+}
+
+static int nothing_fits(const struct search *search, struct err *err)
+{
+    char least[STR_SIZE_BYTES], limit[STR_SIZE_BYTES];
+    err_set(err, -ENOMEM, "no setting fits");
+    err_expected(err, "at most %s a rank", str_format_size(search->options->fits_bytes, limit));
+    err_found(err, "%s at least", str_format_size(search->least_bytes, least));
+    return err ? err_advise(err, "more ranks, a smaller model, or shorter text: --dry-run --all-strategies "
+                                 "tells what takes most")
+               : -ENOMEM;
+}
+
+int dry_run_fits(const struct dry_run_options *options, struct err *err)
+{
+    struct search *search = calloc(1, sizeof *search);
+    int status = 0;
+    if (search) {
+        *search = (struct search){.options = options,
+                                  .config = malloc(sizeof *search->config),
+                                  .planned = malloc(sizeof *search->planned),
+                                  .least_bytes = UINT64_MAX};
+    }
+    if (!search || !search->config || !search->planned)
+        status = err_set(err, -ENOMEM, "out of memory for a dry run");
+    if (!status)
+        status = look(search, err);
+    if (!status && search->count == 0)
+        status = nothing_fits(search, err);
+    else if (!status && options->as_json)
+        status = tell_json(search, err);
+    else if (!status)
+        tell_text(search);
+    if (search) {
+        free(search->config);
+        free(search->planned);
+    }
+    free(search);
+    return status;
+}

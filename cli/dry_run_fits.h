@@ -1,0 +1,27 @@
+/*
+ * dry_run_fits — which settings of a run fit into so much memory, the cheapest first. Internal to dry_run.
+ */
+#ifndef MILLRACE_CLI_DRY_RUN_FITS_H
+#define MILLRACE_CLI_DRY_RUN_FITS_H
+
+#include "cli/dry_run.h"
+#include "trainer/rehearsal.h"
+
+enum { DRY_RUN_RANKS_MAX = 64 }; /* that are told one by one */
+
+/* All ranks of a run. */
+struct planned {
+    struct rehearsal first;                /* rank 0's */
+    struct usage most;                     /* of each number the largest of any rank */
+    struct usage ranks[DRY_RUN_RANKS_MAX]; /* of the first ones */
+    double flops;                          /* of the rank that has most of them */
+    uint64_t checkpoint_bytes;             /* of all ranks' files */
+    bool is_host;                          /* device memory is the host's */
+};
+
+int dry_run_rehearse(const struct dry_run_options *options, const struct train_config *config,
+                     struct planned *ret_planned, struct err *err);
+
+int dry_run_fits(const struct dry_run_options *options, struct err *err);
+
+#endif

@@ -1,0 +1,14 @@
+/*
+ * comm_null — one rank of so many, by itself: every call is done at once and moves nothing. What a rank would do is counted without the others
+ * (trainer/rehearsal.h).
+ *
+ * What is received stays as it was, and so do values that are reduced: only code whose calls do not depend on them may run on it.
+ */
+#ifndef MILLRACE_COMM_COMM_NULL_H
+#define MILLRACE_COMM_COMM_NULL_H
+
+#include "comm/comm.h"
+
+int comm_null_open(int rank, int ranks, struct comm **ret_comm, struct err *err);
+
+#endif

@@ -1,0 +1,154 @@
+#!/usr/bin/env bash
+# `millrace train --dry-run`: what it tells is what a run of the same settings then takes, moves and saves, byte by byte and rank by rank.
+. "$(dirname "$0")/lib.sh"
+mpirun_sh=$TEST_SOURCE_DIR/tests/support/mpirun.sh
+has_mpi() { command -v mpirun >/dev/null && [[ -n ${MPI:-} ]]; }
+strategies='ddp zero1 zero2 zero3 shard_grad_op hybrid_shard'
+
+"$RENDER_SHAPES" --count 12 --side 48 photos >/dev/null
+millrace convert dataset photos shards --quiet >/dev/null
+for i in 1 2 3 4; do cat "$0"; done >text.txt # words enough
+millrace convert dataset text.txt tokens --tokenizer bytes --quiet >/dev/null
+cat >vit.yaml <<'YAML'
+run:        {dir: runs/vit, seed: 3, steps: 3}
+threads:    1
+data:       {train: shards, val: shards, memory: 32MiB, workers: 1, image: {size: 32}}
+model:      {layers: 3, heads: 2, width: 48, patch: 8}
+batch:      {global: 24, micro: 2}
+checkpoint: {keep: {last: 1}}
+YAML
+cat >gpt2.yaml <<'YAML'
+run:        {dir: runs/gpt2, seed: 3, steps: 3}
+threads:    1
+data:       {train: tokens, memory: 32MiB, workers: 1, text: {block: 32}}
+model:      {type: gpt2, layers: 3, heads: 2, width: 48}
+batch:      {global: 24, micro: 2}
+checkpoint: {keep: {last: 1}}
+YAML
+
+# of_ranks FILE: of each rank a line, what it takes and moves.
+of_ranks() { grep -o '"rank":[0-9]*,"memory":{[^}]*},"a_step":{[^}]*}' "$1"; }
+value() { grep -o "\"$1\":[0-9]*" "$2" | head -n 1 | cut -d: -f2; }
+
+# tells_the_truth RANKS CONFIG SETTING...
+tells_the_truth() {
+  local n=$1 config=$2 what="$*" list=() launch=()
+  shift 2
+  for set in run.dir=runs/it "$@"; do list+=(--set "$set"); done
+  rm -rf runs/it
+  millrace train "$config" --dry-run --ranks "$n" --json "${list[@]}" >told 2>errors || fail "$what: $(cat errors)"
+  [[ ! -e runs/it ]] || fail "$what: a dry run left something"
+  ((n == 1)) || launch=("$mpirun_sh" "$n")
+  "${launch[@]}" "$MILLRACE" train "$config" --json "${list[@]}" >found 2>errors || fail "$what: $(cat errors)"
+  same "$(of_ranks told | wc -l)" "$n" "$what: ranks"
+  same "$(of_ranks told)" "$(of_ranks found)" "$what"
+  same "$(value checkpoint_bytes told)" "$(cat runs/it/ckpt/step-*/rank-* | wc -c)" "$what: checkpoint"
+}
+
+one_rank_takes_what_was_told() {
+  local config
+  for config in vit.yaml gpt2.yaml; do
+    tells_the_truth 1 $config
+    tells_the_truth 1 $config model.recompute=1 model.offload=2 parallel.offload.optimizer=true
+    tells_the_truth 1 $config optimizer.type=sgd optimizer.momentum=0.9 'model.freeze=embed.*'
+  done
+}
+
+each_strategy_takes_and_moves_what_was_told() {
+  has_mpi || skip "there is no MPI"
+  local strategy n config
+  for strategy in $strategies; do
+    tells_the_truth 2 gpt2.yaml parallel.strategy="$strategy"
+    tells_the_truth 3 vit.yaml parallel.strategy="$strategy"
+    [[ -z ${SANITIZE:-} ]] || continue
+    tells_the_truth 4 gpt2.yaml parallel.strategy="$strategy"
+    tells_the_truth 4 vit.yaml parallel.strategy="$strategy" parallel.bucket=16KiB
+  done
+}
+
+each_setting_takes_and_moves_what_was_told() {
+  has_mpi || skip "there is no MPI"
+  tells_the_truth 2 gpt2.yaml parallel.strategy=zero3 model.recompute=2 model.offload=1 parallel.offload.optimizer=true
+  tells_the_truth 2 vit.yaml parallel.strategy=zero3 'model.freeze=blocks.0.*' parallel.prefetch=2
+  tells_the_truth 2 gpt2.yaml parallel.strategy=zero3 parallel.offload.params=true parallel.wrap_min_params=20000 parallel.groups_at_once=2
+  tells_the_truth 2 gpt2.yaml parallel.strategy=ddp parallel.reduction=fast
+  tells_the_truth 3 vit.yaml parallel.strategy=zero2 parallel.reduction=fast
+  same "$(status_of "$MILLRACE" train vit.yaml --dry-run --ranks 2 --set precision.reduce=bf16)" 1
+  tells_the_truth 3 gpt2.yaml parallel.strategy=ddp batch.sync_each=true
+  tells_the_truth 4 vit.yaml parallel.strategy=hybrid_shard parallel.shard=2
+  tells_the_truth 2 vit.yaml parallel.strategy=zero2 parallel.keep_below_params=3000
+  tells_the_truth 3 gpt2.yaml parallel.strategy=shard_grad_op batch.global=10
+}
+
+flops_are_those_of_the_products() {
+  local items=24 width=48 layers=3 block=32 vocabulary=512 pairs forward
+  millrace train gpt2.yaml --dry-run --json --set model.vocabulary=$vocabulary >told
+  pairs=$((block * (block + 1) / 2))
+  # of an item: the products of each block, its attention (scores, and what they weigh), the head
+  forward=$((layers * (24 * width * width * block + 4 * pairs * width) + 2 * width * vocabulary * block))
+  same "$(printf %.0f "$(grep -o '"flops":[0-9.e+]*' told | cut -d: -f2)")" $((3 * forward * items)) "flops"
+}
+
+no_strategy_keeps_a_quiet_copy() {
+  has_mpi || skip "there is no MPI"
+  [[ -z ${SANITIZE:-} ]] || skip "a sanitizer's own memory hides it"
+  local strategy least most list=(--set model.width=512 --set model.heads=8 --set model.layers=8 --set run.steps=1 --set batch.global=2 --set batch.micro=1 --set checkpoint.staging=8MiB)
+  declare -A told found
+  for strategy in ddp zero3; do
+    rm -rf runs/big
+    millrace train gpt2.yaml --dry-run --ranks 2 --json "${list[@]}" --set parallel.strategy=$strategy >told
+    "$mpirun_sh" 2 "$MILLRACE" train gpt2.yaml --json "${list[@]}" --set run.dir=runs/big --set parallel.strategy=$strategy >found 2>errors || fail "$(cat errors)"
+    told[$strategy]=$(value total_bytes told) found[$strategy]=$(value resident_peak_bytes found)
+  done
+  least=$(((told[ddp] - told[zero3]) * 85 / 100)) most=$(((told[ddp] - told[zero3]) * 115 / 100))
+  ((found[ddp] - found[zero3] >= least && found[ddp] - found[zero3] <= most)) ||
+    fail "zero3 was to take $((told[ddp] - told[zero3])) bytes less than ddp, and takes $((found[ddp] - found[zero3]))"
+}
+
+fitting_settings_are_listed_by_their_cost() {
+  millrace train gpt2.yaml --dry-run --ranks 4 --json >told
+  local total smaller=0
+  total=$(value total_bytes told)
+  # all fit: what moves least comes first, and of that what computes least
+  millrace train gpt2.yaml --dry-run --ranks 4 --fits 1GB --json >fits
+  same "$(grep -o '"set":' fits | wc -l)" 12 "settings"
+  grep -o '"sent_bytes":[0-9]*,"flops":[0-9.e+]*' fits | tr ',' ' ' | sed 's/"[a-z_]*"://g' >costs
+  sort -s -k1,1n -k2,2g costs | cmp - costs || fail "not by cost: $(cat costs)"
+  # less than the given strategy takes: others do
+  millrace train gpt2.yaml --dry-run --ranks 4 --fits $((total - 1)) --json >fits
+  while read -r bytes; do
+    ((bytes < total)) || fail "$bytes do not fit into $((total - 1))"
+    smaller=$((smaller + 1))
+  done < <(grep -o '"memory_bytes":[0-9]*' fits | cut -d: -f2)
+  ((smaller > 0 && smaller < 12)) || fail "$smaller settings fit into less"
+  # what is listed is what is then told
+  local set least list=()
+  set=$(grep -o '"set":"[^"]*"' fits | tail -n 1 | cut -d'"' -f4)
+  least=$(grep -o '"memory_bytes":[0-9]*' fits | tail -n 1 | cut -d: -f2)
+  for one in $set; do list+=(--set "$one"); done
+  millrace train gpt2.yaml --dry-run --ranks 4 --json "${list[@]}" >told
+  same "$(value total_bytes told)" "$least" "$set"
+  same "$(status_of "$MILLRACE" train gpt2.yaml --dry-run --ranks 4 --fits 1MiB)" 1 "a limit that nothing meets"
+  contains "$(cat errors)" "no setting fits"
+}
+
+all_strategies_are_told_as_each_by_itself() {
+  local strategy
+  millrace train vit.yaml --dry-run --ranks 3 --all-strategies --json >all
+  for strategy in $strategies; do
+    millrace train vit.yaml --dry-run --ranks 3 --set parallel.strategy="$strategy" --json >told
+    grep -o "\"strategy\":\"$strategy\",\"memory\":{[^}]*},\"a_step\":{[^}]*},\"checkpoint_bytes\":[0-9]*" all >of_all || fail "$strategy is absent"
+    contains "$(cat told)" "$(sed 's/^"strategy":"[^"]*",//' of_all)"
+  done
+  same "$(millrace train vit.yaml --dry-run --ranks 3 --all-strategies | wc -l)" 7 "lines of the table"
+}
+
+what_is_of_a_dry_run_alone_is_refused_without() {
+  same "$(status_of "$MILLRACE" train vit.yaml --fits 1GB)" 2
+  contains "$(cat errors)" "--dry-run"
+  same "$(status_of "$MILLRACE" train vit.yaml --dry-run --ranks 4 --local-ranks 3)" 2
+}
+
+run_cases one_rank_takes_what_was_told each_strategy_takes_and_moves_what_was_told each_setting_takes_and_moves_what_was_told \
+  flops_are_those_of_the_products fitting_settings_are_listed_by_their_cost all_strategies_are_told_as_each_by_itself \
+  what_is_of_a_dry_run_alone_is_refused_without no_strategy_keeps_a_quiet_copy

@@ -1,0 +1,252 @@
+/*
+ * rehearsal — see rehearsal.h.
+ */
+#include "trainer/rehearsal.h"
+
+#include "ckpt/layout.h"
+#include "ckpt/snapshot.h"
+#include "comm/comm_null.h"
+#include "device/device_cuda.h"
+#include "device/device_null.h"
+#include "trainer/run.h"
+#include "trainer/strategy.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int rehearsal_model(const struct train_config *config, const struct ops_null_model **ret_model,
+                    struct err *err)
+{
+    const char *name = config_device_name(config->device);
+    int count = 0;
+    bool is_cuda = strcmp(name, "cuda") == 0 ||
+                   (strcmp(name, "auto") == 0 && device_cuda_count(&count, NULL) == 0 && count > 0);
+    *ret_model = is_cuda ? ops_null_cuda() : ops_null_cpu();
+    if (*ret_model)
+        return 0;
+    err_set(err, -ENODEV, "this build has no CUDA, and does not know what memory its kernels take");
+    return err ? err_advise(err, "give --set device=cpu, or use a build with CUDA") : -ENODEV;
+}
+
+static int open_backend(struct run *run, const struct rehearsal_options *options, struct err *err)
+{
+    static const enum dtype compute[] = {
+        [CONFIG_FP32] = DTYPE_F32, [CONFIG_BF16] = DTYPE_BF16, [CONFIG_FP16] = DTYPE_F16};
+    if (options->model->is_host && compute[run->config->precision.compute] != DTYPE_F32) {
+        err_set(err, -EINVAL, "the cpu computes in F32, not in %s",
+                dtype_name(compute[run->config->precision.compute]));
+        return err ? err_advise(err, "set precision.compute: fp32, or device: cuda") : -EINVAL;
+    }
+    int status = ops_null_open(options->model, compute[run->config->precision.compute], DTYPE_F32,
+                               &run->device, &run->ops, err);
+    if (!status)
+        status = comm_null_open((int)options->rank, (int)options->ranks, &run->own_comm, err);
+    run->plain_comm = run->own_comm;
+    return status ? status : run_count_traffic(run, err);
+}
+
+static int open_batch(struct run *run, const struct rehearsal_options *options, struct err *err)
+{
+    const struct train_config *c = run->config;
+    run->batching = (struct batching){
+        .global = options->is_evaluation ? c->batch.micro * options->ranks : c->batch.global,
+        .micro = c->batch.micro,
+        .rank = options->rank,
+        .ranks = options->ranks,
+        .interleaved = !options->is_evaluation && (c->batch.sync_each || run_sums_each(run))};
+    int status = batching_check(&run->batching, err);
+    return status || options->is_evaluation
+               ? status
+               : strategy_shards_count(strategy_of(c->parallel.strategy), (uint32_t)c->parallel.shard,
+                                       options->ranks, options->local_ranks, &run->shards, err);
+}
+
+/* Of data that is open already. Schedules are asked for nothing here but that they are. */
+static void take_shape(struct run *run, const struct loader_shape *shape)
+{
+    run->shape = *shape;
+    run->steps = 1;
+    if (run->config->model.classes == 0)
+        run->config->model.classes = shape->classes_count;
+    if (run->config->model.vocabulary == 0)
+        run->config->model.vocabulary = shape->vocabulary;
+}
+
+/* Looks at the data, and at that of evaluations, whose loader is there beside the other one. */
+static int open_data(struct run *run, struct loader **ret_beside, struct err *err)
+{
+    int status = run_open_data(run, NULL, "", err);
+    if (status || !run->config->data.val[0])
+        return status;
+    const struct loader_options options = run_loader_options(run, false);
+    return loader_open(&options, ret_beside, err);
+}
+
+/* The memory that a saver stages in, and its file. */
+static int open_staging(struct run *run, const struct rehearsal_options *options, struct layout *layout,
+                        struct staging *staging, struct err *err)
+{
+    int status =
+        run_describe_tensors(run, false, &run->tensors, &run->tensor_names, &run->tensors_count, err);
+    if (status)
+        return status;
+    bool is_shared = run->config->checkpoint.shared;
+    const struct layout_options wanted = {
+        .tensors = run->tensors,
+        .tensors_count = run->tensors_count,
+        .groups_count = (uint32_t)run->params->groups_count,
+        .rank = (int)options->rank,
+        .ranks = (int)options->ranks,
+        .node_rank = (int)(is_shared ? options->rank : options->rank % options->local_ranks),
+        .node_ranks = (int)(is_shared ? options->ranks : options->local_ranks)};
+    unsigned buffers;
+    status = layout_init(layout, &wanted, err);
+    if (!status)
+        status = snapshot_count_buffers(layout, run_staging_bytes(run), &buffers, err);
+    return status ? status : staging_init(staging, layout, run->device, run->ops->stream, buffers, err);
+}
+
+/* A micro-batch forward and backward, or what a rank does beside others that have one. */
+static void make_pass(struct run *run, uint64_t round, const struct model_memory *memory)
+{
+    const struct model_result result = {run->losses, run->correct};
+    const void *any = run->activations.memory; /* nobody reads it */
+    const struct model_input input = {.images = any,
+                                      .labels = any,
+                                      .tokens = any,
+                                      .targets = any,
+                                      .by_token = any,
+                                      .loss_scale = &run->device_record->decision.loss_factor};
+    if (!reduction_computes(run->reduction, round)) {
+        model_walk(run->model, &run->stage, memory, MODEL_FORWARD);
+        model_walk(run->model, &run->stage, memory, MODEL_BACKWARD);
+        return;
+    }
+    model_forward(run->model, &run->stage, memory, &run->activations, &input, NULL, NULL, NULL);
+    model_backward(run->model, &run->stage, memory, &run->activations, &input, &result, NULL, NULL);
+}
+
+static int sum_gradients(struct run *run, struct err *err)
+{
+    int status = reduction_begin(run->reduction, run->step, err);
+    for (uint64_t round = 0; round < reduction_rounds(run->reduction) && !status; round++) {
+        struct model_memory memory;
+        status = run_begin_pass(run, round, &memory, err);
+        if (status)
+            return status;
+        make_pass(run, round, &memory);
+        status = reduction_end_round(run->reduction, round, err);
+        if (!status)
+            status = weights_status(&run->weights, err);
+    }
+    return status ? status : reduction_finish(run->reduction, err);
+}
+
+static int update(struct run *run, struct err *err)
+{
+    const struct update_scalars *scalars = &run->device_record->decision.scalars;
+    int status = 0;
+    for (uint64_t group = 0; group < run->params->groups_count && !status; group++) {
+        const void *gradients;
+        if (run->params->groups[group].trained_elements == 0)
+            continue;
+        status = reduction_shard(run->reduction, group, &gradients, err);
+        if (status)
+            return status;
+        optimizer_update_shard(&run->optimizer, group, weights_shard(&run->weights, group),
+                               weights_compute_shard(&run->weights, group), gradients, scalars);
+        status = weights_updated(&run->weights, group, err);
+    }
+    return status;
+}
+
+static int make_step(struct run *run, struct err *err)
+{
+    struct run_words words = {0};
+    int status = sum_gradients(run, err);
+    if (!status && run->comm->ranks > 1)
+        status = run_reduce_words(run, &words, "the step's counts, losses and norm", err);
+    return status ? status : update(run, err);
+}
+
+/* What is held from the first step on, as frozen weights that were gathered, does not come again: the second tells. */
+static int make_steps(struct run *run, struct rehearsal *rehearsal, struct err *err)
+{
+    if (run->config->parallel.compression.type != CONFIG_COMPRESSION_NONE ||
+        run->config->precision.reduce != CONFIG_FP32 || run_is_local(run))
+        return err_set(
+            err, -ENOTSUP,
+            "what a run with compressed or narrow gradients or local updates moves can't be told before");
+    int status = make_step(run, err);
+    const struct comm_traffic before = comm_counts_read(&run->traffic);
+    double flops = ops_null_flops(run->ops);
+    uint64_t crossed_bytes = device_null_crossed_bytes(run->device);
+    if (!status)
+        status = make_step(run, err);
+    const struct comm_traffic now = comm_counts_read(&run->traffic);
+    rehearsal->flops = ops_null_flops(run->ops) - flops;
+    rehearsal->crossed_bytes = device_null_crossed_bytes(run->device) - crossed_bytes;
+    run->step_traffic.sent_bytes = now.sent_bytes - before.sent_bytes;
+    run->step_traffic.received_bytes = now.received_bytes - before.received_bytes;
+    return status ? status : weights_settle(&run->weights, err);
+}
+
+static int train(struct run *run, const struct rehearsal_options *options, struct rehearsal *rehearsal,
+                 struct err *err)
+{
+    struct layout layout = {0};
+    struct staging staging = {0};
+    int status = run_open_optimizer(run, err);
+    if (!status)
+        status = run_connect(run, err);
+    if (!status)
+        status = open_staging(run, options, &layout, &staging, err);
+    if (!status && !options->memory_only)
+        status = make_steps(run, rehearsal, err);
+    rehearsal->file_bytes = layout.file_bytes;
+    staging_deinit(&staging);
+    layout_deinit(&layout);
+    return status;
+}
+
+static int rehearse_run(struct run *run, const struct rehearsal_options *options, struct rehearsal *rehearsal,
+                        struct err *err)
+{
+    struct loader *beside = NULL;
+    int status = open_backend(run, options, err);
+    if (!status)
+        status = open_batch(run, options, err);
+    if (!status && !options->shape)
+        status = open_data(run, &beside, err);
+    else if (!status)
+        take_shape(run, options->shape);
+    if (!status)
+        status = run_open_model(run, !options->is_evaluation, err);
+    if (!status && !options->is_evaluation)
+        status = train(run, options, rehearsal, err);
+    loader_close(beside);
+    if (status)
+        return status;
+    for (uint64_t i = 0; i < run->params->count; i++)
+        rehearsal->parameter_count += run->params->list[i].count;
+    rehearsal->shape = run->shape;
+    rehearsal->shape.pixels_libraries = rehearsal->shape.engine = NULL; /* the loader's, which is closed */
+    rehearsal->steps = run->steps;
+    rehearsal->usage = usage_of(run->device, &run->step_traffic);
+    return 0;
+}
+
+int rehearse(const struct rehearsal_options *options, struct rehearsal *ret_rehearsal, struct err *err)
+{
+    const struct trainer_options given = {.config = options->config, .io = options->io, .log = options->log};
+    struct run run = {.options = &given, .io = options->io, .is_rehearsal = true};
+    *ret_rehearsal = (struct rehearsal){0};
+    run.config = malloc(sizeof *run.config);
+    if (!run.config)
+        return err_set(err, -ENOMEM, "out of memory for a rehearsal");
+    *run.config = *options->config;
+    int status = rehearse_run(&run, options, ret_rehearsal, err);
+    run_close(&run);
+    return status;
+}

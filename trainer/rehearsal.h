@@ -1,0 +1,50 @@
+/*
+ * rehearsal — a run of a configuration on a device without memory and among ranks without others: what one rank of so many will take, move and
+ * compute, told before anything is taken.
+ *
+ * The parts are opened by the functions that open them for the run itself, and two steps are made by the same calls, on a null device
+ * (ops_null.h) and a null communicator (comm_null.h): what is counted is what the run will ask for, whoever asks. Nothing is read but the
+ * datasets' indexes; the folder of the run is not looked at. The steps are those of the first epoch's batch.
+ */
+#ifndef MILLRACE_TRAINER_REHEARSAL_H
+#define MILLRACE_TRAINER_REHEARSAL_H
+
+#include "base/err.h"
+#include "base/log.h"
+#include "io/io.h"
+#include "loader/loader.h"
+#include "trainer/config.h"
+#include "trainer/ops_null.h"
+#include "trainer/usage.h"
+
+struct rehearsal_options {
+    const struct train_config *config; /* as trainer.h's: its batch is resolved */
+    struct io *io;
+    const struct log *log;
+    const struct ops_null_model *model; /* of what backend it is a rehearsal; see rehearsal_model */
+    uint32_t rank, ranks;
+    uint32_t local_ranks; /* on this rank's machine, as on each other one; divides ranks */
+    /* Where the data is open already: what it is. Then the loaders' memory is not counted. NULL: the datasets are looked at. */
+    const struct loader_shape *shape;
+    bool is_evaluation; /* without gradients and optimizer */
+    bool memory_only;   /* no steps are made: neither bytes nor operations are told */
+};
+
+struct rehearsal {
+    struct usage usage;
+    double flops; /* of a step: of products, 2 a multiplication; what is computed again counts again */
+    uint64_t crossed_bytes; /* of a step, between the host's memory and the device's; 0 where they are one */
+    uint64_t file_bytes;    /* what this rank writes of each checkpoint */
+    uint64_t parameter_count;  /* of the model */
+    uint64_t steps;            /* of the run */
+    struct loader_shape shape; /* without its texts */
+};
+
+/* For the configuration's device, `auto` as it would be chosen here. -ENODEV where this build does not know a GPU. */
+int rehearsal_model(const struct train_config *config, const struct ops_null_model **ret_model,
+                    struct err *err);
+
+/* -EINVAL as the run itself would fail; -ENOTSUP of steps with compressed or narrow gradients or local updates, which can't be made without values. */
+int rehearse(const struct rehearsal_options *options, struct rehearsal *ret_rehearsal, struct err *err);
+
+#endif
