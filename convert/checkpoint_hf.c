@@ -9,10 +9,9 @@
 
 #include "base/clock.h"
 #include "base/json_writer.h"
-#include "ckpt/hash.h"
-#include "ckpt/safetensors.h"
 #include "convert/checked_folder.h"
 #include "convert/checkpoint.h"
+#include "convert/checkpoint_hf_plan.h"
 #include "convert/hands.h"
 #include "convert/identity.h"
 #include "convert/pieces.h"
@@ -23,36 +22,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILE_NAME_BYTES = 64 };
-
-/* A tensor of theirs. */
-struct theirs {
-    struct safetensors_entry entry;
-    struct hf_place place;
-    const struct manifest_tensor *ours[HF_PARTS_MAX];
-    uint64_t bytes, file;
-};
-
-/* The rows of a tensor that are a piece. */
-struct rows {
-    const struct theirs *tensor;
-    uint64_t first, count;
-};
-
 /* One conversion. Owns all but io, options. */
 struct job {
     struct io *io;
     const struct convert_checkpoint_options *options;
     struct ckpt_reader *reader;
     enum hf_family family;
-    struct theirs *tensors;
-    char (*names)[HF_NAME_BYTES_MAX]; /* which the entries borrow */
-    uint64_t count, cast_count, files_count;
-    uint64_t bytes, kept_bytes, buffer_bytes;
+    struct hf_plan plan;
+    uint64_t kept_bytes;
     struct safetensors_entry *entries; /* of the file under way */
-    struct piece *list;                /* of all files, [pieces_count] */
-    struct rows *rows;                 /* what is in each */
-    uint64_t pieces_count, put_count;  /* those of the files before the one under way */
+    struct piece *list;                /* [plan.pieces_count], of all files */
+    uint64_t put_count;                /* pieces of the files before the one under way */
     struct hands hands;
     char *columns[PIECES_WORKERS_MAX]; /* a worker's, of a part of ours */
     struct piece_journal *journal;
@@ -60,100 +40,19 @@ struct job {
     struct checked_folder folder;
 };
 
-static int refuse(const struct job *job, const char *name, const char *what, struct err *err)
-{
-    err_set(err, -ENOTSUP, "tensor \"%.100s\" %s", name, what);
-    err_at(err, job->reader->path, ERR_NO_OFFSET);
-    err_advise(err, "convert it with `--to full`");
-    return -ENOTSUP;
-}
-
-static struct theirs *find_or_add(struct job *job, const struct hf_place *place)
-{
-    for (uint64_t i = job->count; i-- > 0;)
-        if (strcmp(job->names[i], place->name) == 0)
-            return &job->tensors[i];
-    struct theirs *tensor = &job->tensors[job->count];
-    memcpy(job->names[job->count], place->name, sizeof place->name);
-    tensor->entry.name = job->names[job->count++];
-    tensor->place = *place;
-    return tensor;
-}
-
-static int add(struct job *job, const struct manifest_tensor *ours, struct err *err)
-{
-    struct hf_place place;
-    if (!hf_place_of(job->family, ours->name, &place))
-        return refuse(job, ours->name, "has no place in transformers' model", err);
-    if (ours->rank != 1 && ours->rank != 2)
-        return refuse(job, ours->name, "is neither a vector nor a matrix", err);
-    struct theirs *tensor = find_or_add(job, &place);
-    const struct manifest_tensor *other = tensor->ours[0] ? tensor->ours[0] : ours;
-    if (other->rank != ours->rank || other->dtype != ours->dtype ||
-        memcmp(other->shape, ours->shape, ours->rank * sizeof ours->shape[0]) != 0)
-        return refuse(job, ours->name, "is not shaped as its neighbours", err);
-    tensor->ours[place.part] = ours;
-    tensor->entry.dtype = flat_dtype(&job->options->cast, ours->dtype);
-    tensor->entry.rank = ours->rank;
-    uint64_t out = ours->shape[0] * place.parts; /* within bounds: the parts lie in a file */
-    tensor->entry.shape[0] = place.transposed ? ours->shape[1] : out;
-    tensor->entry.shape[1] = place.transposed ? out : ours->shape[1];
-    tensor->bytes = out * (ours->rank == 2 ? ours->shape[1] : 1) * dtype_bytes(tensor->entry.dtype);
-    return 0;
-}
-
-static int compare_theirs(const void *a, const void *b)
-{
-    return safetensors_compare(&((const struct theirs *)a)->entry, &((const struct theirs *)b)->entry);
-}
-
-/* Rows that are written at a time are of the last dimension; a vector is one row. */
-static uint64_t row_bytes(const struct theirs *tensor)
-{
-    const struct safetensors_entry *entry = &tensor->entry;
-    return entry->shape[entry->rank - 1] * dtype_bytes(entry->dtype);
-}
-
 static int plan(struct job *job, struct err *err)
 {
-    const struct manifest *manifest = &job->reader->manifest;
-    job->tensors = calloc(manifest->tensors_count + 1, sizeof *job->tensors);
-    job->names = calloc(manifest->tensors_count + 1, sizeof *job->names);
-    job->entries = calloc(manifest->tensors_count + 1, sizeof *job->entries);
-    if (!job->tensors || !job->names || !job->entries)
-        return err_set(err, -ENOMEM, "out of memory for %" PRIu64 " tensors", manifest->tensors_count);
-    int status = 0;
-    for (uint64_t i = 0; i < manifest->tensors_count && !status; i++)
-        if (!hash_is_optimizer(manifest->tensors[i].name))
-            status = add(job, &manifest->tensors[i], err);
+    const struct hf_plan_options options = {.reader = job->reader,
+                                            .family = job->family,
+                                            .cast = &job->options->cast,
+                                            .max_file_bytes = job->options->max_file_bytes,
+                                            .log = job->options->log};
+    int status = hf_plan_init(&job->plan, &options, err);
     if (status)
         return status;
-    qsort(job->tensors, job->count, sizeof *job->tensors, compare_theirs);
-    uint64_t file_bytes = 0;
-    job->buffer_bytes = PIECE_BYTES;
-    for (uint64_t i = 0; i < job->count; i++) {
-        struct theirs *tensor = &job->tensors[i];
-        for (uint32_t p = 0; p < tensor->place.parts; p++)
-            if (!tensor->ours[p])
-                return refuse(job, tensor->entry.name, "lacks a part", err);
-        if (i > 0 && job->options->max_file_bytes > 0 &&
-            file_bytes + tensor->bytes > job->options->max_file_bytes) {
-            job->files_count++;
-            file_bytes = 0;
-        }
-        if (tensor->entry.dtype != tensor->ours[0]->dtype) {
-            job->cast_count++;
-            log_line(job->options->log, LOG_DEBUG, "%s: %s becomes %s", tensor->entry.name,
-                     dtype_name(tensor->ours[0]->dtype), dtype_name(tensor->entry.dtype));
-        }
-        tensor->file = job->files_count;
-        file_bytes += tensor->bytes;
-        job->bytes += tensor->bytes;
-        if (row_bytes(tensor) > job->buffer_bytes)
-            job->buffer_bytes = row_bytes(tensor);
-    }
-    job->files_count++;
-    return 0;
+    job->entries = calloc(job->plan.tensors_count + 1, sizeof *job->entries);
+    job->list = calloc(job->plan.pieces_count + 1, sizeof *job->list);
+    return job->entries && job->list ? 0 : err_set(err, -ENOMEM, "out of memory to convert a checkpoint");
 }
 
 static int load_box(struct job *job, unsigned worker, const struct manifest_tensor *ours,
@@ -171,10 +70,10 @@ static int load_box(struct job *job, unsigned worker, const struct manifest_tens
 }
 
 /* Rows of theirs are so many columns of each part. */
-static int load_transposed(struct job *job, unsigned worker, const struct rows *rows, char *data,
+static int load_transposed(struct job *job, unsigned worker, const struct hf_rows *rows, char *data,
                            struct err *err)
 {
-    const struct theirs *tensor = rows->tensor;
+    const struct hf_tensor *tensor = rows->tensor;
     uint64_t out = tensor->ours[0]->shape[0], bytes = dtype_bytes(tensor->entry.dtype);
     const uint64_t start[2] = {0, rows->first}, extent[2] = {out, rows->count};
     char *columns = job->columns[worker];
@@ -184,7 +83,7 @@ static int load_transposed(struct job *job, unsigned worker, const struct rows *
             return status;
         for (uint64_t o = 0; o < out; o++)
             for (uint64_t r = 0; r < rows->count; r++)
-                memcpy(data + r * row_bytes(tensor) + (p * out + o) * bytes,
+                memcpy(data + r * hf_tensor_row_bytes(tensor) + (p * out + o) * bytes,
                        columns + (o * rows->count + r) * bytes, bytes);
     }
     return 0;
@@ -193,8 +92,8 @@ static int load_transposed(struct job *job, unsigned worker, const struct rows *
 static int make_piece(void *context, unsigned worker, uint64_t number, void *data, struct err *err)
 {
     struct job *job = context;
-    const struct rows *rows = &job->rows[number];
-    const struct theirs *tensor = rows->tensor;
+    const struct hf_rows *rows = &job->plan.rows[number];
+    const struct hf_tensor *tensor = rows->tensor;
     if (tensor->place.transposed)
         return load_transposed(job, worker, rows, data, err);
     if (tensor->entry.rank == 2) /* none is of parts */
@@ -209,58 +108,17 @@ static int make_piece(void *context, unsigned worker, uint64_t number, void *dat
     return status;
 }
 
-/* Rows that are a piece: as many as fit. */
-static uint64_t rows_at_a_time(const struct job *job, const struct theirs *tensor)
-{
-    return row_bytes(tensor) > 0 ? job->buffer_bytes / row_bytes(tensor) : 1;
-}
-
-static uint64_t rows_count(const struct theirs *tensor)
-{
-    return tensor->entry.rank == 2 ? tensor->entry.shape[0] : 1;
-}
-
-/* Where they lie in their file is known when its header is. */
-static int cut(struct job *job, struct err *err)
-{
-    for (uint64_t i = 0; i < job->count; i++) {
-        uint64_t step = rows_at_a_time(job, &job->tensors[i]);
-        job->pieces_count += (rows_count(&job->tensors[i]) + step - 1) / step;
-    }
-    job->list = calloc(job->pieces_count + 1, sizeof *job->list);
-    job->rows = calloc(job->pieces_count + 1, sizeof *job->rows);
-    if (!job->list || !job->rows)
-        return err_set(err, -ENOMEM, "out of memory for %" PRIu64 " pieces", job->pieces_count);
-    uint64_t piece = 0;
-    for (uint64_t i = 0; i < job->count; i++) {
-        const struct theirs *tensor = &job->tensors[i];
-        uint64_t rows = rows_count(tensor), step = rows_at_a_time(job, tensor);
-        for (uint64_t first = 0; first < rows; first += step, piece++)
-            job->rows[piece] = (struct rows){tensor, first, rows - first < step ? rows - first : step};
-    }
-    return 0;
-}
-
 /* The pieces of a tensor that begins there; returns how many. */
-static uint64_t place_pieces(struct job *job, uint64_t piece, const struct theirs *tensor, uint64_t at)
+static uint64_t place_pieces(struct job *job, uint64_t piece, const struct hf_tensor *tensor, uint64_t at)
 {
     uint64_t count = 0;
-    for (; piece + count < job->pieces_count && job->rows[piece + count].tensor == tensor; count++) {
-        const struct rows *rows = &job->rows[piece + count];
-        job->list[piece + count] =
-            (struct piece){at + rows->first * row_bytes(tensor), (size_t)(rows->count * row_bytes(tensor))};
+    for (; piece + count < job->plan.pieces_count && job->plan.rows[piece + count].tensor == tensor;
+         count++) {
+        const struct hf_rows *rows = &job->plan.rows[piece + count];
+        job->list[piece + count] = (struct piece){at + rows->first * hf_tensor_row_bytes(tensor),
+                                                  (size_t)(rows->count * hf_tensor_row_bytes(tensor))};
     }
     return count;
-}
-
-static const char *file_name(const struct job *job, uint64_t file, char name[FILE_NAME_BYTES])
-{
-    if (job->files_count == 1)
-        snprintf(name, FILE_NAME_BYTES, "model.safetensors");
-    else
-        snprintf(name, FILE_NAME_BYTES, "model-%05" PRIu64 "-of-%05" PRIu64 ".safetensors", file + 1,
-                 job->files_count);
-    return name;
 }
 
 /* What the file says of itself: that it is PyTorch's, which transformers asks for; and beside a tensor that another name shares, that
@@ -284,7 +142,7 @@ static int put_tensors(struct job *job, const struct checked_file *file, uint64_
     uint64_t begin = job->put_count;
     for (uint64_t i = 0; i < count; i++)
         job->put_count +=
-            place_pieces(job, job->put_count, &job->tensors[first + i], job->entries[i].offset_bytes);
+            place_pieces(job, job->put_count, &job->plan.tensors[first + i], job->entries[i].offset_bytes);
     return (job->folder.is_comparing ? pieces_compare : pieces_write)(job->pieces, file->file, file->path,
                                                                       begin, job->put_count - begin, err);
 }
@@ -292,17 +150,18 @@ static int put_tensors(struct job *job, const struct checked_file *file, uint64_
 /* The tensors of one file, which are neighbours from first on; *ret_end is behind the last. */
 static int put_file(struct job *job, uint64_t first, uint64_t *ret_end, struct err *err)
 {
-    char name[FILE_NAME_BYTES];
+    char name[HF_FILE_NAME_BYTES];
     struct str header = {0};
     struct checked_file file;
-    uint64_t count = 0, file_bytes = 0, index = job->tensors[first].file;
-    while (first + count < job->count && job->tensors[first + count].file == index) {
-        job->entries[count] = job->tensors[first + count].entry;
+    uint64_t count = 0, file_bytes = 0, index = job->plan.tensors[first].file;
+    while (first + count < job->plan.tensors_count && job->plan.tensors[first + count].file == index) {
+        job->entries[count] = job->plan.tensors[first + count].entry;
         count++;
     }
     int status = encode_header(job, count, &header, &file_bytes, err);
     if (!status)
-        status = checked_file_open(&job->folder, &file, file_name(job, index, name), file_bytes, err);
+        status = checked_file_open(&job->folder, &file, hf_plan_file_name(&job->plan, index, name),
+                                   file_bytes, err);
     if (!status) {
         status = checked_file_put(&job->folder, &file, 0, header.data, header.bytes, err);
         if (!status)
@@ -331,14 +190,15 @@ static int put_index(struct job *job, struct err *err)
 {
     struct str text = {0};
     struct json_writer w = {.out = &text};
-    char name[FILE_NAME_BYTES];
+    char name[HF_FILE_NAME_BYTES];
     json_begin_object(&w, NULL);
     json_begin_object(&w, "metadata");
-    json_write_u64(&w, "total_size", job->bytes);
+    json_write_u64(&w, "total_size", job->plan.bytes);
     json_end_object(&w);
     json_begin_object(&w, "weight_map");
-    for (uint64_t i = 0; i < job->count; i++)
-        json_write_string(&w, job->tensors[i].entry.name, file_name(job, job->tensors[i].file, name));
+    for (uint64_t i = 0; i < job->plan.tensors_count; i++)
+        json_write_string(&w, job->plan.tensors[i].entry.name,
+                          hf_plan_file_name(&job->plan, job->plan.tensors[i].file, name));
     json_end_object(&w);
     json_end_object(&w);
     int status = put_text(job, "model.safetensors.index.json", &text, err);
@@ -351,9 +211,9 @@ static int put_all(struct job *job, const struct str *config, struct err *err)
     uint64_t next = 0;
     int status = 0;
     job->put_count = 0;
-    while (!status && next < job->count)
+    while (!status && next < job->plan.tensors_count)
         status = put_file(job, next, &next, err);
-    if (!status && job->files_count > 1)
+    if (!status && job->plan.files_count > 1)
         status = put_index(job, err);
     return status ? status : put_text(job, "config.json", config, err);
 }
@@ -361,30 +221,30 @@ static int put_all(struct job *job, const struct str *config, struct err *err)
 static int open_pieces(struct job *job, const char *owner_id, struct err *err)
 {
     const struct convert_checkpoint_options *o = job->options;
-    unsigned workers = pieces_workers(o->workers_count, job->pieces_count);
+    unsigned workers = pieces_workers(o->workers_count, job->plan.pieces_count);
     struct piece_journal_options noted = {.io = job->io,
                                           .target = o->target,
                                           .owner_id = owner_id,
                                           .resume = o->resume,
-                                          .pieces_count = job->pieces_count};
+                                          .pieces_count = job->plan.pieces_count};
     int status = piece_journal_open(&noted, &job->journal, err);
     if (!status)
         status = hands_open(&job->hands, job->reader, workers, err);
     for (unsigned w = 0; w < workers && !status; w++) {
-        job->columns[w] = malloc(job->buffer_bytes);
+        job->columns[w] = malloc(job->plan.buffer_bytes);
         if (!job->columns[w])
             status = err_set(err, -ENOMEM, "out of memory to convert a checkpoint");
     }
     struct pieces_options options = {.io = job->io,
                                      .workers_count = workers,
                                      .pieces = job->list,
-                                     .buffer_bytes = job->buffer_bytes,
+                                     .buffer_bytes = job->plan.buffer_bytes,
                                      .make = make_piece,
                                      .context = job,
                                      .journal = job->journal,
                                      .progress = o->progress,
                                      .progress_context = o->progress_context,
-                                     .progress_bytes = job->bytes * (o->verify ? 2 : 1)};
+                                     .progress_bytes = job->plan.bytes * (o->verify ? 2 : 1)};
     return status ? status : pieces_open(&options, &job->pieces, err);
 }
 
@@ -418,7 +278,7 @@ static int check_whole(struct job *job, const char *owner_id, const struct str *
         status = open_pieces(job, owner_id, err);
     if (status)
         return status;
-    job->kept_bytes = job->bytes;
+    job->kept_bytes = job->plan.bytes;
     status = put_all(job, config, err);
     if (!status || !(job->folder.is_other || pieces_differ(job->pieces)))
         return status;
@@ -455,11 +315,9 @@ static void release(struct job *job)
     checked_folder_deinit(&job->folder);
     piece_journal_close(job->journal); /* last: what it knows of is published or gone */
     ckpt_reader_close(job->reader);
-    free(job->tensors);
-    free(job->names);
+    hf_plan_deinit(&job->plan);
     free(job->entries);
     free(job->list);
-    free(job->rows);
     for (unsigned w = 0; w < PIECES_WORKERS_MAX; w++)
         free(job->columns[w]);
 }
@@ -476,15 +334,13 @@ int convert_checkpoint_hf(struct io *io, const struct convert_checkpoint_options
     if (!status)
         status = plan(&job, err);
     if (!status)
-        status = cut(&job, err);
-    if (!status)
         status = checkpoint_hf_config(job.reader, job.family, &options->cast, &config, err);
     if (!status)
         status = make_or_find(&job, &config, err);
     if (!status)
-        *ret_result = (struct convert_checkpoint_result){.tensors_count = job.count,
-                                                         .written_bytes = job.bytes,
-                                                         .cast_count = job.cast_count,
+        *ret_result = (struct convert_checkpoint_result){.tensors_count = job.plan.tensors_count,
+                                                         .written_bytes = job.plan.bytes,
+                                                         .cast_count = job.plan.cast_count,
                                                          .kept_bytes = job.kept_bytes,
                                                          .seconds = clock_seconds(clock_now_ns() - begun_ns)};
     str_deinit(&config);
