@@ -47,6 +47,23 @@ else()
   message(STATUS "CUDA: none, as ${mr_cuda_why}")
 endif()
 
+# NCCL: optional too, and loaded when several ranks use it; only its header is needed here.
+#
+#   MR_NCCL_FOUND     its backend is built, as that of CUDA is
+set(MR_NCCL_FOUND FALSE)
+if(MR_CUDA_FOUND)
+  find_path(MR_NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} DOC "where nccl.h is")
+  if(MR_NCCL_INCLUDE_DIR)
+    set(MR_NCCL_FOUND TRUE)
+    file(STRINGS ${MR_NCCL_INCLUDE_DIR}/nccl.h mr_nccl_version REGEX "^#define NCCL_(MAJOR|MINOR|PATCH) ")
+    list(TRANSFORM mr_nccl_version REPLACE "^.* " "")
+    list(JOIN mr_nccl_version "." mr_nccl_version)
+    message(STATUS "NCCL ${mr_nccl_version}: between the GPUs of several ranks")
+  else()
+    message(STATUS "NCCL: none, as there is no nccl.h; MR_NCCL_INCLUDE_DIR says where it is")
+  endif()
+endif()
+
 # For Hopper, and as code that the driver compiles for Ampere and later.
 set(MR_NVCC_FLAGS -std=c++17 -O3 -gencode arch=compute_80,code=compute_80 -gencode arch=compute_90a,code=sm_90a
   -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror,-fPIC,-fno-exceptions,-fno-threadsafe-statics -I${PROJECT_SOURCE_DIR})

@@ -32,6 +32,7 @@ extern "C" {
 
 struct comm;
 struct trace;
+struct device_stream;
 
 enum comm_order {
     COMM_CANONICAL, /* the same bits whatever the ranks: an all-to-all of slices, summed by a fixed tree at their owner */
@@ -43,6 +44,9 @@ enum comm_i64_op { COMM_SUM, COMM_MAX, COMM_OR };
 struct comm_options {
     uint64_t deadline_ns; /* monotonic, see base/clock; 0: none */
     const char *what;     /* what is said to be late, in errors; lives as long as the work */
+    /* Where buffers are a device's: they are as they should be once this stream of it has come as far as it is queued now. NULL: they
+     * are already. What is queued anywhere after the work is done finds them as it left them. */
+    struct device_stream *stream;
 };
 
 /* Caller's storage, from the call until comm_wait or a comm_test that says done. */
@@ -58,6 +62,8 @@ struct comm_work {
 /* Hooks are required unless said. Errors: -ETIMEDOUT, -ECONNABORTED, -EIO with detail. Sizes are equal on all ranks unless said. */
 struct comm_ops {
     const char *name; /* "self", "mpi", "nccl" */
+    /* all_gather, reduce_scatter and all_to_all take memory of a device (comm_nccl.h) in place of the host's. The others never do. */
+    bool takes_device_memory;
 
     /* Ranks of the same color (>= 0; negative: none, *ret_comm becomes NULL) form a new communicator ordered by (key, rank).
      * Blocks. Gives the communicator. */
@@ -67,7 +73,8 @@ struct comm_ops {
     int (*all_gather)(struct comm *comm, const void *send, void *receive, size_t bytes,
                       const struct comm_options *options, struct comm_work *work, struct err *err);
     /* send: ranks slices of count elements; receive: the sum of this rank's slice over all ranks. F32 and F64. COMM_FAST: after
-     * comm_prepare_fast, where more than one is under way at a time. */
+     * comm_prepare_fast, where more than one is under way at a time. -ENOTSUP of canonical sums in a device's memory, where whoever wants them adds
+     * what an all_to_all brings. */
     int (*reduce_scatter)(struct comm *comm, const void *send, void *receive, size_t count, enum dtype dtype,
                           enum comm_order order, const struct comm_options *options, struct comm_work *work,
                           struct err *err);
@@ -94,6 +101,9 @@ struct comm_ops {
     /* Optional: from now on a thread of the backend's own adds what it does to a track of the trace (trace.h), which outlives the communicator and
      * those that stem from it. Of several calls the last counts. */
     void (*add_tracks)(struct comm *comm, struct trace *trace);
+    /* Optional: 0, or -ECONNABORTED where the communicator was ended, by any rank, with who ended it and why: for whoever waits for something else
+     * than its work. Never blocks. */
+    int (*check)(struct comm *comm, struct err *err);
     void (*abort)(
         struct comm *comm); /* all work on it ends with -ECONNABORTED, here and on the other ranks */
     void (*close)(struct comm *comm);
@@ -120,7 +130,7 @@ int comm_agree(struct comm *comm, int status, const struct comm_options *options
 /* Never freed, and found by tools that look for leaks: a buffer of work that failed. From malloc and its like; NULL is fine. */
 void comm_retain(void *memory);
 
-/* The backends, one file each. self is one rank, on which everything is done when the call returns. */
+/* The backends, one file each; comm_mpi.h and comm_nccl.h have the others. self is one rank, on which everything is done when the call returns. */
 int comm_self_open(struct comm **ret_comm, struct err *err);
 void comm_close(struct comm *comm); /* NULL is fine */
 

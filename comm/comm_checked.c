@@ -157,6 +157,12 @@ static void checked_add_tracks(struct comm *base, struct trace *trace)
         inner->ops->add_tracks(inner, trace);
 }
 
+static int checked_check(struct comm *base, struct err *err)
+{
+    struct comm *inner = checked_of(base)->inner;
+    return inner->ops->check ? inner->ops->check(inner, err) : 0;
+}
+
 static void checked_abort(struct comm *base)
 {
     struct comm *inner = checked_of(base)->inner;
@@ -207,6 +213,7 @@ static const struct comm_ops checked_ops = {
     .wait = checked_wait,
     .note = checked_note,
     .add_tracks = checked_add_tracks,
+    .check = checked_check,
     .abort = checked_abort,
     .close = checked_close,
 };

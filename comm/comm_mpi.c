@@ -64,6 +64,11 @@ static void mpi_add_tracks(struct comm *comm, struct trace *trace)
     mpi_engine_add_track(engine_of(mpi_of(comm)), trace);
 }
 
+static int mpi_check_run(struct comm *comm, struct err *err)
+{
+    return mpi_engine_check(engine_of(mpi_of(comm)), err);
+}
+
 static void mpi_close(struct comm *base)
 {
     struct comm_mpi *comm = mpi_of(base);
@@ -94,6 +99,7 @@ static const struct comm_ops mpi_ops = {
     .wait = mpi_wait,
     .note = mpi_note,
     .add_tracks = mpi_add_tracks,
+    .check = mpi_check_run,
     .abort = mpi_abort,
     .close = mpi_close,
 };

@@ -203,6 +203,14 @@ void mpi_engine_wait(struct mpi_engine *engine, struct mpi_op *op)
     pthread_mutex_unlock(&engine->mutex);
 }
 
+int mpi_engine_check(struct mpi_engine *engine, struct err *err)
+{
+    pthread_mutex_lock(&engine->mutex);
+    int status = engine->ended ? mpi_thread_tell_ended(engine, err) : 0;
+    pthread_mutex_unlock(&engine->mutex);
+    return status;
+}
+
 void mpi_engine_note(struct mpi_engine *engine, const char *what, uint64_t number)
 {
     mpi_inquiry_note(engine->inquiry, what, number);

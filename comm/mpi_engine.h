@@ -106,6 +106,8 @@ void mpi_engine_start(struct mpi_engine *engine, struct mpi_op *op);
 bool mpi_engine_is_done(struct mpi_engine *engine, struct mpi_op *op);
 /* Blocks until it is done; its status and detail stand in it. */
 void mpi_engine_wait(struct mpi_engine *engine, struct mpi_op *op);
+/* -ECONNABORTED as above. */
+int mpi_engine_check(struct mpi_engine *engine, struct err *err);
 /* What this process is doing from now on, which other ranks are told where it is late; what lives for ever. */
 void mpi_engine_note(struct mpi_engine *engine, const char *what, uint64_t number);
 /* From now on the thread adds what it does to a track of the trace: each look at MPI in which something came or went, or that took its time, in it

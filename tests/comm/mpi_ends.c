@@ -2,6 +2,8 @@
  * One rank of a run that ends badly, in the way that its argument says; mpi_ends.sh runs it. Each rank leaves what it got in a file of its own, and
  * waits for those of the others before it exits: mpirun ends the others when one exits.
  */
+#include "tests/comm/ends.h"
+
 #include "base/clock.h"
 #include "comm/comm_checked.h"
 #include "comm/comm_mpi.h"
@@ -15,26 +17,6 @@
 #include <unistd.h>
 
 static struct comm *world;
-
-static void leave(int status, const struct err *err)
-{
-    char name[64], line[ERR_LINE_BYTES_MAX], text[ERR_LINE_BYTES_MAX + 64];
-    snprintf(text, sizeof text, "%s %s\n", status ? strerrorname_np(-status) : "0",
-             status ? err_format(err, line, sizeof line) : "");
-    snprintf(name, sizeof name, "got.%d.part", world->rank);
-    FILE *file = fopen(name, "w");
-    if (!file || fputs(text, file) < 0 || fclose(file))
-        exit(3);
-    char whole[64];
-    snprintf(whole, sizeof whole, "got.%d", world->rank);
-    if (rename(name, whole))
-        exit(3);
-    for (int r = 0; r < world->ranks; r++) {
-        snprintf(whole, sizeof whole, "got.%d", r);
-        while (access(whole, F_OK))
-            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    }
-}
 
 enum { TAG_NEVER_SENT, TAG_NEVER_TAKEN, TAG_HERE };
 
@@ -164,7 +146,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         if (strcmp(argv[1], ends[i].name) == 0) {
             int status = ends[i].end(&err);
-            leave(status, &err);
+            ends_leave(world, status, &err);
         }
     }
     comm_close(world);

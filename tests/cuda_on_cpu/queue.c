@@ -149,29 +149,33 @@ static struct CUstream_st *pick(void)
     return NULL;
 }
 
-/* What must run first so that `stream` comes further. */
+/* What must run first so that `stream` comes further; NULL: what others are at. */
 static struct CUstream_st *needed(struct CUstream_st *stream)
 {
-    while (!may_run(stream))
+    while (stream && !may_run(stream))
         stream = stream->first->mark->stream;
     return stream;
 }
 
-/* One more op on the way to `stream`, or just a wait for somebody else who is at it. */
-static void step(struct CUstream_st *stream)
+/* Whose first op is to run next on the way to `stream`; NULL where that is up to others, on this machine's threads or elsewhere. */
+static struct CUstream_st *next_for(struct CUstream_st *stream)
 {
     if (queue.busy)
-        pthread_cond_wait(&queue.changed, &queue.lock);
-    else
-        run_first(order_streams() == STREAMS_LATE ? needed(stream) : pick());
+        return NULL;
+    return order_streams() == STREAMS_LATE ? needed(stream) : pick();
 }
 
+/* Takes the reference. */
 static void wait_mark(struct mark *mark)
 {
-    mark_share(mark);
     memory_open();
-    while (!mark->done)
-        step(mark->stream);
+    while (!mark->done) {
+        struct CUstream_st *next = next_for(mark->stream);
+        if (next)
+            run_first(next);
+        else
+            pthread_cond_wait(&queue.changed, &queue.lock);
+    }
     memory_close();
     mark_release(mark);
 }
@@ -296,9 +300,7 @@ cudaError_t queue_permit(void)
 
 static void wait_stream(struct CUstream_st *stream)
 {
-    struct mark *mark = append_mark(stream);
-    wait_mark(mark);
-    mark_release(mark);
+    wait_mark(append_mark(stream));
 }
 
 cudaError_t queue_wait_stream(cudaStream_t handle)
@@ -434,20 +436,23 @@ cudaError_t queue_event_wait(cudaEvent_t event)
     if (refused(event->capture))
         return leave(cudaErrorCapturedEvent);
     if (event->mark)
-        wait_mark(event->mark);
+        wait_mark(mark_share(event->mark));
     return leave(cudaSuccess);
 }
 
-/* Whoever asks again and again must see it end: every third question runs one more op. */
+/* Whoever asks again and again must see it end: every third question runs one more op, or the next one for which there is one. */
 enum { QUERIES_A_STEP = 3 };
 
 static int queries;
 
 static cudaError_t query(struct mark *mark)
 {
-    if (mark && !mark->done && ++queries % QUERIES_A_STEP == 0) {
+    struct CUstream_st *next =
+        mark && !mark->done && ++queries >= QUERIES_A_STEP ? next_for(mark->stream) : NULL;
+    if (next) {
+        queries = 0;
         memory_open();
-        step(mark->stream);
+        run_first(next);
         memory_close();
     }
     return mark && !mark->done ? cudaErrorNotReady : cudaSuccess;
@@ -468,6 +473,30 @@ cudaError_t queue_stream_query(cudaStream_t handle)
     cudaError_t status = query(mark);
     mark_release(mark);
     return leave(status);
+}
+
+cudaError_t queue_add_foreign(cudaStream_t handle, struct queue_work begin, struct mark **ret_mark)
+{
+    struct mark *mark = or_abort(calloc(1, sizeof *mark));
+    mark->references = 2; /* the stream's and the caller's */
+    if (queue_is_captured(handle))
+        shim_violation("work of others can't be part of a graph here");
+    *ret_mark = mark;
+    cudaError_t status = queue_add(handle, begin);
+    pthread_mutex_lock(&queue.lock);
+    append_wait(resolve(handle), mark);
+    mark_release(mark); /* append_wait took its own; where it is reached already it took none */
+    return leave(status);
+}
+
+void queue_reach(struct mark *mark)
+{
+    pthread_mutex_lock(&queue.lock);
+    mark->done = true;
+    mark->done_ns = clock_now_ns();
+    pthread_cond_broadcast(&queue.changed);
+    mark_release(mark);
+    pthread_mutex_unlock(&queue.lock);
 }
 
 cudaError_t queue_event_elapsed(cudaEvent_t start, cudaEvent_t end, float *ret_ms)

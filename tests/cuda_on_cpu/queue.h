@@ -29,6 +29,13 @@ struct queue_work {
  * cudaStreamNonBlocking and they for it. */
 cudaError_t queue_add(cudaStream_t stream, struct queue_work work);
 
+/* Work that others do, as another machine or engine: `begin` runs in its turn, and what is queued on the stream after it waits until the mark
+ * that it gives is reached. Not while the stream is captured. */
+struct mark;
+cudaError_t queue_add_foreign(cudaStream_t stream, struct queue_work begin, struct mark **ret_mark);
+/* From any thread, once for each mark. */
+void queue_reach(struct mark *mark);
+
 /* Until all that is queued on stream (or everywhere) has run. */
 cudaError_t queue_wait_stream(cudaStream_t stream);
 cudaError_t queue_wait_all(void);

@@ -13,7 +13,7 @@ struct mark {
     int references;
     bool done;
     uint64_t done_ns;
-    struct CUstream_st *stream; /* not followed once done */
+    struct CUstream_st *stream; /* not followed once done; NULL: others reach it */
 };
 
 /* work.run: a piece of work; else mark: reached, or waited for. */

@@ -1,0 +1,89 @@
+/*
+ * nccl_library — see nccl_library.h: the library by the system's loader, at most once.
+ */
+#include "comm/nccl_library.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* Guarded by the mutex; is_loaded: the table is complete and no longer changes. */
+static struct {
+    pthread_mutex_t mutex;
+    bool is_loaded;
+    struct nccl_library table;
+} loaded = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static int find_functions(void *library, struct nccl_library *ret_table, struct err *err)
+{
+    struct nccl_library t = {0};
+    const struct {
+        const char *name;
+        void *function;
+    } wanted[] = {
+        {"ncclGetVersion", &t.GetVersion},
+        {"ncclGetUniqueId", &t.GetUniqueId},
+        {"ncclCommInitRankConfig", &t.CommInitRankConfig},
+        {"ncclCommGetAsyncError", &t.CommGetAsyncError},
+        {"ncclCommFinalize", &t.CommFinalize},
+        {"ncclCommDestroy", &t.CommDestroy},
+        {"ncclCommAbort", &t.CommAbort},
+        {"ncclGetErrorString", &t.GetErrorString},
+        {"ncclGetLastError", &t.GetLastError},
+        {"ncclGroupStart", &t.GroupStart},
+        {"ncclGroupEnd", &t.GroupEnd},
+        {"ncclSend", &t.Send},
+        {"ncclRecv", &t.Recv},
+        {"ncclAllGather", &t.AllGather},
+        {"ncclReduceScatter", &t.ReduceScatter},
+    };
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        void *address = dlsym(library, wanted[i].name);
+        if (!address)
+            return err_set(err, -ENOTSUP, "this NCCL lacks %s", wanted[i].name);
+        memcpy(wanted[i].function, &address, sizeof address); /* a function's address, as POSIX has it */
+    }
+    *ret_table = t;
+    return 0;
+}
+
+/* What a newer one was built with, an older one does not read: its configuration among it. */
+static int check_version(const struct nccl_library *table, struct err *err)
+{
+    int version = 0;
+    if (table->GetVersion(&version) == ncclSuccess && version >= NCCL_VERSION_CODE)
+        return 0;
+    err_set(err, -ENOTSUP, "NCCL is older than the one that millrace was built with");
+    err_expected(err, "%d.%d.%d", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH);
+    err_found(err, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+    err_advise(err, "let LD_LIBRARY_PATH name the newer one first");
+    return -ENOTSUP;
+}
+
+static int load(struct nccl_library *ret_table, struct err *err)
+{
+    static const char *const names[] = {"libnccl.so.2", MR_CUDA_LIBRARY_FOLDER "/libnccl.so.2"};
+    void *library = NULL;
+    for (size_t i = 0; !library && i < sizeof names / sizeof names[0]; i++)
+        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!library) {
+        err_set(err, -ENOTSUP, "could not load NCCL: %.200s", dlerror());
+        err_advise(err, "install libnccl2, or set LD_LIBRARY_PATH to where it is");
+        return -ENOTSUP;
+    }
+    int status = find_functions(library, ret_table, err);
+    return status ? status : check_version(ret_table, err);
+}
+
+int nccl_library_load(const struct nccl_library **ret_library, struct err *err)
+{
+    pthread_mutex_lock(&loaded.mutex);
+    int status = loaded.is_loaded ? 0 : load(&loaded.table, err);
+    loaded.is_loaded = status == 0;
+    pthread_mutex_unlock(&loaded.mutex);
+    if (!status)
+        *ret_library = &loaded.table;
+    return status;
+}

@@ -1,0 +1,505 @@
+/*
+ * cases — see cases.h.
+ */
+#include "tests/comm/cases.h"
+
+#include "base/philox.h"
+#include "base/thread.h"
+#include "comm/mesh.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct device *cases_device;
+
+static _Thread_local struct device_stream *own_stream; /* of the calling thread, where there is a device */
+/* Of a thread that works beside others: giving memory back waits for the whole device, and so would wait for what another thread's ranks have not
+ * sent yet. */
+static _Thread_local struct arena {
+    unsigned char *host, *memory;
+    size_t bytes, used;
+} own_arena;
+
+/* What goes through an operation that takes a device's memory, where there is one: a place there, and one of the host that is pinned. */
+struct buffer {
+    unsigned char *host, *memory; /* the same without a device */
+    size_t bytes;
+};
+
+static struct buffer buffer_open(size_t bytes)
+{
+    struct buffer buffer = {.bytes = bytes + 1};
+    struct err err = {0};
+    if (!cases_device) {
+        buffer.host = buffer.memory = calloc(1, buffer.bytes);
+        assert_non_null(buffer.host);
+        return buffer;
+    }
+    const struct device_ops *ops = cases_device->ops;
+    if (!own_stream)
+        assert_ok(ops->stream_open(cases_device, &own_stream, &err), &err);
+    if (own_arena.bytes > 0) {
+        buffer.host = own_arena.host + own_arena.used;
+        buffer.memory = own_arena.memory + own_arena.used;
+        own_arena.used += buffer.bytes + 256 - buffer.bytes % 256;
+        assert_true(own_arena.used <= own_arena.bytes);
+        return buffer;
+    }
+    assert_ok(ops->mem_alloc(cases_device, MEM_PINNED, buffer.bytes, (void **)&buffer.host, &err), &err);
+    assert_ok(ops->mem_alloc(cases_device, MEM_DEVICE, buffer.bytes, (void **)&buffer.memory, &err), &err);
+    return buffer;
+}
+
+/* Queues the copy, and waits for nothing: the operation after it must. */
+static void buffer_upload(const struct buffer *buffer)
+{
+    struct err err = {0};
+    if (cases_device)
+        assert_ok(cases_device->ops->copy(cases_device, own_stream, buffer->memory, buffer->host,
+                                          buffer->bytes, &err),
+                  &err);
+}
+
+static void buffer_download(const struct buffer *buffer)
+{
+    struct err err = {0};
+    if (!cases_device)
+        return;
+    assert_ok(
+        cases_device->ops->copy(cases_device, own_stream, buffer->host, buffer->memory, buffer->bytes, &err),
+        &err);
+    assert_ok(cases_device->ops->stream_sync(cases_device, own_stream, &err), &err);
+}
+
+static void buffer_close(const struct buffer *buffer)
+{
+    if (!cases_device) {
+        free(buffer->host);
+        return;
+    }
+    if (own_arena.bytes > 0) {
+        own_arena.used = 0; /* both of an operation go together */
+        return;
+    }
+    cases_device->ops->mem_free(cases_device, MEM_DEVICE, buffer->memory, buffer->bytes);
+    cases_device->ops->mem_free(cases_device, MEM_PINNED, buffer->host, buffer->bytes);
+}
+
+void cases_end_thread(void)
+{
+    if (own_stream)
+        cases_device->ops->stream_close(cases_device, own_stream);
+    own_stream = NULL;
+}
+
+static void wait_for(struct comm *comm, struct comm_work *work)
+{
+    struct err err = {0};
+    assert_ok(comm_wait(comm, work, &err), &err);
+}
+
+/* The byte at i of what `rank` sends `to`. */
+static unsigned char byte_of(int rank, int to, size_t i)
+{
+    return (unsigned char)(i * 31 + i / 251 + (size_t)rank * 7 + (size_t)to * 13);
+}
+
+static unsigned char *bytes_of(int rank, int to, size_t bytes)
+{
+    unsigned char *data = malloc(bytes + 1);
+    assert_non_null(data);
+    for (size_t i = 0; i < bytes; i++)
+        data[i] = byte_of(rank, to, i);
+    return data;
+}
+
+static void check_bytes(const unsigned char *data, int rank, int to, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (data[i] != byte_of(rank, to, i))
+            fail_msg("byte %zu of what rank %d sent to %d differs", i, rank, to);
+}
+
+static void gather(struct comm *comm, size_t bytes, bool in_place)
+{
+    struct comm_work work;
+    struct err err = {0};
+    struct buffer own = buffer_open(bytes), all = buffer_open((size_t)comm->ranks * bytes);
+    const struct comm_options options = {.stream = own_stream};
+    size_t place = (size_t)comm->rank * bytes;
+    for (size_t i = 0; i < bytes; i++)
+        *(in_place ? &all.host[place + i] : &own.host[i]) = byte_of(comm->rank, 0, i);
+    buffer_upload(&own);
+    buffer_upload(&all);
+    assert_ok(comm->ops->all_gather(comm, in_place ? all.memory + place : own.memory, all.memory, bytes,
+                                    &options, &work, &err),
+              &err);
+    wait_for(comm, &work);
+    buffer_download(&all);
+    for (int r = 0; r < comm->ranks; r++)
+        check_bytes(all.host + (size_t)r * bytes, r, 0, bytes);
+    buffer_close(&own);
+    buffer_close(&all);
+}
+
+void all_gather_gives_each_rank_what_all_sent(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {0, 1, 8, 4095, 70000, 3000001};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        gather(world, sizes[i], false);
+        gather(world, sizes[i], true);
+    }
+}
+
+/* What `from` sends `to`: nothing, little or much. */
+static size_t amount(int from, int to, uint32_t round)
+{
+    static const size_t amounts[] = {0, 1, 17, 5000, 300001};
+    return amounts[philox(5, (uint64_t)from * 64 + (uint64_t)to, round).word[0] % 5];
+}
+
+static void exchange(struct comm *comm, uint32_t round)
+{
+    size_t sizes[4][64], at[2] = {0, 0}; /* bytes sent, their offsets, bytes received, their offsets */
+    struct comm_work work;
+    struct err err = {0};
+    for (int r = 0; r < comm->ranks; r++) {
+        sizes[0][r] = amount(comm->rank, r, round);
+        sizes[2][r] = amount(r, comm->rank, round);
+        for (int side = 0; side < 2; side++) {
+            sizes[2 * side + 1][r] = at[side];
+            at[side] += sizes[2 * side][r];
+        }
+    }
+    struct buffer send = buffer_open(at[0]), receive = buffer_open(at[1]);
+    const struct comm_options options = {.stream = own_stream};
+    for (int r = 0; r < comm->ranks; r++)
+        for (size_t i = 0; i < sizes[0][r]; i++)
+            send.host[sizes[1][r] + i] = byte_of(comm->rank, r, i);
+    buffer_upload(&send);
+    buffer_upload(&receive);
+    assert_ok(comm->ops->all_to_all(comm, send.memory, sizes[1], sizes[0], receive.memory, sizes[3], sizes[2],
+                                    &options, &work, &err),
+              &err);
+    wait_for(comm, &work);
+    buffer_download(&receive);
+    for (int r = 0; r < comm->ranks; r++)
+        check_bytes(receive.host + sizes[3][r], r, comm->rank, sizes[2][r]);
+    buffer_close(&send);
+    buffer_close(&receive);
+}
+
+void all_to_all_moves_slices_of_any_sizes(void **state)
+{
+    (void)state;
+    for (uint32_t round = 0; round < 8; round++)
+        exchange(world, round);
+}
+
+/* Element i of the slice for `to` that `rank` holds: sums of these depend on their order. */
+static double element_of(int rank, int to, size_t i)
+{
+    uint32_t word = philox(9, i, (uint32_t)(rank * 64 + to)).word[0];
+    double value = 1.0 + (double)(word >> 8) / 3e6;
+    return word & 1 ? -value : value * (word & 2 ? 1e6 : 1e-3);
+}
+
+/* T(lo, hi) as its definition has it, in the type's own arithmetic. */
+static double tree_of(enum dtype dtype, int lo, int hi, int to, size_t i)
+{
+    if (hi - lo == 1)
+        return dtype == DTYPE_F32 ? (double)(float)element_of(lo, to, i) : element_of(lo, to, i);
+    int half = 1;
+    while (half * 2 < hi - lo)
+        half *= 2;
+    double left = tree_of(dtype, lo, lo + half, to, i), right = tree_of(dtype, lo + half, hi, to, i);
+    return dtype == DTYPE_F32 ? (double)((float)left + (float)right) : left + right;
+}
+
+static void put(void *data, enum dtype dtype, size_t i, double value)
+{
+    if (dtype == DTYPE_F32)
+        ((float *)data)[i] = (float)value;
+    else
+        ((double *)data)[i] = value;
+}
+
+static double get(const void *data, enum dtype dtype, size_t i)
+{
+    return dtype == DTYPE_F32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
+}
+
+static void sum_slices(struct comm *comm, size_t count, enum dtype dtype)
+{
+    struct comm_work work;
+    struct err err = {0};
+    if (comm->ops->takes_device_memory) {
+        assert_int_equal(
+            comm->ops->reduce_scatter(comm, NULL, NULL, count, dtype, COMM_CANONICAL, NULL, &work, &err),
+            -ENOTSUP);
+        return;
+    }
+    size_t element = dtype_bytes(dtype);
+    void *send = calloc((size_t)comm->ranks * count + 1, element), *sum = calloc(count + 1, element);
+    for (int to = 0; to < comm->ranks; to++)
+        for (size_t i = 0; i < count; i++)
+            put(send, dtype, (size_t)to * count + i, element_of(comm->rank, to, i));
+    assert_ok(comm->ops->reduce_scatter(comm, send, sum, count, dtype, COMM_CANONICAL, NULL, &work, &err),
+              &err);
+    wait_for(comm, &work);
+    for (size_t i = 0; i < count; i++) {
+        double expected = tree_of(dtype, 0, comm->ranks, comm->rank, i), found = get(sum, dtype, i);
+        if (memcmp(&expected, &found, sizeof found) != 0)
+            fail_msg("element %zu of %zu: expected %a, found %a", i, count, expected, found);
+    }
+    free(send);
+    free(sum);
+}
+
+void canonical_sums_are_added_in_the_order_of_the_tree(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {0, 1, 1000, 131072, 131079}; /* of doubles: a piece, a whole one, two */
+    size_t taken = test_is_sanitized() && world->ranks > 2 ? 3 : 5;
+    for (size_t i = 0; i < taken; i++) {
+        sum_slices(world, counts[i], DTYPE_F32);
+        sum_slices(world, counts[i], DTYPE_F64);
+    }
+}
+
+static void fast_sums(struct comm *comm, size_t count, enum dtype dtype)
+{
+    struct comm_work work;
+    struct err err = {0};
+    size_t element = dtype_bytes(dtype);
+    struct buffer send = buffer_open((size_t)comm->ranks * count * element),
+                  sum = buffer_open(count * element);
+    const struct comm_options options = {.stream = own_stream};
+    for (size_t i = 0; i < (size_t)comm->ranks * count; i++) /* whole numbers: exact in any order */
+        put(send.host, dtype, i, (double)(i % 1000 + (size_t)comm->rank));
+    buffer_upload(&send);
+    assert_ok(comm->ops->reduce_scatter(comm, send.memory, sum.memory, count, dtype, COMM_FAST, &options,
+                                        &work, &err),
+              &err);
+    wait_for(comm, &work);
+    buffer_download(&sum);
+    for (size_t i = 0; i < count; i++) {
+        double expected = (double)(((size_t)comm->rank * count + i) % 1000) * comm->ranks +
+                          comm->ranks * (comm->ranks - 1) / 2;
+        if (get(sum.host, dtype, i) != expected)
+            fail_msg("element %zu of %zu: expected %g, found %g", i, count, expected,
+                     get(sum.host, dtype, i));
+    }
+    buffer_close(&send);
+    buffer_close(&sum);
+}
+
+void fast_sums_are_the_librarys_own(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {0, 1, 4097, 300007};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        fast_sums(world, counts[i], DTYPE_F32);
+        fast_sums(world, counts[i], DTYPE_F64);
+    }
+}
+
+static void reduce(int64_t *values, size_t count, enum comm_i64_op op)
+{
+    struct comm_work work;
+    struct err err = {0};
+    assert_ok(world->ops->all_reduce_i64(world, values, count, op, NULL, &work, &err), &err);
+    wait_for(world, &work);
+}
+
+void integers_are_reduced_exactly(void **state)
+{
+    (void)state;
+    enum { MANY = 100000 };
+    int64_t rank = world->rank, ranks = world->ranks;
+    int64_t words[3] = {INT64_MAX - rank, -rank, (INT64_C(1) << 62) + rank};
+    reduce(words, 3, COMM_MAX);
+    assert_true(words[0] == INT64_MAX && words[1] == 0 && words[2] == (INT64_C(1) << 62) + ranks - 1);
+    int64_t flags[2] = {INT64_C(1) << rank, rank == ranks - 1 ? INT64_MIN : 0};
+    reduce(flags, 2, COMM_OR);
+    assert_true(flags[0] == (INT64_C(1) << ranks) - 1 && flags[1] == INT64_MIN);
+    int64_t *many = malloc(MANY * sizeof *many);
+    for (int64_t i = 0; i < MANY; i++)
+        many[i] = i * (rank + 1) - (INT64_C(1) << 40);
+    reduce(many, MANY, COMM_SUM);
+    for (int64_t i = 0; i < MANY; i++)
+        assert_true(many[i] == i * ranks * (ranks + 1) / 2 - ranks * (INT64_C(1) << 40));
+    reduce(many, 0, COMM_SUM);
+    free(many);
+}
+
+/* Rounds of letters to the next rank, received in another order than sent; to oneself where there is no other. */
+void letters_arrive_by_tag_in_order(void **state)
+{
+    (void)state;
+    enum { LETTERS = 6 };
+    static const size_t sizes[LETTERS] = {5, 0, 100000, 5, 40, 2000001};
+    static const int tags[LETTERS] = {3, 3, 0, 3, 70000, 1}, order[LETTERS] = {5, 2, 0, 1, 4, 3};
+    struct comm_work sent[LETTERS], received[LETTERS];
+    unsigned char *out[LETTERS], *in[LETTERS];
+    int to = (world->rank + 1) % world->ranks, from = (world->rank + world->ranks - 1) % world->ranks;
+    struct err err = {0};
+    for (int i = 0; i < LETTERS; i++) {
+        out[i] = bytes_of(world->rank, i, sizes[i]);
+        assert_ok(world->ops->send(world, out[i], sizes[i], to, tags[i], NULL, &sent[i], &err), &err);
+    }
+    for (int k = 0; k < LETTERS; k++) {
+        int i = order[k];
+        in[i] = calloc(1, sizes[i] + 1);
+        assert_ok(world->ops->receive(world, in[i], sizes[i], from, tags[i], NULL, &received[i], &err), &err);
+        wait_for(world, &received[i]);
+        check_bytes(in[i], from, i, sizes[i]);
+    }
+    for (int i = 0; i < LETTERS; i++) {
+        wait_for(world, &sent[i]);
+        free(out[i]);
+        free(in[i]);
+    }
+    struct comm_work work;
+    assert_int_equal(world->ops->send(world, "", 1, to, 1 << 30, NULL, &work, &err), -EINVAL);
+}
+
+void testing_ends_when_the_work_is_done(void **state)
+{
+    (void)state;
+    int64_t value = 1;
+    struct comm_work work;
+    struct err err = {0};
+    bool done = false;
+    assert_ok(world->ops->all_reduce_i64(world, &value, 1, COMM_SUM, NULL, &work, &err), &err);
+    while (!done)
+        assert_ok(world->ops->test(&work, &done, &err), &err);
+    assert_int_equal(work.status, 0);
+    assert_int_equal(value, world->ranks);
+    wait_for(world, &work); /* at once */
+}
+
+static struct comm *split(struct comm *comm, int color, int key)
+{
+    struct comm *made = comm;
+    struct err err = {0};
+    assert_ok(comm->ops->split(comm, color, key, &made, &err), &err);
+    return made;
+}
+
+void splitting_sorts_by_key_and_leaves_out_whoever_wants_none(void **state)
+{
+    (void)state;
+    int rank = world->rank, ranks = world->ranks;
+    struct comm *backwards = split(world, 0, -rank);
+    assert_int_equal(backwards->rank, ranks - 1 - rank);
+    assert_int_equal(backwards->ranks, ranks);
+    gather(backwards, 100, false);
+    struct comm *half = split(backwards, rank % 2, 0);
+    assert_int_equal(half->ranks, (ranks + 1 - rank % 2) / 2);
+    gather(half, 1000, true);
+    sum_slices(half, 100, DTYPE_F64);
+    fast_sums(half, 100, DTYPE_F32);
+    struct comm *first = split(world, rank == 0 ? 5 : -1, 0);
+    assert_true((first != NULL) == (rank == 0));
+    if (first)
+        gather(first, 10, false);
+    comm_close(first);
+    comm_close(backwards); /* those that were split from it stay */
+    gather(half, 10, false);
+    comm_close(half);
+}
+
+void closed_communicators_make_room_for_others(void **state)
+{
+    (void)state;
+    int most = cases_device ? 40 : 600; /* each is a thread and a socket to each other rank there */
+    for (int i = 0; i < most; i++) {
+        struct comm *comm = split(world, i % 3 == 0 ? world->rank % 2 : 0, i);
+        if (i % 50 == 0)
+            gather(comm, 20, false);
+        comm_close(comm);
+    }
+}
+
+void a_mesh_stands_on_it(void **state)
+{
+    (void)state;
+    struct mesh mesh;
+    struct err err = {0};
+    int extent[MESH_AXIS_COUNT] = {1, world->ranks % 2 ? 1 : 2, 1, 1, 1};
+    extent[MESH_DP_SHARD] = world->ranks / extent[MESH_DP_REPLICATE];
+    assert_ok(mesh_init(&mesh, world, extent, &err), &err);
+    for (int axis = 0; axis < MESH_AXIS_COUNT; axis++) {
+        assert_int_equal(mesh.axis[axis]->ranks, extent[axis]);
+        gather(mesh.axis[axis], 50, false);
+    }
+    mesh_deinit(&mesh);
+}
+
+/* A thread of a rank, with a communicator of its own. */
+struct beside {
+    struct comm *comm;
+    int number;
+    struct arena arena;
+};
+
+static void open_arena(struct arena *arena)
+{
+    struct err err = {0};
+    *arena = (struct arena){.bytes = 8 << 20};
+    assert_ok(
+        cases_device->ops->mem_alloc(cases_device, MEM_PINNED, arena->bytes, (void **)&arena->host, &err),
+        &err);
+    assert_ok(
+        cases_device->ops->mem_alloc(cases_device, MEM_DEVICE, arena->bytes, (void **)&arena->memory, &err),
+        &err);
+}
+
+static void close_arena(const struct arena *arena)
+{
+    cases_device->ops->mem_free(cases_device, MEM_DEVICE, arena->memory, arena->bytes);
+    cases_device->ops->mem_free(cases_device, MEM_PINNED, arena->host, arena->bytes);
+}
+
+static void *work_beside(void *argument)
+{
+    const struct beside *beside = argument;
+    own_arena = beside->arena;
+    for (uint32_t i = 0; i < 30; i++) {
+        gather(beside->comm, i * 97, i % 2);
+        exchange(beside->comm, i + (uint32_t)beside->number * 100);
+        sum_slices(beside->comm, 50 * (size_t)beside->number, DTYPE_F32);
+        fast_sums(beside->comm, i, DTYPE_F64);
+        struct comm *part = split(beside->comm, beside->comm->rank % 2, 0);
+        gather(part, i, false);
+        comm_close(part);
+    }
+    cases_end_thread();
+    return NULL;
+}
+
+void communicators_work_side_by_side(void **state)
+{
+    (void)state;
+    enum { THREADS = 3 };
+    pthread_t threads[THREADS];
+    struct beside besides[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        besides[i] = (struct beside){split(world, 0, i % 2 ? world->rank : -world->rank), i, {0}};
+        if (cases_device)
+            open_arena(&besides[i].arena);
+        fast_sums(besides[i].comm, 1, DTYPE_F64); /* the first ones after each other */
+    }
+    for (int i = 0; i < THREADS; i++) /* each rank in another order */
+        assert_int_equal(thread_start(&threads[i], work_beside, &besides[(i + world->rank) % THREADS]), 0);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    for (int i = 0; i < THREADS; i++) {
+        comm_close(besides[i].comm);
+        if (cases_device)
+            close_arena(&besides[i].arena);
+    }
+}

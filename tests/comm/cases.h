@@ -1,0 +1,28 @@
+/*
+ * cases — every operation of a communicator of real ranks against what it must give, computed plainly. For each backend that has ranks.
+ */
+#ifndef MILLRACE_TESTS_COMM_CASES_H
+#define MILLRACE_TESTS_COMM_CASES_H
+
+#include "device/device.h"
+#include "tests/support/ranks.h"
+
+/* Whose memory bulk lies in; NULL: the host's. */
+extern struct device *cases_device;
+
+/* What the calling thread has of the device. */
+void cases_end_thread(void);
+
+void all_gather_gives_each_rank_what_all_sent(void **state);
+void all_to_all_moves_slices_of_any_sizes(void **state);
+void canonical_sums_are_added_in_the_order_of_the_tree(void **state);
+void fast_sums_are_the_librarys_own(void **state);
+void integers_are_reduced_exactly(void **state);
+void letters_arrive_by_tag_in_order(void **state);
+void testing_ends_when_the_work_is_done(void **state);
+void splitting_sorts_by_key_and_leaves_out_whoever_wants_none(void **state);
+void closed_communicators_make_room_for_others(void **state);
+void a_mesh_stands_on_it(void **state);
+void communicators_work_side_by_side(void **state);
+
+#endif

@@ -1,0 +1,121 @@
+/*
+ * comm_nccl on real ranks beside comm_mpi, what lies in device memory in every order that streams may take. NCCL is the one that stands in.
+ */
+#include "tests/comm/cases.h"
+
+#include "comm/comm_nccl.h"
+#include "device/device_cuda.h"
+#include "tests/cuda_on_cpu/order.h"
+
+#include <errno.h>
+#include <string.h>
+
+static struct comm *mpi;
+static size_t order;
+
+/* From here on the world is NCCL's. */
+static void opening_connects_all_ranks(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    order_set(order);
+    assert_ok(device_cuda_open(0, &cases_device, &err), &err);
+    mpi = world;
+    struct comm *opened;
+    assert_ok(comm_nccl_open(mpi, cases_device, UINT64_C(60000000000), &opened, &err), &err);
+    world = opened;
+    assert_true(world->rank == mpi->rank && world->ranks == mpi->ranks);
+}
+
+/* Many under way at a time: each goes on while nobody looks at it alone, and all do as one of them is waited for. */
+static void work_of_several_communicators_is_waited_for_in_any_order(void **state)
+{
+    (void)state;
+    enum { COMMS = 3, WORKS = 5, BYTES = 40000 };
+    const struct device_ops *ops = cases_device->ops;
+    struct comm *comms[COMMS];
+    struct comm_work works[COMMS][WORKS];
+    struct device_stream *stream;
+    struct err err = {0};
+    unsigned char *host, *memory;
+    size_t ranks = (size_t)world->ranks, all_bytes = COMMS * WORKS * ranks * BYTES;
+    assert_ok(ops->stream_open(cases_device, &stream, &err), &err);
+    assert_ok(ops->mem_alloc(cases_device, MEM_PINNED, all_bytes, (void **)&host, &err), &err);
+    assert_ok(ops->mem_alloc(cases_device, MEM_DEVICE, all_bytes, (void **)&memory, &err), &err);
+    const struct comm_options options = {.stream = stream};
+    for (int c = 0; c < COMMS; c++)
+        assert_ok(world->ops->split(world, 0, world->rank, &comms[c], &err), &err);
+    for (int w = 0; w < WORKS; w++)
+        for (int c = 0; c < COMMS; c++) {
+            unsigned char *at = memory + (size_t)(c * WORKS + w) * ranks * BYTES,
+                          *own = at + (size_t)world->rank * BYTES;
+            assert_ok(ops->fill(cases_device, stream, own, world->rank * 16 + c * 5 + w, BYTES, &err), &err);
+            assert_ok(comms[c]->ops->all_gather(comms[c], own, at, BYTES, &options, &works[c][w], &err),
+                      &err);
+        }
+    for (int w = 0; w < WORKS; w++)
+        for (int i = 0; i < COMMS; i++) { /* each rank another communicator first */
+            int c = (i + world->rank) % COMMS;
+            assert_ok(comm_wait(comms[c], &works[c][w], &err), &err);
+        }
+    assert_ok(ops->copy(cases_device, stream, host, memory, all_bytes, &err), &err);
+    assert_ok(ops->stream_sync(cases_device, stream, &err), &err);
+    for (size_t i = 0; i < all_bytes; i++) {
+        size_t rank = i / BYTES % ranks, work = i / BYTES / ranks;
+        if (host[i] != rank * 16 + work / WORKS * 5 + work % WORKS)
+            fail_msg("byte %zu of what rank %zu gave to work %zu differs", i % BYTES, rank, work);
+    }
+    for (int c = 0; c < COMMS; c++)
+        comm_close(comms[c]);
+    ops->mem_free(cases_device, MEM_DEVICE, memory, all_bytes);
+    ops->mem_free(cases_device, MEM_PINNED, host, all_bytes);
+    ops->stream_close(cases_device, stream);
+}
+
+static void the_library_tells_its_version(void **state)
+{
+    (void)state;
+    char text[COMM_NCCL_TEXT_BYTES];
+    struct err err = {0};
+    assert_ok(comm_nccl_library(text, &err), &err);
+    assert_memory_equal(text, "NCCL 2.", strlen("NCCL 2."));
+}
+
+static void closing_leaves_the_hosts_communicator(void **state)
+{
+    (void)state;
+    cases_end_thread();
+    comm_close(world);
+    world = mpi;
+    device_close(cases_device);
+    cases_device = NULL;
+    order++;
+    ranks_meet();
+}
+
+int main(void)
+{
+    enum { ORDERS = 3 }; /* at once, as late as may be, one at random */
+    static const struct CMUnitTest once[] = {
+        cmocka_unit_test(opening_connects_all_ranks),
+        cmocka_unit_test(all_gather_gives_each_rank_what_all_sent),
+        cmocka_unit_test(all_to_all_moves_slices_of_any_sizes),
+        cmocka_unit_test(canonical_sums_are_added_in_the_order_of_the_tree),
+        cmocka_unit_test(fast_sums_are_the_librarys_own),
+        cmocka_unit_test(integers_are_reduced_exactly),
+        cmocka_unit_test(letters_arrive_by_tag_in_order),
+        cmocka_unit_test(testing_ends_when_the_work_is_done),
+        cmocka_unit_test(splitting_sorts_by_key_and_leaves_out_whoever_wants_none),
+        cmocka_unit_test(closed_communicators_make_room_for_others),
+        cmocka_unit_test(a_mesh_stands_on_it),
+        cmocka_unit_test(communicators_work_side_by_side),
+        cmocka_unit_test(work_of_several_communicators_is_waited_for_in_any_order),
+        cmocka_unit_test(the_library_tells_its_version),
+        cmocka_unit_test(closing_leaves_the_hosts_communicator),
+    };
+    enum { CASES = sizeof once / sizeof once[0] };
+    static struct CMUnitTest tests[ORDERS * CASES];
+    for (size_t i = 0; i < ORDERS * CASES; i++)
+        tests[i] = once[i % CASES];
+    return ranks_main(tests, ORDERS * CASES, 0);
+}

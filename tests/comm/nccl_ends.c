@@ -1,0 +1,140 @@
+/*
+ * One rank of a run over comm_nccl that ends badly, in the way that its argument says; nccl_ends.sh runs it. As mpi_ends.c.
+ */
+#include "base/clock.h"
+#include "comm/comm_checked.h"
+#include "comm/comm_mpi.h"
+#include "comm/comm_nccl.h"
+#include "device/device_cuda.h"
+#include "tests/comm/ends.h"
+#include "tests/cuda_on_cpu/queue.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+enum { BYTES = 1 << 20 };
+
+static struct comm *world, *bulk;
+static struct device *device;
+static char *memory; /* ranks * BYTES */
+
+static int gather_after(struct device_stream *stream, uint64_t timeout_ns, struct comm_work *work,
+                        struct err *err)
+{
+    const struct comm_options options = {.deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
+                                         .what = "the weights of step 7",
+                                         .stream = stream};
+    return bulk->ops->all_gather(bulk, memory + (size_t)bulk->rank * BYTES, memory, BYTES, &options, work,
+                                 err);
+}
+
+static int gather(uint64_t timeout_ns, struct err *err)
+{
+    struct comm_work work;
+    int status = gather_after(NULL, timeout_ns, &work, err);
+    return status ? status : comm_wait(bulk, &work, err);
+}
+
+/* Waits for what never comes, on the ranks' communicator. */
+static int wait_for_nothing(struct err *err)
+{
+    static char letter;
+    struct comm_work work;
+    int status = world->ops->receive(world, &letter, 1, 0, 0, NULL, &work, err);
+    return status ? status : comm_wait(world, &work, err);
+}
+
+/* Rank 1 does not come. Only rank 0 has a deadline. */
+static int be_late(struct err *err)
+{
+    if (world->rank != 1)
+        return gather(world->rank == 0 ? CLOCK_NS_PER_S / 2 : 0, err);
+    world->ops->note(world, "data", 7);
+    return wait_for_nothing(err);
+}
+
+static void begin_nothing(void *data)
+{
+    (void)data;
+}
+
+/* All come, but what rank 1 computes never ends, and with it what it would send. */
+static int be_stuck(struct err *err)
+{
+    static struct device_stream *stream; /* they outlive a wait that fails */
+    static struct mark *never;
+    static struct comm_work work;
+    int status = device->ops->stream_open(device, &stream, err);
+    if (!status && world->rank == 1 &&
+        queue_add_foreign(device_cuda_stream(stream), (struct queue_work){begin_nothing, NULL, NULL},
+                          &never) != cudaSuccess)
+        status = -EIO;
+    if (!status)
+        status = gather_after(stream, world->rank == 0 ? CLOCK_NS_PER_S / 2 : 0, &work, err);
+    return status ? status : comm_wait(bulk, &work, err);
+}
+
+/* The last rank gives up while the others wait. */
+static int give_up(struct err *err)
+{
+    if (world->rank == world->ranks - 1)
+        bulk->ops->abort(bulk);
+    return gather(0, err);
+}
+
+/* Rank 1 sums where the others gather. */
+static int call_otherwise(struct err *err)
+{
+    static int64_t value;
+    struct comm_work work;
+    const struct comm_options options = {.what = "the norm"};
+    if (world->rank != 1)
+        return gather(0, err);
+    int status = bulk->ops->all_reduce_i64(bulk, &value, 1, COMM_SUM, &options, &work, err);
+    return status ? status : comm_wait(bulk, &work, err);
+}
+
+static int die(struct err *err)
+{
+    if (world->rank == 1)
+        raise(SIGKILL);
+    return gather(0, err);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*end)(struct err *err);
+        bool is_checked;
+    } ends[] = {{"late", be_late, false},
+                {"stuck", be_stuck, false},
+                {"abort", give_up, false},
+                {"checked", call_otherwise, true},
+                {"dead", die, false}};
+    struct err err = {0};
+    struct comm *checked = NULL;
+    size_t i = 0;
+    while (argc == 2 && i < sizeof ends / sizeof ends[0] && strcmp(argv[1], ends[i].name) != 0)
+        i++;
+    if (argc != 2 || i == sizeof ends / sizeof ends[0] || comm_mpi_open(NULL, &world, &err))
+        return 2;
+    int status = device_cuda_open(0, &device, &err);
+    if (!status && ends[i].is_checked)
+        status = comm_checked_open(world, &checked, &err);
+    if (!status)
+        status = comm_nccl_open(checked ? checked : world, device, 0, &bulk, &err);
+    if (!status)
+        status =
+            device->ops->mem_alloc(device, MEM_DEVICE, (size_t)world->ranks * BYTES, (void **)&memory, &err);
+    if (!status)
+        status = gather(0, &err); /* a whole one first */
+    if (!status)
+        status = ends[i].end(&err);
+    ends_leave(world, status, &err);
+    comm_close(bulk);
+    comm_close(checked);
+    comm_close(world);
+    return 0;
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Runs over comm_nccl on three ranks that end badly: nobody hangs, and everybody is told why.
+. "$(dirname "$0")/../cli/lib.sh"
+command -v mpirun >/dev/null && [[ -x ${ENDS:-} ]] || skip "this build has no MPI or no NCCL"
+
+# end HOW: as in mpi_ends.sh.
+end() {
+  local status=0
+  rm -f got.*
+  "$TEST_SOURCE_DIR/tests/support/mpirun.sh" 3 "$ENDS" "$1" >said 2>&1 || status=$?
+  ! grep -q 'LeakSanitizer\|AddressSanitizer\|ThreadSanitizer' said || fail "$(cat said)"
+  return "$status"
+}
+
+a_rank_that_does_not_come_ends_the_run_and_is_named() {
+  ! end late || fail "mpirun saw nothing wrong"
+  contains "$(cat got.0)" "ETIMEDOUT rank 0 of 3 waited too long for the weights of step 7"
+  contains "$(cat got.0)" "nothing from rank 1; rank 1: at data of step 7 for "
+  for r in 1 2; do
+    contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 0: "
+    contains "$(cat got.$r)" "waited too long for the weights of step 7: nothing from rank 1"
+  done
+}
+
+a_transfer_that_never_ends_is_aborted() {
+  ! end stuck || fail "mpirun saw nothing wrong"
+  contains "$(cat got.0)" "ETIMEDOUT rank 0 of 3 waited too long for the weights of step 7"
+  contains "$(cat got.0)" "all ranks came to it, but their GPUs or the network did not move it"
+  contains "$(cat got.1)" "ECONNABORTED"
+  contains "$(cat got.2)" "ECONNABORTED"
+}
+
+an_abort_ends_all_work_on_all_ranks() {
+  ! end abort || fail "mpirun saw nothing wrong"
+  for r in 0 1 2; do
+    contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 2 gave it up"
+  done
+}
+
+calls_that_are_checked_name_the_rank_that_differs() {
+  ! end checked || fail "mpirun saw nothing wrong"
+  contains "$(cat got.*)" "EPROTO ranks do not make the same calls: call " # the first that finds it ends the others
+  contains "$(cat got.*)" "expected all_reduce_i64 of 1 integers' sum for the weights of step 7, as rank 0, found all_reduce_i64 of 1 integers' sum for the norm"
+}
+
+a_rank_that_dies_ends_the_others() {
+  ! end dead || fail "mpirun saw nothing wrong"
+  contains "$(cat said)" "signal 9 (Killed)"
+}
+
+run_cases a_rank_that_does_not_come_ends_the_run_and_is_named a_transfer_that_never_ends_is_aborted an_abort_ends_all_work_on_all_ranks \
+  calls_that_are_checked_name_the_rank_that_differs a_rank_that_dies_ends_the_others

@@ -1,0 +1,443 @@
+/*
+ * nccl — the functions of nccl.h in use, for tests on the CPU: between processes, on a thread a communicator, in the order of the shim's streams.
+ *
+ * As with a non-blocking communicator of the real one, a group may be on its stream only after ncclCommGetAsyncError was asked some times,
+ * what is asked of a communicator that is not done is a violation, and where another rank is gone what runs never ends, until it is aborted.
+ * Only what this header's caller uses is there: non-blocking communicators, one a group, and bytes or sums of floats.
+ */
+#include "tests/cuda_on_cpu/memory.h"
+#include "tests/cuda_on_cpu/nccl_wire.h"
+#include "tests/cuda_on_cpu/queue.h"
+#include "tests/cuda_on_cpu/violation.h"
+
+#include "base/thread.h"
+
+#include <nccl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { MOVES_MAX = 256, DELAYS_MAX = 4 /* times that a group says ncclInProgress, less than this */ };
+
+/* What one group does, once it is its stream's turn. */
+struct group {
+    struct group *next;
+    ncclComm_t comm;
+    struct mark *mark;
+    struct nccl_move moves[MOVES_MAX];
+    size_t count;
+    char *own_target; /* of this rank's own bytes; NULL: none */
+    const char *own_source;
+    size_t own_bytes;
+    char *terms; /* of a sum: [ranks] slices; NULL: none */
+    void *sum;
+    size_t elements;
+    ncclDataType_t type;
+};
+
+struct ncclComm {
+    int rank, ranks;
+    uint64_t name;
+    pthread_t thread;
+    atomic_bool stop;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    ncclResult_t state;         /* guarded, as all below */
+    struct group *first, *last; /* to be moved now, by the thread */
+    struct group *held;         /* ended, but not on its stream yet */
+    cudaStream_t held_stream;
+    int delays, groups; /* until it is; how many have been made and are not done */
+    uint64_t generator;
+    bool finalized, quit, ended; /* ended: nothing is left of it but groups whose turn has not come */
+};
+
+/* The calling thread's. */
+static _Thread_local struct {
+    int depth;
+    ncclComm_t comm;
+    cudaStream_t stream;
+    struct group *group;
+} open_group;
+
+static void *or_abort(void *memory)
+{
+    if (!memory)
+        abort();
+    return memory;
+}
+
+static size_t bytes_of(ncclDataType_t type)
+{
+    return type == ncclInt8 ? 1 : type == ncclFloat32 ? 4 : 8;
+}
+
+/* The thread of a communicator. */
+
+static void add_terms(const struct group *group)
+{
+    size_t bytes = group->elements * bytes_of(group->type);
+    memcpy(group->sum, group->terms, bytes);
+    for (int r = 1; r < group->comm->ranks; r++) {
+        const char *term = group->terms + (size_t)r * bytes;
+        for (size_t i = 0; i < group->elements; i++)
+            if (group->type == ncclFloat32)
+                ((float *)group->sum)[i] += ((const float *)(const void *)term)[i];
+            else
+                ((double *)group->sum)[i] += ((const double *)(const void *)term)[i];
+    }
+}
+
+static int run_group(struct nccl_wire *wire, struct group *group)
+{
+    memory_open();
+    int status = nccl_wire_move(wire, group->moves, group->count, &group->comm->stop);
+    if (!status && group->own_target)
+        memmove(group->own_target, group->own_source, group->own_bytes);
+    if (!status && group->terms)
+        add_terms(group);
+    memory_close();
+    return status;
+}
+
+static void end_group(struct group *group)
+{
+    queue_reach(group->mark);
+    free(group->terms);
+    free(group);
+}
+
+/* Of all groups that are its turn, one after the other; the mutex is held. */
+static void serve(ncclComm_t comm, struct nccl_wire *wire)
+{
+    while (!comm->quit) {
+        struct group *group = comm->first;
+        if (!group || (comm->state != ncclSuccess && comm->state != ncclInProgress)) {
+            pthread_cond_wait(&comm->changed, &comm->mutex);
+            continue;
+        }
+        comm->first = group->next;
+        if (!comm->first)
+            comm->last = NULL;
+        pthread_mutex_unlock(&comm->mutex);
+        int status = run_group(wire, group);
+        pthread_mutex_lock(&comm->mutex);
+        if (status) { /* as a kernel that waits for ever */
+            group->next = comm->first;
+            comm->first = group;
+            comm->last = comm->last ? comm->last : group;
+            comm->state = ncclRemoteError;
+            continue;
+        }
+        comm->groups--;
+        pthread_mutex_unlock(&comm->mutex);
+        end_group(group);
+        pthread_mutex_lock(&comm->mutex);
+    }
+}
+
+static void *run_comm(void *argument)
+{
+    ncclComm_t comm = argument;
+    struct nccl_wire *wire = NULL;
+    int status = nccl_wire_open(comm->name, comm->rank, comm->ranks, &comm->stop, &wire);
+    pthread_mutex_lock(&comm->mutex);
+    comm->state = status ? ncclSystemError : ncclSuccess;
+    serve(comm, wire);
+    pthread_mutex_unlock(&comm->mutex);
+    nccl_wire_close(wire);
+    return NULL;
+}
+
+static void free_comm(ncclComm_t comm)
+{
+    pthread_cond_destroy(&comm->changed);
+    pthread_mutex_destroy(&comm->mutex);
+    free(comm);
+}
+
+/* The communicator was aborted before its turn came. The mutex is held. */
+static void begin_ended(ncclComm_t comm, struct group *group)
+{
+    bool is_last = --comm->groups == 0;
+    pthread_mutex_unlock(&comm->mutex);
+    end_group(group);
+    if (is_last)
+        free_comm(comm);
+}
+
+/* Its stream's turn has come: on the shim's thread. */
+static void begin(void *data)
+{
+    struct group *group = data;
+    ncclComm_t comm = group->comm;
+    pthread_mutex_lock(&comm->mutex);
+    if (comm->ended) {
+        begin_ended(comm, group);
+        return;
+    }
+    group->next = NULL;
+    if (comm->last)
+        comm->last->next = group;
+    else
+        comm->first = group;
+    comm->last = group;
+    pthread_cond_broadcast(&comm->changed);
+    pthread_mutex_unlock(&comm->mutex);
+}
+
+/* Communicators. */
+
+ncclResult_t ncclGetVersion(int *version)
+{
+    *version = NCCL_VERSION_CODE;
+    return ncclSuccess;
+}
+
+const char *ncclGetErrorString(ncclResult_t result)
+{
+    return result == ncclRemoteError ? "remote process exited or there was a network error"
+                                     : "another error of the NCCL that stands in";
+}
+
+const char *ncclGetLastError(ncclComm_t comm)
+{
+    (void)comm;
+    return "";
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+    *id = (ncclUniqueId){{0}};
+    return getrandom(id, sizeof(uint64_t), 0) == sizeof(uint64_t) ? ncclSuccess : ncclSystemError;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t *config)
+{
+    if (config->blocking != 0 || rank < 0 || rank >= ranks)
+        return ncclInvalidArgument;
+    ncclComm_t made = or_abort(calloc(1, sizeof *made));
+    made->rank = rank;
+    made->ranks = ranks;
+    memcpy(&made->name, &id, sizeof made->name);
+    made->generator = made->name + (uint64_t)rank;
+    made->state = ncclInProgress;
+    pthread_mutex_init(&made->mutex, NULL);
+    pthread_cond_init(&made->changed, NULL);
+    if (thread_start(&made->thread, run_comm, made))
+        abort();
+    *comm = made;
+    return ncclInProgress;
+}
+
+/* A group that is held goes on its stream when it was asked for often enough. The mutex is held, but not while it goes. */
+static void let_go(ncclComm_t comm)
+{
+    struct group *group = comm->held;
+    comm->held = NULL;
+    pthread_mutex_unlock(&comm->mutex);
+    const struct queue_work work = {begin, NULL, group};
+    if (queue_add_foreign(comm->held_stream, work, &group->mark) != cudaSuccess)
+        shim_violation("NCCL: a stream takes no work");
+    pthread_mutex_lock(&comm->mutex);
+    comm->state = comm->state == ncclInProgress ? ncclSuccess : comm->state;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
+{
+    pthread_mutex_lock(&comm->mutex);
+    if (comm->held && comm->delays-- == 0)
+        let_go(comm);
+    if (comm->finalized && comm->groups == 0 && comm->state == ncclInProgress)
+        comm->state = ncclSuccess;
+    *error = comm->state;
+    pthread_mutex_unlock(&comm->mutex);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm)
+{
+    pthread_mutex_lock(&comm->mutex);
+    if (comm->state == ncclInProgress)
+        shim_violation("NCCL: a communicator is finalized before it is done with what came before");
+    comm->finalized = true;
+    comm->state = ncclInProgress;
+    pthread_mutex_unlock(&comm->mutex);
+    return ncclInProgress;
+}
+
+static void drop_group(ncclComm_t comm, struct group *group)
+{
+    comm->groups--;
+    if (group->mark) {
+        end_group(group);
+    } else {
+        free(group->terms);
+        free(group);
+    }
+}
+
+/* What has not been moved never is; whoever waits for its stream goes on. */
+static ncclResult_t end_comm(ncclComm_t comm)
+{
+    struct group *next;
+    atomic_store(&comm->stop, true);
+    pthread_mutex_lock(&comm->mutex);
+    comm->quit = true;
+    pthread_cond_broadcast(&comm->changed);
+    pthread_mutex_unlock(&comm->mutex);
+    pthread_join(comm->thread, NULL);
+    pthread_mutex_lock(&comm->mutex);
+    if (comm->held)
+        drop_group(comm, comm->held);
+    for (struct group *group = comm->first; group; group = next) {
+        next = group->next;
+        drop_group(comm, group);
+    }
+    comm->ended = true;
+    bool is_last = comm->groups == 0;
+    pthread_mutex_unlock(&comm->mutex);
+    if (is_last)
+        free_comm(comm);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+    if (!comm->finalized || comm->state != ncclSuccess || comm->groups > 0)
+        shim_violation("NCCL: a communicator is destroyed before it is finalized");
+    return end_comm(comm);
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+    return end_comm(comm);
+}
+
+/* Groups. */
+
+ncclResult_t ncclGroupStart(void); /* nccl.h has these two without what C calls a prototype */
+ncclResult_t ncclGroupEnd(void);
+
+ncclResult_t ncclGroupStart(void)
+{
+    open_group.depth++;
+    return ncclSuccess;
+}
+
+/* The group that the next operation belongs to. */
+static struct group *group_of(ncclComm_t comm, cudaStream_t stream)
+{
+    if (open_group.group) {
+        if (open_group.comm != comm || open_group.stream != stream)
+            shim_violation("NCCL: a group of more than one communicator or stream");
+        return open_group.group;
+    }
+    pthread_mutex_lock(&comm->mutex);
+    if (comm->state == ncclInProgress)
+        shim_violation("NCCL: a communicator is used before it is done with what came before");
+    comm->groups++;
+    pthread_mutex_unlock(&comm->mutex);
+    open_group.group = or_abort(calloc(1, sizeof *open_group.group));
+    open_group.group->comm = open_group.comm = comm;
+    open_group.stream = stream;
+    return open_group.group;
+}
+
+ncclResult_t ncclGroupEnd(void)
+{
+    struct group *group = open_group.group;
+    ncclComm_t comm = open_group.comm;
+    if (--open_group.depth > 0 || !group)
+        return ncclSuccess;
+    open_group.group = NULL;
+    pthread_mutex_lock(&comm->mutex);
+    comm->generator = comm->generator * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    comm->held = group;
+    comm->held_stream = open_group.stream;
+    comm->delays = (int)(comm->generator >> 33) % DELAYS_MAX - 1;
+    if (comm->state == ncclSuccess)
+        comm->state = ncclInProgress;
+    if (comm->delays < 0)
+        let_go(comm);
+    ncclResult_t state = comm->state;
+    pthread_mutex_unlock(&comm->mutex);
+    return state;
+}
+
+static void add_move(struct group *group, struct nccl_move move)
+{
+    if (group->count == MOVES_MAX)
+        shim_violation("NCCL: more than %d messages in a group", MOVES_MAX);
+    group->moves[group->count++] = move;
+}
+
+static void check_memory(const void *data, size_t bytes)
+{
+    if (bytes > 0 && memory_kind_of(data, bytes, "a message of NCCL") == MEMORY_PAGEABLE)
+        shim_violation("NCCL: a message in memory that the device can't reach");
+}
+
+ncclResult_t ncclSend(const void *data, size_t count, ncclDataType_t type, int to, ncclComm_t comm,
+                      cudaStream_t stream)
+{
+    check_memory(data, count * bytes_of(type));
+    ncclGroupStart();
+    add_move(group_of(comm, stream), (struct nccl_move){.peer = to,
+                                                        .is_send = true,
+                                                        .data = (char *)(uintptr_t)data,
+                                                        .bytes = count * bytes_of(type)});
+    return ncclGroupEnd();
+}
+
+ncclResult_t ncclRecv(void *data, size_t count, ncclDataType_t type, int from, ncclComm_t comm,
+                      cudaStream_t stream)
+{
+    check_memory(data, count * bytes_of(type));
+    ncclGroupStart();
+    add_move(group_of(comm, stream),
+             (struct nccl_move){.peer = from, .data = data, .bytes = count * bytes_of(type)});
+    return ncclGroupEnd();
+}
+
+ncclResult_t ncclAllGather(const void *send, void *receive, size_t count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream)
+{
+    size_t bytes = count * bytes_of(type);
+    ncclGroupStart();
+    struct group *group = group_of(comm, stream);
+    for (int r = 0; r < comm->ranks; r++)
+        if (r != comm->rank) {
+            ncclSend(send, count, type, r, comm, stream);
+            ncclRecv((char *)receive + (size_t)r * bytes, count, type, r, comm, stream);
+        }
+    group->own_target = (char *)receive + (size_t)comm->rank * bytes;
+    group->own_source = send;
+    group->own_bytes = bytes;
+    return ncclGroupEnd();
+}
+
+ncclResult_t ncclReduceScatter(const void *send, void *receive, size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+{
+    size_t bytes = count * bytes_of(type);
+    if (op != ncclSum)
+        return ncclInvalidArgument;
+    ncclGroupStart();
+    struct group *group = group_of(comm, stream);
+    group->terms = or_abort(malloc((size_t)comm->ranks * bytes + 1));
+    for (int r = 0; r < comm->ranks; r++)
+        if (r != comm->rank) {
+            ncclSend((const char *)send + (size_t)r * bytes, count, type, r, comm, stream);
+            add_move(group,
+                     (struct nccl_move){.peer = r, .data = group->terms + (size_t)r * bytes, .bytes = bytes});
+        }
+    group->own_target = group->terms + (size_t)comm->rank * bytes;
+    group->own_source = (const char *)send + (size_t)comm->rank * bytes;
+    group->own_bytes = bytes;
+    group->sum = receive;
+    group->elements = count;
+    group->type = type;
+    return ncclGroupEnd();
+}

@@ -1,0 +1,199 @@
+/*
+ * nccl_wire — see nccl_wire.h. A rank listens by a name in the abstract namespace, and calls those below it.
+ */
+#include "tests/cuda_on_cpu/nccl_wire.h"
+
+#include "tests/cuda_on_cpu/violation.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PAUSE_NS = 1000000, POLL_MS = 20 };
+
+struct nccl_wire {
+    int rank, ranks;
+    int *sockets; /* [ranks]; -1: none */
+};
+
+static struct sockaddr_un address_of(uint64_t name, int rank, socklen_t *ret_bytes)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1,
+                          "millrace-nccl-%016" PRIx64 "-%d", name, rank);
+    *ret_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    return address;
+}
+
+/* One that is there already, or comes to be. */
+static int call(uint64_t name, int own, int rank, const atomic_bool *stop)
+{
+    socklen_t bytes;
+    struct sockaddr_un address = address_of(name, rank, &bytes);
+    while (!atomic_load(stop)) {
+        int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (made < 0)
+            return -1;
+        if (connect(made, (struct sockaddr *)&address, bytes) == 0 &&
+            write(made, &own, sizeof own) == sizeof own)
+            return made;
+        close(made);
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    }
+    return -1;
+}
+
+static int accept_one(struct nccl_wire *wire, int listener, const atomic_bool *stop)
+{
+    struct pollfd ready = {.fd = listener, .events = POLLIN};
+    int rank, made = -1;
+    while (made < 0) {
+        if (atomic_load(stop))
+            return -1;
+        if (poll(&ready, 1, POLL_MS) == 1)
+            made = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    }
+    if (recv(made, &rank, sizeof rank, MSG_WAITALL) != sizeof rank || rank <= wire->rank ||
+        rank >= wire->ranks || wire->sockets[rank] >= 0) {
+        close(made);
+        return -1;
+    }
+    wire->sockets[rank] = made;
+    return 0;
+}
+
+static int listen_as(uint64_t name, int rank)
+{
+    socklen_t bytes;
+    struct sockaddr_un address = address_of(name, rank, &bytes);
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (listener >= 0 && (bind(listener, (struct sockaddr *)&address, bytes) || listen(listener, 64))) {
+        close(listener);
+        return -1;
+    }
+    return listener;
+}
+
+static int connect_all(struct nccl_wire *wire, uint64_t name, const atomic_bool *stop)
+{
+    int listener = listen_as(name, wire->rank);
+    int status = listener < 0 ? -1 : 0;
+    for (int r = 0; r < wire->rank && !status; r++) {
+        wire->sockets[r] = call(name, wire->rank, r, stop);
+        status = wire->sockets[r] < 0 ? -1 : 0;
+    }
+    for (int r = wire->rank + 1; r < wire->ranks && !status; r++)
+        status = accept_one(wire, listener, stop);
+    for (int r = 0; r < wire->ranks && !status; r++)
+        if (r != wire->rank)
+            fcntl(wire->sockets[r], F_SETFL, O_NONBLOCK);
+    if (listener >= 0)
+        close(listener);
+    return status;
+}
+
+int nccl_wire_open(uint64_t name, int rank, int ranks, const atomic_bool *stop, struct nccl_wire **ret_wire)
+{
+    struct nccl_wire *wire = calloc(1, sizeof *wire);
+    int *sockets = calloc((size_t)ranks, sizeof *sockets);
+    if (!wire || !sockets)
+        abort(); /* a test without memory has nothing to say */
+    for (int r = 0; r < ranks; r++)
+        sockets[r] = -1;
+    *wire = (struct nccl_wire){rank, ranks, sockets};
+    if (connect_all(wire, name, stop)) {
+        nccl_wire_close(wire);
+        return -1;
+    }
+    *ret_wire = wire;
+    return 0;
+}
+
+void nccl_wire_close(struct nccl_wire *wire)
+{
+    if (!wire)
+        return;
+    for (int r = 0; r < wire->ranks; r++)
+        if (wire->sockets[r] >= 0)
+            close(wire->sockets[r]);
+    free(wire->sockets);
+    free(wire);
+}
+
+static bool is_done(const struct nccl_move *move)
+{
+    return move->at == sizeof move->told + move->bytes;
+}
+
+/* The first of those with this peer and direction that is not done. */
+static bool is_next(const struct nccl_move *moves, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (moves[k].peer == moves[i].peer && moves[k].is_send == moves[i].is_send && !is_done(&moves[k]))
+            return false;
+    return !is_done(&moves[i]);
+}
+
+/* As far as it goes at once: 1 where it got further, 0, or -1. */
+static int push(struct nccl_wire *wire, struct nccl_move *move)
+{
+    int other = wire->sockets[move->peer];
+    bool in_length = move->at < sizeof move->told;
+    char *data = in_length ? (char *)&move->told + move->at : move->data + (move->at - sizeof move->told);
+    size_t left = in_length ? sizeof move->told - move->at : sizeof move->told + move->bytes - move->at;
+    ssize_t moved = move->is_send ? send(other, data, left, MSG_NOSIGNAL) : recv(other, data, left, 0);
+    if (moved < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (moved <= 0)
+        return -1;
+    move->at += (size_t)moved;
+    if (move->at == sizeof move->told && !move->is_send && move->told != move->bytes)
+        shim_violation("NCCL: rank %d sends %" PRIu64 " bytes where rank %d receives %zu", move->peer,
+                       move->told, wire->rank, move->bytes);
+    return 1;
+}
+
+/* Until a socket of those that are next can go on. */
+static void wait_any(const struct nccl_wire *wire, const struct nccl_move *moves, size_t count)
+{
+    struct pollfd *ready = calloc(count, sizeof *ready);
+    nfds_t used = 0;
+    if (!ready)
+        abort();
+    for (size_t i = 0; i < count; i++)
+        if (is_next(moves, i))
+            ready[used++] = (struct pollfd){.fd = wire->sockets[moves[i].peer],
+                                            .events = moves[i].is_send ? POLLOUT : POLLIN};
+    poll(ready, used, POLL_MS);
+    free(ready);
+}
+
+int nccl_wire_move(struct nccl_wire *wire, struct nccl_move *moves, size_t count, const atomic_bool *stop)
+{
+    size_t left = count;
+    for (size_t i = 0; i < count; i++)
+        if (moves[i].is_send)
+            moves[i].told = moves[i].bytes;
+    while (left > 0) {
+        bool moved = false;
+        left = 0;
+        for (size_t i = 0; i < count; i++) {
+            int pushed = is_next(moves, i) ? push(wire, &moves[i]) : 0;
+            if (pushed < 0 || atomic_load(stop))
+                return -1;
+            moved = moved || pushed;
+            left += !is_done(&moves[i]);
+        }
+        if (!moved && left > 0)
+            wait_any(wire, moves, count);
+    }
+    return 0;
+}

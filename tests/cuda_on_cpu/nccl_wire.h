@@ -1,0 +1,32 @@
+/*
+ * nccl_wire — bytes between the processes of a communicator of the NCCL that stands in on the CPU: a Unix socket between each two.
+ *
+ * Threads: one at a time.
+ */
+#ifndef MILLRACE_TESTS_CUDA_ON_CPU_NCCL_WIRE_H
+#define MILLRACE_TESTS_CUDA_ON_CPU_NCCL_WIRE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct nccl_wire;
+
+/* A message to or from another rank. Its length goes ahead of it: ranks that do not mean the same are a violation. */
+struct nccl_move {
+    int peer;
+    bool is_send;
+    char *data;
+    size_t bytes;
+    uint64_t told; /* the length, as sent or received */
+    size_t at;     /* of length and data together */
+};
+
+/* Finds the others by the name. Blocks until all are there, or *stop. 0, or -1. */
+int nccl_wire_open(uint64_t name, int rank, int ranks, const atomic_bool *stop, struct nccl_wire **ret_wire);
+void nccl_wire_close(struct nccl_wire *wire); /* NULL is fine */
+/* Sends and receives all, those of one rank and direction in order. 0, or -1 where another rank is gone, or *stop. */
+int nccl_wire_move(struct nccl_wire *wire, struct nccl_move *moves, size_t count, const atomic_bool *stop);
+
+#endif
