@@ -51,31 +51,43 @@ static void add_group(const struct run *run, uint64_t group, const void *weights
     }
 }
 
+struct walk {
+    struct run *run;
+    int status; /* of the device, which tells it once */
+    struct err *err;
+};
+
 static void need(void *context, uint64_t group, enum model_use use)
 {
-    struct run *run = context;
+    struct walk *walk = context;
+    struct run *run = walk->run;
     (void)use;
     weights_need(&run->weights, group);
-    if (weights_status(&run->weights, NULL) || run->ops->table->sync(run->ops, NULL))
+    if (walk->status || weights_status(&run->weights, NULL))
         return; /* told by the end of the walk */
-    add_group(run, group, run->weights.group_weights[group]);
+    walk->status = run->ops->table->sync(run->ops, walk->err);
+    if (!walk->status)
+        add_group(run, group, run->weights.group_weights[group]);
 }
 
 static void done(void *context, uint64_t group, enum model_use use)
 {
-    struct run *run = context;
+    struct walk *walk = context;
     (void)use;
-    weights_done(&run->weights, group);
+    weights_done(&walk->run->weights, group);
 }
 
 /* Gathered as for a pass. */
 static int add_gathered(struct run *run, struct err *err)
 {
-    const struct model_memory memory = {.need = need, .done = done, .context = run};
+    struct walk walk = {.run = run, .err = err};
+    const struct model_memory memory = {.need = need, .done = done, .context = &walk};
     int status = weights_begin_pass(&run->weights, err);
     if (status)
         return status;
     model_walk(run->model, &run->stage, &memory, MODEL_FORWARD);
+    if (walk.status)
+        return walk.status;
     status = weights_status(&run->weights, err);
     return status ? status : run->ops->table->sync(run->ops, err);
 }
@@ -102,8 +114,10 @@ static int add_all(struct run *run, struct err *err)
 
 int run_check_sync(struct run *run, struct err *err)
 {
-    struct comm_options options = run_comm_options(run, "comparing the ranks");
     sync_check_begin(run->sync_check);
     int status = add_all(run, err);
+    if (status && !run->weights.whole)
+        return status; /* others may wait for what this rank did not begin to gather: only giving up ends that */
+    struct comm_options options = run_comm_options(run, "comparing the ranks");
     return sync_check_compare(run->sync_check, run->step, status, &options, err);
 }

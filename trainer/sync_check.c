@@ -17,6 +17,12 @@ struct held {
     uint64_t offset_bytes, bytes, hash;
 };
 
+/* What a rank holds of the tensor that is looked at. */
+struct holder {
+    struct held held;
+    int rank;
+};
+
 struct sync_check {
     struct comm *comm;
     struct device *device;
@@ -25,6 +31,7 @@ struct sync_check {
     } * names; /* [pieces_max] */
     uint64_t pieces_count, pieces_max;
     struct held *own, *all; /* [pieces_max], of this rank; [ranks][pieces_count] */
+    struct holder *holders; /* [ranks] */
     struct hash_stream *stream;
     char *block; /* of an array on a device; NULL where that is the host, as copies */
     struct device_stream *copies;
@@ -50,10 +57,12 @@ int sync_check_open(struct comm *comm, struct device *device, uint64_t pieces_ma
                                  .names = calloc(pieces_max, sizeof *check->names),
                                  .own = calloc(pieces_max, sizeof *check->own),
                                  .all = calloc((size_t)comm->ranks * pieces_max, sizeof *check->all),
+                                 .holders = calloc((size_t)comm->ranks, sizeof *check->holders),
                                  .stream = hash_stream_open(),
                                  .block = is_host(device) ? NULL : malloc(BLOCK_BYTES)};
     int status = 0;
-    if (!check->names || !check->own || !check->all || !check->stream || (!is_host(device) && !check->block))
+    if (!check->names || !check->own || !check->all || !check->holders || !check->stream ||
+        (!is_host(device) && !check->block))
         status = err_set(err, -ENOMEM, "out of memory to compare ranks");
     if (!status && !is_host(device))
         status = device->ops->stream_open(device, &check->copies, err);
@@ -78,6 +87,7 @@ void sync_check_close(struct sync_check *check)
         free(check->own);
         free(check->all);
     }
+    free(check->holders);
     free(check->names);
     free(check->block);
     free(check);
@@ -175,17 +185,29 @@ static int name_difference(const struct sync_check *check, int rank, uint64_t n,
     return -EBADMSG;
 }
 
-/* Each rank with the first that holds the same stretch. */
+/* Those that hold the same stretch become neighbours, the first rank before the others. */
+static int by_stretch(const void *left, const void *right)
+{
+    const struct holder *a = left, *b = right;
+    if (a->held.offset_bytes != b->held.offset_bytes)
+        return a->held.offset_bytes < b->held.offset_bytes ? -1 : 1;
+    if (a->held.bytes != b->held.bytes)
+        return a->held.bytes < b->held.bytes ? -1 : 1;
+    return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+/* Each rank with a neighbour that holds the same stretch. */
 static int find_difference(const struct sync_check *check, uint64_t step, struct err *err)
 {
-    for (uint64_t n = 0; n < check->pieces_count; n++)
-        for (int rank = 1; rank < check->comm->ranks; rank++)
-            for (int other = 0; other < rank; other++) {
-                if (differs(check, rank, other, n))
-                    return name_difference(check, rank, n, step, err);
-                if (is_comparable(held_by(check, rank, n), held_by(check, other, n)))
-                    break;
-            }
+    size_t ranks = (size_t)check->comm->ranks;
+    for (uint64_t n = 0; n < check->pieces_count; n++) {
+        for (size_t r = 0; r < ranks; r++)
+            check->holders[r] = (struct holder){*held_by(check, (int)r, n), (int)r};
+        qsort(check->holders, ranks, sizeof *check->holders, by_stretch);
+        for (size_t i = 1; i < ranks; i++)
+            if (differs(check, check->holders[i].rank, check->holders[i - 1].rank, n))
+                return name_difference(check, check->holders[i].rank, n, step, err);
+    }
     return 0;
 }
 

@@ -4,7 +4,7 @@
  *
  *     sync_check_begin(check);
  *     sync_check_add(check, &piece);              all ranks, as many and in the same order, though each adds its own piece of a tensor
- *     sync_check_compare(check, step, &options, err);
+ *     sync_check_compare(check, step, status, &options, err);
  *
  * Compared are ranks whose pieces are the same stretch of the tensor; a piece that no other rank holds is compared with nothing.
  */

@@ -105,6 +105,37 @@ static void a_rank_that_can_not_read_fails_on_all(void **state)
     assert_int_equal(sync_check_compare(check, 1, own, NULL, &err), own ? own : -EREMOTEIO);
 }
 
+static int copy_fails(struct device *device, struct device_stream *stream, void *target, const void *source,
+                      size_t bytes, struct err *err)
+{
+    (void)device, (void)stream, (void)target, (void)source, (void)bytes;
+    return err_set(err, -EIO, "the link is gone");
+}
+
+/* A device of its own memory, from which nothing can be copied on the last rank. */
+static void a_piece_that_can_not_be_read_fails_on_all(void **state)
+{
+    const struct sync_piece piece = {.name = "head.weight", .bytes = sizeof arrays[0], .data = arrays[0]};
+    struct sync_check *of_device;
+    struct device *device;
+    struct err err = {0};
+    (void)state;
+    assert_ok(device_open("cpu", &device, &err), &err);
+    struct device_ops ops = *device->ops;
+    ops.is_host = false;
+    bool is_hurt = world->rank == world->ranks - 1;
+    if (is_hurt)
+        ops.copy = copy_fails;
+    device->ops = &ops;
+    assert_ok(sync_check_open(world, device, 1, &of_device, &err), &err);
+    sync_check_begin(of_device);
+    sync_check_add(of_device, &piece);
+    assert_int_equal(sync_check_compare(of_device, 1, 0, NULL, &err), is_hurt ? -EIO : -EREMOTEIO);
+    assert_non_null(strstr(err.what, is_hurt ? "the link is gone" : "rank"));
+    sync_check_close(of_device);
+    device_close(device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -113,6 +144,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(pieces_are_compared_among_those_that_hold_the_same_stretch, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_rank_that_can_not_read_fails_on_all, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_piece_that_can_not_be_read_fails_on_all, set_up, tear_down),
     };
     return ranks_main(tests, sizeof tests / sizeof tests[0], 0);
 }
