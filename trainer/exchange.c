@@ -8,15 +8,22 @@
 
 #include "base/clock.h"
 #include "trainer/exchange_slot.h"
+#include "trainer/leaves.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
+/* Each group once, or, where each micro-batch is exchanged, what leaves have room for: with few groups, one of them more than once. */
+static uint64_t waiting_max(uint64_t groups_count)
+{
+    return groups_count > LEAVES_COUNT ? groups_count : LEAVES_COUNT;
+}
+
 static int allocate(struct exchange *exchange, struct err *err)
 {
     int ranks = exchange->options.comm->ranks;
-    exchange->waiting_max = exchange->options.partition->params->groups_count;
+    exchange->waiting_max = waiting_max(exchange->options.partition->params->groups_count);
     exchange->waiting = calloc(exchange->waiting_max, sizeof *exchange->waiting);
     exchange->sources = calloc(exchange->options.pieces_total_max, sizeof *exchange->sources);
     exchange->whats = partition_whats(exchange->options.partition, "gradients");
@@ -175,18 +182,6 @@ int exchange_pump(struct exchange *exchange, struct err *err)
     return status;
 }
 
-/* With fewer groups than leaves of gradients, a group of the next micro-batch may be ready while all groups of this one wait. */
-static int wait_for_room(struct exchange *exchange, struct err *err)
-{
-    uint64_t began_ns = clock_now_ns();
-    int status = 0;
-    bool moved;
-    while (exchange->waiting_count == exchange->waiting_max && !status)
-        status = move_on(exchange, true, &moved, err);
-    exchange->waited_ns += clock_now_ns() - began_ns;
-    return status;
-}
-
 int exchange_begin(struct exchange *exchange, uint64_t group, const struct exchange_pieces *pieces,
                    struct err *err)
 {
@@ -194,9 +189,7 @@ int exchange_begin(struct exchange *exchange, uint64_t group, const struct excha
     for (uint32_t rank = 0; rank < (uint32_t)exchange->options.comm->ranks; rank++)
         if (exchange_part(exchange, group, rank).elements > end)
             end = exchange_part(exchange, group, rank).elements;
-    int status = wait_for_room(exchange, err);
-    if (status)
-        return status;
+    assert(exchange->waiting_count < exchange->waiting_max);
     uint64_t at = exchange->waiting_first + exchange->waiting_count++;
     exchange->waiting[at % exchange->waiting_max] =
         (struct exchange_waiting){.group = group, .end = end, .pieces = *pieces};
@@ -208,38 +201,40 @@ bool exchange_is_idle(const struct exchange *exchange)
     return !exchange || (exchange->waiting_count == 0 && exchange->ended == exchange->started);
 }
 
-int exchange_drain(struct exchange *exchange, struct err *err)
-{
-    uint64_t began_ns = clock_now_ns();
-    int status = 0;
-    bool moved;
-    while (!exchange_is_idle(exchange) && !status)
-        status = move_on(exchange, true, &moved, err);
-    exchange->waited_ns += clock_now_ns() - began_ns;
-    return status;
-}
-
-/* Does a chunk of the group still read its pieces? */
-static bool reads_group(const struct exchange *exchange, uint64_t group)
+/* Does a chunk that has not ended read from there? */
+static bool reads(const struct exchange *exchange, const void *source)
 {
     for (uint64_t i = 0; i < exchange->waiting_count; i++)
-        if (exchange->waiting[(exchange->waiting_first + i) % exchange->waiting_max].group == group)
+        if (exchange->waiting[(exchange->waiting_first + i) % exchange->waiting_max].pieces.sources[0] ==
+            source)
             return true;
     for (uint64_t n = exchange->ended; n < exchange->started; n++)
-        if (exchange->slots[n % EXCHANGE_SLOTS].group == group)
+        if (exchange->slots[n % EXCHANGE_SLOTS].pieces.sources[0] == source)
             return true;
     return false;
 }
 
-int exchange_wait_group(struct exchange *exchange, uint64_t group, struct err *err)
+/* NULL: until nothing is under way. */
+static int wait_for(struct exchange *exchange, const void *source, struct err *err)
 {
     uint64_t began_ns = clock_now_ns();
     int status = 0;
     bool moved;
-    while (reads_group(exchange, group) && !status)
+    while (!status && (source ? reads(exchange, source) : !exchange_is_idle(exchange)))
         status = move_on(exchange, true, &moved, err);
     exchange->waited_ns += clock_now_ns() - began_ns;
     return status;
+}
+
+int exchange_wait(struct exchange *exchange, const void *source, struct err *err)
+{
+    assert(source);
+    return wait_for(exchange, source, err);
+}
+
+int exchange_drain(struct exchange *exchange, struct err *err)
+{
+    return wait_for(exchange, NULL, err);
 }
 
 uint64_t exchange_waited_ns(const struct exchange *exchange)

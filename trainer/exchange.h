@@ -68,17 +68,18 @@ struct exchange;
 int exchange_open(const struct exchange_options *options, struct exchange **ret_exchange, struct err *err);
 void exchange_close(struct exchange *exchange); /* NULL is fine. What is under way is let go: see comm.h */
 
-/* Once the writes of the pieces are queued. Blocks only while as many wait as there are groups. -EIO; also what an earlier chunk failed with. */
+/* Once the writes of the pieces are queued; returns at once. Of a group that is under way: other pieces, which end after those. -EIO; also
+ * what an earlier chunk failed with. */
 int exchange_begin(struct exchange *exchange, uint64_t group, const struct exchange_pieces *pieces,
                    struct err *err);
 int exchange_pump(struct exchange *exchange, struct err *err);
+/* Blocks until nobody reads from there any more; source: the first of what was begun. */
+int exchange_wait(struct exchange *exchange, const void *source, struct err *err);
 int exchange_drain(struct exchange *exchange, struct err *err);
-/* Nothing is under way: else, after a failure, the pieces may be read until the process exits (comm.h). NULL is idle. */
-bool exchange_is_idle(const struct exchange *exchange);
-/* Blocks until no piece of the group is read any more. */
-int exchange_wait_group(struct exchange *exchange, uint64_t group, struct err *err);
 /* How long the last two have blocked, all together: what of the exchanges was not hidden behind the passes. NULL: 0. */
 uint64_t exchange_waited_ns(const struct exchange *exchange);
+/* Nothing is under way: else, after a failure, the pieces may be read until the process exits (comm.h). NULL is idle. */
+bool exchange_is_idle(const struct exchange *exchange);
 
 /* Bytes of device memory. */
 uint64_t exchange_device_bytes(const struct exchange_options *options);

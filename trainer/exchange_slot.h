@@ -38,7 +38,7 @@ struct exchange {
     void *wide; /* [pieces that come][chunk_elements] of a chunk, where another type travels; device memory */
     struct exchange_slot slots[EXCHANGE_SLOTS];
     uint64_t started, ended;          /* chunks; chunk n uses slot n % EXCHANGE_SLOTS */
-    struct exchange_waiting *waiting; /* a ring of waiting_max: all groups that there are */
+    struct exchange_waiting *waiting; /* a ring of waiting_max */
     uint64_t waiting_max, waiting_first, waiting_count;
     size_t *offsets[2], *bytes[2];       /* [ranks]: of sends, of receives */
     const void **sources;                /* [pieces_total_max] */
