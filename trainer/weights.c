@@ -132,6 +132,8 @@ void weights_deinit(struct weights *weights)
     const struct weights_options *options = &weights->options;
     if (!options->ops)
         return;
+    if (options->offloads && weights->stream) /* its copies read what the gather stages, and write buffers */
+        options->ops->device->ops->stream_sync(options->ops->device, weights->stream, NULL);
     bool is_idle = gather_is_idle(weights->gather);
     gather_close(weights->gather);
     comm_close(weights->comm);

@@ -81,8 +81,6 @@ static int open_stream(struct weights *weights, struct err *err)
 static void close_stream(struct weights *weights)
 {
     struct device *device = weights->options.ops->device;
-    if (weights->stream)
-        device->ops->stream_sync(device, weights->stream, NULL);
     for (uint32_t i = 0; i < weights->buffers_count; i++) {
         device->ops->event_close(device, weights->buffers[i].passed);
         device->ops->event_close(device, weights->buffers[i].moved);
