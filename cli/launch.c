@@ -171,6 +171,16 @@ static void pass_on(pid_t pid, const struct signals_counts *counts, struct signa
     *told = (struct signals_told){wishes, interrupts};
 }
 
+/* A second Ctrl-C may come when all is done and only mpirun is not gone yet. */
+static int status_of(int ended, unsigned interrupts)
+{
+    bool is_done =
+        WIFEXITED(ended) && (WEXITSTATUS(ended) == EXIT_DONE || WEXITSTATUS(ended) == EXIT_STOPPED);
+    if (interrupts > 1 && !is_done)
+        return EXIT_INTERRUPTED;
+    return WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended);
+}
+
 int launch_run(const struct launch_command *command, const struct signals_counts *counts, struct err *err)
 {
     struct signals_told told = {0};
@@ -181,10 +191,8 @@ int launch_run(const struct launch_command *command, const struct signals_counts
         return status;
     for (;;) {
         pid_t waited = waitpid(pid, &ended, WNOHANG);
-        if (waited == pid && atomic_load(&counts->interrupts) > 1)
-            return EXIT_INTERRUPTED;
         if (waited == pid)
-            return WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended);
+            return status_of(ended, atomic_load(&counts->interrupts));
         if (waited < 0 && errno != EINTR)
             return err_errno(err, -errno, "how %s ended is not known", command->words[0]);
         pass_on(pid, counts, &told);

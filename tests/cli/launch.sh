@@ -111,6 +111,34 @@ a_second_interrupt_ends_all_ranks_at_once() {
   same "$ended" 130 "$(cat errors)"
 }
 
+# A second interrupt just as the ranks end: the real mpirun can't be made to end then.
+a_run_that_had_saved_stays_saved_whatever_interrupt_comes_later() {
+  need_mpi
+  set -m
+  run=runs/saved
+  mkdir stand_in
+  cat >stand_in/mpirun <<'SH'
+#!/usr/bin/env bash
+trap 'touch told' USR1
+trap 'exit 75' TERM
+touch begun
+while :; do sleep 0.02; done
+SH
+  chmod +x stand_in/mpirun
+  PATH=$PWD/stand_in:$PATH "$MILLRACE" launch -n 2 train.yaml >out 2>errors &
+  job=$!
+  trap 'kill -KILL $job' EXIT
+  for mark in begun told; do
+    until [[ -e $mark ]]; do
+      kill -0 $job 2>/dev/null || fail "it ended: $(cat errors)"
+      sleep 0.02
+    done
+    kill -INT $job
+  done
+  end
+  same "$ended" 75 "$(cat errors)"
+}
+
 a_run_that_fails_goes_on_as_often_as_it_may() {
   need_mpi
   begin again --set run.steps=1000000 --restarts 1
@@ -133,4 +161,4 @@ a_run_that_fails_goes_on_as_often_as_it_may() {
 
 run_cases the_command_is_shown_and_not_run what_contradicts_itself_is_wrong_usage ranks_train_and_their_result_comes_through \
   a_failure_is_heard_of_where_ended_children_are_ignored signals_reach_all_ranks a_second_interrupt_ends_all_ranks_at_once \
-  a_run_that_fails_goes_on_as_often_as_it_may
+  a_run_that_had_saved_stays_saved_whatever_interrupt_comes_later a_run_that_fails_goes_on_as_often_as_it_may
