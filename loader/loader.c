@@ -22,6 +22,12 @@ static int fail(struct loader *loader, struct err *err)
     return loader->failure;
 }
 
+static void advise_repair(struct err *err, const char *dataset)
+{
+    err_advise(err, "repair the data (`millrace verify %.120s` names all that is bad), or raise the limit",
+               dataset);
+}
+
 int loader_judge_bad(const struct loader *loader, double fraction_max, uint64_t bad_count,
                      uint64_t delivered_count, struct err *err)
 {
@@ -34,9 +40,7 @@ int loader_judge_bad(const struct loader *loader, double fraction_max, uint64_t 
                  fraction_max * 100);
     err_found(err, "%" PRIu64 " bad, %" PRIu64 " delivered, %" PRIu64 " an epoch", bad_count, delivered_count,
               epoch);
-    bool is_mix = loader->sources_count > 1;
-    err_advise(err, "repair the data (`millrace verify %.120s` names all that is bad), or raise the limit",
-               is_mix ? "DATASET" : loader->sources[0].dataset->path);
+    advise_repair(err, loader->sources_count > 1 ? "DATASET" : loader->sources[0].dataset->path);
     return -EBADMSG;
 }
 
@@ -81,6 +85,7 @@ static int note_bad_samples(struct loader *loader, const struct load_slot *slot,
     snprintf(own->what, sizeof own->what, "too many bad samples; the last is \"%.*s\": %.120s",
              (int)bytes_min(item->key_bytes, 80), item->key ? item->key : "", last->reason);
     err_at(own, path, last->bad_offset);
+    advise_repair(own, loader_source_of(loader, item->ref)->dataset->path);
     return fail(loader, err);
 }
 

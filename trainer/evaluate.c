@@ -116,15 +116,6 @@ static int evaluate_all(struct run *run, struct loader *loader, struct run_words
     return status;
 }
 
-/* Each loader ends the evaluation where its rank alone has met too many; here they are those of all. */
-static int judge_bad_samples(const struct run *run, const struct loader *loader,
-                             const struct run_words *words, struct err *err)
-{
-    int status = loader_judge_bad(loader, run->config->data.bad_samples.limit, (uint64_t)words->bad_count,
-                                  (uint64_t)words->samples_count, err);
-    return status ? run_agree(run, status, "ending for bad samples", err) : 0;
-}
-
 int run_evaluate(struct run *run, struct err *err)
 {
     struct loader_options options = run_loader_options(run, false);
@@ -137,7 +128,7 @@ int run_evaluate(struct run *run, struct err *err)
     if (!status)
         status = run_reduce_words(run, &words, "the evaluation's counts and losses", err);
     if (!status)
-        status = judge_bad_samples(run, loader, &words, err);
+        status = run_judge_bad(run, loader, (uint64_t)words.bad_count, (uint64_t)words.samples_count, err);
     loader_close(loader);
     if (status)
         return status;

@@ -154,7 +154,7 @@ struct run {
 /* All of it, resumed where there is something to resume. On failure the run is closed. */
 int run_open(struct run *run, const struct trainer_options *options, struct err *err);
 /* run_weights.c: who holds what, and the memory for it; the first values (of `init`, NULL: random). Weights that ranks hold are whole for passes
- * once they were filled or a checkpoint's were put in their places, and run_refresh_weights was called. */
+ * once they were filled or a checkpoint's were put in their places, and weights_refresh was called. */
 int run_count_shards(struct run *run, struct err *err); /* collective */
 bool run_sums_each(const struct run *run);              /* gradients travel after each micro-batch */
 bool run_adds_gradients(const struct run *run); /* passes add to gradients: before the model is open */
@@ -217,6 +217,10 @@ int run_begin_words(struct run *run, struct err *err);
 void run_add_result(struct run *run, const struct model_result *result);
 int run_read_words(struct run *run, struct run_words *ret_words, struct err *err);
 int run_reduce_words(struct run *run, struct run_words *words, const char *what, struct err *err);
+/* data.bad_samples.limit for what all ranks have met together, each of which lets all pass by itself, so that a run ends after the same step on
+ * any number of them. Collective where they are too many, which is on all ranks. */
+int run_judge_bad(const struct run *run, const struct loader *loader, uint64_t bad_count,
+                  uint64_t delivered_count, struct err *err);
 
 /* Does this rank wish to stop: the owner asked for it or, on the first rank, time is up, which run->time_is_up then tells. */
 bool run_wishes_stop(struct run *run);

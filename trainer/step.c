@@ -75,12 +75,11 @@ static int share_words(struct run *run, struct run_words *counts, struct err *er
     return run_is_local(run) ? 0 : give_words(run, err);
 }
 
-/* data.bad_samples.limit is one of all ranks together, so that a run ends after the same step on any number of them. */
-static int judge_bad_samples(struct run *run, const struct run_words *counts, struct err *err)
+int run_judge_bad(const struct run *run, const struct loader *loader, uint64_t bad_count,
+                  uint64_t delivered_count, struct err *err)
 {
-    run->delivered_count += (uint64_t)counts->samples_count;
-    int status = loader_judge_bad(run->loader, run->config->data.bad_samples.limit,
-                                  (uint64_t)counts->bad_count, run->delivered_count, err);
+    int status =
+        loader_judge_bad(loader, run->config->data.bad_samples.limit, bad_count, delivered_count, err);
     return status ? run_agree(run, status, "ending for bad samples", err) : 0;
 }
 
@@ -255,8 +254,10 @@ int run_step(struct run *run, struct err *err)
         status = offload_status(run->activations.offload, err);
     if (!status)
         status = run->ops->table->status(run->ops, err);
-    if (!status)
-        status = judge_bad_samples(run, &counts, err);
+    if (!status) {
+        run->delivered_count += (uint64_t)counts.samples_count;
+        status = run_judge_bad(run, run->loader, (uint64_t)counts.bad_count, run->delivered_count, err);
+    }
     if (status)
         return status;
     range_begin(&run->ranges, RANGE_UPDATE);
