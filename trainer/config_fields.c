@@ -253,7 +253,7 @@ static const struct config_field fields[] = {
      .help = "neighbouring blocks (embedding and head count as such) are joined until they have as many "
              "parameters: what is gathered, "
              "reduced and updated together; 0: each "
-             "is by itself; changes no bit"},
+             "is by itself; changes no bit with reduction: canonical"},
     {"parallel.keep_below_params", CONFIG_COUNT, AT(parallel.keep_below_params), "0", 0, 1 << 30,
      .help = "blocks (embedding and head count as such) of fewer parameters are held whole by each rank"},
     {"parallel.prefetch", CONFIG_COUNT, AT(parallel.prefetch), "1", 0, 64,

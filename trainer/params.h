@@ -2,8 +2,9 @@
  * params — the logical tensors of a model, in units and groups, in one arena.
  *
  * A unit is what is computed with at a time: the embedding, each block, the head. A group is what is unsharded, reduced and updated
- * together: a unit, or neighbours that were joined. Tensors lie in the arena in the order they were added, units one after another; a tensor starts at a multiple of PARAMS_ALIGN elements unless it was
- * added as a neighbour (q, k, v; gate, up), so that one product serves both. Padding is zero and stays zero.
+ * together: a unit, or neighbours that were joined. Tensors lie in the arena in the order they were added, units one after another; a tensor
+ * starts at a multiple of PARAMS_ALIGN elements unless it was added as a neighbour (q, k, v; gate, up), so that one product serves both.
+ * Padding is zero and stays zero.
  *
  * The same offsets serve every arena (parameters, gradients, moments) until parameters are frozen: arenas of gradients and
  * moments have none of those, and are closed up. They are laid out by trained_offset and trained_elements, weights by offset and elements.
