@@ -253,7 +253,7 @@ static void weights_that_come_from_the_host_have_the_same_bits_in_any_order(void
                                          p > 0 ? "parallel.offload.optimizer=true" : NULL,
                                          NULL};
         struct outcome expected = {0};
-        char name[32];
+        char name[48];
         order_set(0);
         snprintf(name, sizeof name, "on-device-%zu", p);
         run(f, name, plain, false, &expected);
