@@ -123,6 +123,17 @@ static void counted_note(struct comm *comm, const char *what, uint64_t step)
         inner_of(comm)->ops->note(inner_of(comm), what, step);
 }
 
+static void counted_add_tracks(struct comm *comm, struct trace *trace)
+{
+    if (inner_of(comm)->ops->add_tracks)
+        inner_of(comm)->ops->add_tracks(inner_of(comm), trace);
+}
+
+static int counted_check(struct comm *comm, struct err *err)
+{
+    return inner_of(comm)->ops->check ? inner_of(comm)->ops->check(inner_of(comm), err) : 0;
+}
+
 static void counted_abort(struct comm *comm)
 {
     inner_of(comm)->ops->abort(inner_of(comm));
@@ -147,6 +158,8 @@ static const struct comm_ops counted_ops = {
     .test = counted_test,
     .wait = counted_wait,
     .note = counted_note,
+    .add_tracks = counted_add_tracks,
+    .check = counted_check,
     .abort = counted_abort,
     .close = counted_close,
 };
