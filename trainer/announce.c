@@ -47,17 +47,28 @@ static void say_quality(const struct run *run)
         ratio < QUALITY_POOR ? "; `millrace read DATASET --quality` tells what would mix them better" : "");
 }
 
+static void tell_travel(const struct run *run, char *text, size_t bytes)
+{
+    if (run_is_local(run))
+        snprintf(text, bytes, "weights travel after every %" PRIu64 " updates, gradients never",
+                 run->config->parallel.local_sgd.steps);
+    else
+        snprintf(text, bytes, "gradients travel %s",
+                 run->batching.interleaved ? "after each micro-batch" : "once a step");
+}
+
 static void say_ranks(const struct run *run)
 {
-    char loss[REDUCTION_LOSS_BYTES];
+    char travel[80], loss[REDUCTION_LOSS_BYTES];
     reduction_tell_loss(&run->reduction->options, loss, sizeof loss);
     if (loss[0])
         run_say(run, "%s: the bits depend on the number of ranks, the promise that they do not is off", loss);
     if (run->batching.ranks == 1)
         return;
-    run_say(run, "ranks: %u, %s: state in %u shard%s, gradients travel %s", run->batching.ranks,
+    tell_travel(run, travel, sizeof travel);
+    run_say(run, "ranks: %u, %s: state in %u shard%s, %s", run->batching.ranks,
             strategy_of(run->config->parallel.strategy)->name, run->shards, run->shards == 1 ? "" : "s",
-            run->batching.interleaved ? "after each micro-batch" : "once a step");
+            travel);
 }
 
 static void say_memory(const struct run *run)

@@ -126,8 +126,9 @@ struct run {
     uint64_t tensors_count;
     struct metrics *metrics;
     struct sync_check *sync_check; /* NULL: ranks are not compared */
-    struct rank_sum mean;          /* of weights that ranks update by themselves; unused else */
+    struct rank_sum mean;          /* of weights and moments that ranks update by themselves; unused else */
     bool weights_differ;           /* between ranks, since the last mean */
+    bool moments_differ;           /* likewise */
 
     bool is_rehearsal; /* nothing is read or computed: see rehearsal.h */
     struct damaged_steps damaged;
@@ -185,6 +186,8 @@ int run_open_mean(struct run *run, struct err *err);
 int run_connect_mean(struct run *run, struct err *err);
 /* Weights become the mean over ranks, where they differ: after every so many steps, as configured, or now. Collective. */
 int run_share_weights(struct run *run, bool now, struct err *err);
+/* Weights and moments do, now: before what is saved. Collective; no save is under way. */
+int run_share_state(struct run *run, struct err *err);
 
 /* Queues one update: all micro-batches that this rank owns, the reduction, the decision, the optimizer. Then as run_settle, of all steps but
  * the newest DECISION_AHEAD_MAX, or of all where device memory is the host's. */

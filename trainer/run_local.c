@@ -2,7 +2,8 @@
  * run_local — a run whose ranks update their weights by their own gradients, and share the mean of them now and then (Stich, "Local SGD
  * converges fast and communicates little", ICLR 2019). See run.h.
  *
- * Moments stay each rank's own. What is evaluated and saved is the mean.
+ * Moments stay each rank's own between saves. What is evaluated is the mean of weights, what is saved that of moments, too: a checkpoint has one state of
+ * all, and a run that goes on from it goes on as this one does.
  */
 #include "trainer/run.h"
 
@@ -17,7 +18,7 @@ static struct rank_sum_options mean_options(const struct run *run)
                                      .ops = run->ops,
                                      .bucket_bytes = run->config->parallel.bucket_bytes,
                                      .timeout_ns = run->config->parallel.timeout_ns,
-                                     .what = "the mean of weights"};
+                                     .what = "the mean of weights and moments"};
 }
 
 int run_open_mean(struct run *run, struct err *err)
@@ -59,4 +60,25 @@ int run_share_weights(struct run *run, bool now, struct err *err)
     run->weights_differ = false;
     range_end(&run->ranges);
     return status;
+}
+
+static int share_moments(struct run *run, struct err *err)
+{
+    unsigned count = optimizer_moments_count(&run->optimizer.options);
+    int status = 0;
+    if (!run->moments_differ)
+        return 0;
+    range_begin(&run->ranges, RANGE_REDUCE);
+    for (unsigned i = 0; i < count && !status; i++)
+        status =
+            rank_sum_mean(&run->mean, run->optimizer.moments[i], run->partition.trained_shards.elements, err);
+    run->moments_differ = false;
+    range_end(&run->ranges);
+    return status;
+}
+
+int run_share_state(struct run *run, struct err *err)
+{
+    int status = run_share_weights(run, true, err);
+    return status ? status : share_moments(run, err);
 }

@@ -81,6 +81,8 @@ static int make_step(struct run *run, struct err *err)
 {
     range_begin(&run->ranges, RANGE_STEP);
     int status = run_step(run, err);
+    if (!status)
+        status = run_share_weights(run, false, err);
     range_end(&run->ranges);
     if (!status)
         status = run_settle_all(run, err);

@@ -261,7 +261,7 @@ int run_step(struct run *run, struct err *err)
     if (status)
         return status;
     range_begin(&run->ranges, RANGE_UPDATE);
-    run->weights_differ = run_is_local(run);
+    run->weights_differ = run->moments_differ = run_is_local(run);
     run_decide(run, run->weights_differ ? own_valid_count : counts.valid_count);
     status = run->weights_differ ? give_words(run, err) : 0;
     if (!status)

@@ -177,7 +177,7 @@ static int save(struct loop *loop, bool is_last, struct err *err)
     triggers_note_save_begun(&run->triggers, clock_now_ns());
     int status = settle_save(loop, false, err);
     if (!status)
-        status = run_share_weights(run, true, err);
+        status = run_share_state(run, err);
     if (!status) /* the arrays are what the last update makes of them */
         status = run->ops->table->sync(run->ops, err);
     if (!status)

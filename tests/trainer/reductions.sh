@@ -91,6 +91,28 @@ local_updates_are_shared_now_and_then_and_saved_as_their_mean() {
   near local canonical "local updates" 0.05
 }
 
+# Without moments a save after every third step shares what a mean after every third update does.
+local_updates_are_shared_after_so_many_as_configured() {
+  local plain=(parallel.reduction=fast optimizer.momentum=0)
+  train 2 thirds "${plain[@]}" parallel.local_sgd.steps=3 checkpoint.every=100
+  train 2 thirds-saved "${plain[@]}" parallel.local_sgd.steps=100 checkpoint.every=3
+  train 2 seconds "${plain[@]}" parallel.local_sgd.steps=2 checkpoint.every=100
+  "$program" ckpt diff "$work/thirds/ckpt" "$work/thirds-saved/ckpt" > "$work/diff" || { cat "$work/diff" >&2; fail "a mean after every third update is none of three updates"; }
+  "$program" ckpt diff "$work/thirds/ckpt" "$work/seconds/ckpt" > /dev/null && fail "a mean after every second update is one after every third"
+  grep -q 'weights travel after every 3 updates' "$work"/thirds.{out,errors} || fail "a run of local updates does not say when weights travel"
+}
+
+# A save between two means, and one after a mean: moments are each rank's own at both.
+a_resume_of_local_updates_goes_on_as_the_run_that_saved_does() {
+  local steps keys=(parallel.reduction=fast optimizer.type=adamw optimizer.lr=0.01)
+  for steps in 2 3; do
+    train 2 "whole-$steps" "${keys[@]}" parallel.local_sgd.steps=$steps
+    train 2 "parts-$steps" "${keys[@]}" parallel.local_sgd.steps=$steps run.steps=4
+    train 2 "parts-$steps" "${keys[@]}" parallel.local_sgd.steps=$steps
+    "$program" ckpt diff "$work/whole-$steps/ckpt" "$work/parts-$steps/ckpt" > "$work/diff" || { cat "$work/diff" >&2; fail "local updates that were resumed differ from those that were not"; }
+  done
+}
+
 contradictions_name_their_keys() {
   local key
   for key in "parallel.reduction=canonical" "parallel.strategy=zero2" "batch.sync_each=true" "precision.reduce=bf16"; do
@@ -105,7 +127,7 @@ contradictions_name_their_keys() {
   done
 }
 
-for name in local_updates_and_their_mean_are_those_of_summed_gradients local_updates_are_shared_now_and_then_and_saved_as_their_mean compressed_gradients_train_and_a_resume_says_what_it_loses contradictions_name_their_keys fast_comes_close_to_the_tree_and_says_that_the_promise_is_off a_fast_run_repeats_itself a_resume_on_other_ranks_says_that_the_bits_may_differ; do
+for name in local_updates_and_their_mean_are_those_of_summed_gradients local_updates_are_shared_now_and_then_and_saved_as_their_mean local_updates_are_shared_after_so_many_as_configured a_resume_of_local_updates_goes_on_as_the_run_that_saved_does compressed_gradients_train_and_a_resume_says_what_it_loses contradictions_name_their_keys fast_comes_close_to_the_tree_and_says_that_the_promise_is_off a_fast_run_repeats_itself a_resume_on_other_ranks_says_that_the_bits_may_differ; do
   echo "[ RUN      ] $name"
   "$name"
   echo "[       OK ] $name"
