@@ -72,79 +72,6 @@ int run_agree(const struct run *run, int status, const char *what, struct err *e
     return comm_agree(run->comm, status, &options, err);
 }
 
-static void set_training_data(struct run *run, struct loader_options *options)
-{
-    const struct config_mix *train = &run->config->data.train;
-    if (train->count == 1) {
-        options->dataset = train->sources[0].path;
-        return;
-    }
-    for (uint64_t i = 0; i < train->count; i++)
-        run->mix[i] =
-            (struct loader_source){.path = train->sources[i].path, .weight = train->sources[i].weight};
-    options->mix = run->mix;
-    options->mix_count = (uint32_t)train->count;
-}
-
-static struct mixup_options mixup_options_of(const struct train_config *config)
-{
-    return (struct mixup_options){.mixup_alpha = config->data.image.mixup,
-                                  .cutmix_alpha = config->data.image.cutmix,
-                                  .probability = config->data.image.mix_prob,
-                                  .switch_probability = config->data.image.mix_switch_prob};
-}
-
-struct loader_options run_loader_options(struct run *run, bool training)
-{
-    const struct train_config *c = run->config;
-    struct loader_options o = loader_options_default();
-    if (training)
-        set_training_data(run, &o);
-    else
-        o.dataset = c->data.val;
-    o.io = run->io;
-    o.device = run->device;
-    o.order = training ? (enum order_kind)c->data.order : ORDER_SEQUENTIAL;
-    o.seed = c->run.seed;
-    o.lanes = c->data.lanes;
-    o.window = c->data.window;
-    o.run = c->data.run;
-    o.drop_tail = training;
-    o.epochs_max = training ? 0 : 1;
-    o.batching = run->batching;
-    o.decode = c->model.type == MODEL_VIT ? LOADER_IMAGE : LOADER_TOKENS;
-    o.image.field = c->data.image.field;
-    o.image.width = o.image.height = (uint32_t)c->data.image.size;
-    o.image.crop.kind = training ? (enum crop_kind)c->data.image.crop : CROP_CENTER;
-    if (training) {
-        o.image.crop.scale_min = c->data.image.scale_min;
-        o.image.crop.scale_max = c->data.image.scale_max;
-    }
-    o.image.crop.flip = training && c->data.image.flip;
-    if (training)
-        o.image.augment = (struct augment_options){
-            .randaugment_ops = (uint32_t)c->data.image.randaugment.ops,
-            .randaugment_magnitude = (uint32_t)c->data.image.randaugment.magnitude,
-            .brightness = c->data.image.jitter.brightness,
-            .contrast = c->data.image.jitter.contrast,
-            .saturation = c->data.image.jitter.saturation,
-            .hue = c->data.image.jitter.hue,
-        };
-    if (training)
-        o.image.mixup = mixup_options_of(c);
-    o.text.field = c->data.text.field;
-    o.text.block = (uint32_t)c->data.text.block;
-    o.bad_policy = (enum loader_bad_policy)c->data.bad_samples.policy;
-    o.bad_fraction_max = training ? 1 : c->data.bad_samples.limit; /* each step judges what all ranks met */
-    o.workers = (unsigned)c->data.workers;
-    o.memory_bytes = c->data.memory_bytes;
-    o.timeout_ns = c->data.timeout_ns;
-    o.memory_only = run->is_rehearsal;
-    o.log = run->options->log;
-    o.trace = training ? run->options->trace : NULL; /* an evaluation's threads are new ones each time */
-    return o;
-}
-
 int run_open_data(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
 {
     struct cursor cursor = {0};
@@ -200,39 +127,6 @@ static int allocate_model(struct run *run, bool trains, struct err *err)
     return status;
 }
 
-static struct feed_options feed_options_of(const struct run *run)
-{
-    const struct train_config *c = run->config;
-    const struct mixup_options mixup = mixup_options_of(c);
-    return (struct feed_options){
-        .items = run->batching.micro,
-        .images = c->model.type == MODEL_VIT,
-        .mixed = c->model.type == MODEL_VIT && mixup_is_on(&mixup),
-        .side = c->data.image.size,
-        .block = c->data.text.block,
-        .classes = c->model.classes,
-        .vocabulary = c->model.vocabulary,
-        .document_starts = c->model.type != MODEL_VIT && c->data.text.mask == CONFIG_MASK_DOCUMENT,
-        .document_end = (int32_t)run->shape.document_end,
-    };
-}
-
-static struct optimizer_options optimizer_options_of(const struct train_config *c)
-{
-    return (struct optimizer_options){
-        .type = (enum optimizer_type)c->optimizer.type,
-        .beta1 = c->optimizer.beta1,
-        .beta2 = c->optimizer.beta2,
-        .epsilon = c->optimizer.eps,
-        .momentum = c->optimizer.momentum,
-        .nesterov = c->optimizer.nesterov,
-        .weight_decay = c->optimizer.weight_decay,
-        .clip_norm = c->optimizer.clip_norm,
-        .clip_value = c->optimizer.clip_value,
-        .offloaded = c->parallel.offload.optimizer,
-    };
-}
-
 static int check_memory(const struct run *run, bool trains, struct err *err)
 {
     const struct rehearsal_options itself = {.config = run->config,
@@ -256,33 +150,13 @@ int run_open_model(struct run *run, bool trains, struct err *err)
         return err_set(err, -EINVAL, "the training data names no classes: give model.classes");
     if (c->model.type != MODEL_VIT && c->model.vocabulary == 0)
         return err_set(err, -EINVAL, "the training data names no vocabulary: give model.vocabulary");
-    struct model_config config = {
-        .type = (enum model_type)c->model.type,
-        .layers = (uint32_t)c->model.layers,
-        .heads = (uint32_t)c->model.heads,
-        .width = (uint32_t)c->model.width,
-        .mlp_ratio = (uint32_t)c->model.mlp_ratio,
-        .mlp_width = (uint32_t)c->model.mlp_width,
-        .patch = (uint32_t)c->model.patch,
-        .side = (uint32_t)c->data.image.size,
-        .classes = (uint32_t)c->model.classes,
-        .block = (uint32_t)c->data.text.block,
-        .vocabulary = (uint32_t)c->model.vocabulary,
-        .kv_heads = (uint32_t)c->model.kv_heads,
-        .rope_base = c->model.rope_base,
-        .norm_epsilon = c->model.norm_epsilon,
-        .freeze = c->model.freeze,
-        .recompute_every = (uint32_t)c->model.recompute,
-        .offload_every = (uint32_t)c->model.offload,
-        .group_params_min = c->parallel.wrap_min_params,
-        .adds_gradients = trains && run_adds_gradients(run),
-    };
+    const struct model_config config = run_model_config(run, trains);
     int status = model_open(&config, run->ops, run->batching.micro, &run->model, err);
     if (status)
         return status;
     run->params = model_params(run->model);
     run->stage = (struct model_stage){.blocks_count = config.layers, .embeds = true, .heads = true};
-    const struct feed_options feed = feed_options_of(run);
+    const struct feed_options feed = run_feed_options(run);
     const struct partition_options shards = run_partition_options(run, trains);
     status = partition_init(&run->partition, &shards, run->params, err);
     if (status)
@@ -295,9 +169,8 @@ int run_open_model(struct run *run, bool trains, struct err *err)
 
 int run_open_optimizer(struct run *run, struct err *err)
 {
-    const struct train_config *c = run->config;
     run_begin_policies(run);
-    const struct optimizer_options optimizer = optimizer_options_of(c);
+    const struct optimizer_options optimizer = run_optimizer_options(run);
     const struct reduction_options reduction = run_reduction_options(run);
     int status = reduction_open(&reduction, &run->reduction, err);
     if (!status)

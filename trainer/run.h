@@ -242,8 +242,12 @@ int run_connect(struct run *run, struct err *err);
 int run_count_traffic(struct run *run, struct err *err);
 uint64_t run_staging_bytes(const struct run *run); /* of checkpoints, at most */
 
-/* The options of a loader over the configuration's training or validation data; they borrow from the run. */
+/* run_options.c: what the configuration says, as options of the parts; they borrow from the run. Of the loader: over the training or the
+ * validation data. Model and feed: once classes and vocabulary are known. */
 struct loader_options run_loader_options(struct run *run, bool training);
+struct model_config run_model_config(const struct run *run, bool trains);
+struct feed_options run_feed_options(const struct run *run);
+struct optimizer_options run_optimizer_options(const struct run *run);
 
 /* The boxes of parameters and moments: what this rank saves, or what it holds and loads. Gives both arrays, which are malloc'ed. */
 int run_describe_tensors(const struct run *run, bool loads, struct ckpt_tensor **ret_tensors,
