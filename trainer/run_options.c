@@ -59,7 +59,6 @@ struct loader_options run_loader_options(struct run *run, bool training)
 {
     const struct train_config *c = run->config;
     struct loader_options o = loader_options_default();
-    o.dataset = c->data.val;
     o.io = run->io;
     o.device = run->device;
     o.order = ORDER_SEQUENTIAL;
@@ -87,6 +86,8 @@ struct loader_options run_loader_options(struct run *run, bool training)
     o.trace = NULL; /* an evaluation's threads are new ones each time */
     if (training)
         set_training(run, &o);
+    else
+        o.dataset = c->data.val;
     return o;
 }
 
