@@ -313,14 +313,20 @@ static int find_whole(struct job *job, const char *owner_id, bool *ret_is_done, 
     return status;
 }
 
-/* Where the step was saved with the layout full, and this is that file again. */
+/* Where the step was saved with the layout full, and this is that file again: one that has these tensors, and has no other. */
 static void tell_if_there(const struct job *job)
 {
-    const struct manifest_file *file = full_find_file(ckpt_reader_manifest(job->reader));
-    if (file && file->size_bytes == job->file_bytes && job->cast_count == 0)
-        log_line(job->options->log, LOG_INFO,
-                 "the step has such a file already, which is copied and verified: %s/%s",
-                 ckpt_reader_path(job->reader), file->name);
+    const struct manifest *manifest = ckpt_reader_manifest(job->reader);
+    const struct manifest_file *file = full_find_file(manifest);
+    if (!file || file->size_bytes != job->file_bytes || job->cast_count > 0)
+        return;
+    for (uint64_t i = 0; i < job->count; i++)
+        for (uint64_t c = 0; c < job->tensors[i]->chunks_count; c++)
+            if (&manifest->files[job->tensors[i]->chunks[c].file] != file)
+                return;
+    log_line(job->options->log, LOG_INFO,
+             "the step has such a file already, which was copied and verified: %s/%s",
+             ckpt_reader_path(job->reader), file->name);
 }
 
 static int make_file(struct job *job, struct err *err)
@@ -361,11 +367,10 @@ int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_optio
         status = plan(&job, err);
     if (!status)
         status = cut(&job, err);
+    if (!status)
+        status = make_file(&job, err);
     if (!status) {
         tell_if_there(&job);
-        status = make_file(&job, err);
-    }
-    if (!status)
         *ret_result = (struct convert_checkpoint_result){
             .tensors_count = job.count,
             .written_bytes = job.file_bytes,
@@ -373,6 +378,7 @@ int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_optio
             .kept_bytes = job.kept_bytes,
             .seconds = clock_seconds(clock_now_ns() - begun_ns),
         };
+    }
     release(&job);
     return status;
 }

@@ -175,8 +175,11 @@ a_run_writes_the_file_that_convert_makes_and_goes_on_from_it_on_any_ranks() {
   same "$(millrace inspect $step | grep -E '^ *layout' | tr -s ' ')" "layout full"
   millrace ckpt copy runs/full/ckpt copied --quiet
   cmp one.safetensors copied/step-00000012/model.safetensors
-  contains "$(millrace convert checkpoint $step again.safetensors --to full 2>&1)" "the step has such a file already, which is copied and verified: $step/model.safetensors"
+  contains "$(millrace convert checkpoint $step again.safetensors --to full 2>&1)" "the step has such a file already, which was copied and verified: $step/model.safetensors"
   cmp one.safetensors again.safetensors
+  # other tensors, though the file is as large
+  [[ $(millrace convert checkpoint $step moments.safetensors --to full --only 'optimizer.exp_avg.*' 2>&1) != *"such a file"* ]] || fail "the moments are no such file"
+  same "$(stat -c %s moments.safetensors)" "$(stat -c %s one.safetensors)" "bytes"
   same "$(ranks 4 "$MILLRACE" train train.yaml --set run.dir=runs/sharded --set run.steps=14 --set parallel.strategy=zero3 --quiet)" 0 "$(cat errors)"
   for n in 1 3; do
     rm -rf runs/$n && cp -r runs/full runs/$n
