@@ -169,13 +169,12 @@ int ckpt_saver_save(struct ckpt_saver *saver, uint64_t step, const char *state_j
     uint64_t begun_ns = clock_now_ns();
     pthread_mutex_lock(&saver->mutex);
     await_idle(saver);
-    int status = take_status(saver, err);
     begin_save(saver, step, state_json, begun_ns);
-    if (saver->refused) {
-        status = saver->refused;
-        if (err)
-            *err = saver->refused_detail;
-    }
+    int status = saver->refused;
+    if (!status)
+        status = take_status(saver, err);
+    else if (err) /* how the save before ended is told by the next call */
+        *err = saver->refused_detail;
     pthread_mutex_unlock(&saver->mutex);
     saver->blocked_ns += clock_now_ns() - begun_ns;
     return status;

@@ -101,6 +101,23 @@ static void the_next_save_tells_of_the_failure_before_it(void **state)
     steps_check_listed(1);
 }
 
+static void a_refused_save_leaves_the_failure_before_it_to_the_next_call(void **state)
+{
+    (void)state;
+    struct io *faulty = steps_open_faulty("durable:eio@4");
+    struct ckpt_saver *saver = steps_open(faulty, 0);
+    struct err err = {0};
+    arrays_fill(&arrays, 1);
+    assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
+    assert_int_equal(ckpt_saver_save(saver, 2, "[]", &err), -EINVAL);
+    assert_int_equal(ckpt_saver_wait(saver, &err), -EIO);
+    assert_non_null(strstr(err.path, "step-00000001"));
+    assert_ok(ckpt_saver_wait(saver, &err), &err); /* once */
+    ckpt_saver_close(saver);
+    io_close(faulty);
+    steps_check_listed(0);
+}
+
 static void a_failed_save_removes_none_of_the_steps_before_it(void **state)
 {
     (void)state;
@@ -130,6 +147,7 @@ int main(void)
         CASE(a_failure_at_any_operation_fails_the_save_and_nothing_else),
         CASE(a_queue_that_can_not_wait_fails_its_save_and_the_next_one_has_another),
         CASE(the_next_save_tells_of_the_failure_before_it),
+        CASE(a_refused_save_leaves_the_failure_before_it_to_the_next_call),
         CASE(a_failed_save_removes_none_of_the_steps_before_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
