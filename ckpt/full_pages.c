@@ -142,13 +142,12 @@ static int place_traffic(struct full_traffic *traffic, int ranks, struct err *er
     return traffic->memory ? 0 : err_set(err, -ENOMEM, "out of memory to exchange %zu bytes", at);
 }
 
-/* Behind the last one, or a part of it where they lie together. */
-static void add_segment(struct full *full, struct layout_segment segment)
+/* Behind the last one, or a part of it where they lie together in one memory: two arrays whose addresses touch are copied one by one. */
+static void add_segment(struct full *full, struct layout_segment segment, bool is_same_memory)
 {
     struct layout_segment *last = full->segments_count > 0 ? &full->segments[full->segments_count - 1] : NULL;
     segment.offset_bytes = last ? last->offset_bytes + last->size_bytes : 0;
-    if (last && last->source == segment.source && last->group == segment.group &&
-        last->data + last->size_bytes == segment.data)
+    if (last && is_same_memory && last->data + last->size_bytes == segment.data)
         last->size_bytes += segment.size_bytes;
     else
         full->segments[full->segments_count++] = segment;
@@ -158,23 +157,30 @@ static void add_segment(struct full *full, struct layout_segment segment)
 static void fill(struct full *full, struct walk walk, size_t *in_next, size_t *out_next)
 {
     struct part part;
+    const struct full_span *last = NULL; /* whose bytes the last segment is of; NULL: of what arrives */
     full->segments_count = full->loans_count = 0;
     while (next_part(&walk, &part)) {
         const struct full_span *span = part.span;
         int writer = part.piece->writer;
         if (writer == full->rank && is_lent(&part)) {
-            add_segment(full, (struct layout_segment){.size_bytes = part.size_bytes,
-                                                      .data = full->in.memory + in_next[span->holder],
-                                                      .source = LAYOUT_ARRIVING});
+            add_segment(full,
+                        (struct layout_segment){.size_bytes = part.size_bytes,
+                                                .data = full->in.memory + in_next[span->holder],
+                                                .source = LAYOUT_ARRIVING},
+                        last == NULL);
+            last = NULL;
             in_next[span->holder] += part.size_bytes;
             continue;
         }
         const char *data = span->data + (part.offset_bytes - span->offset_bytes);
         if (writer == full->rank) {
-            add_segment(full, (struct layout_segment){.size_bytes = part.size_bytes,
-                                                      .data = data,
-                                                      .source = span->source,
-                                                      .group = span->group});
+            add_segment(full,
+                        (struct layout_segment){.size_bytes = part.size_bytes,
+                                                .data = data,
+                                                .source = span->source,
+                                                .group = span->group},
+                        last == span);
+            last = span;
         } else if (span->holder == full->rank) {
             full->loans[full->loans_count++] =
                 (struct full_loan){data, part.size_bytes, full->out.memory + out_next[writer]};
