@@ -143,6 +143,15 @@ all_strategies_are_told_as_each_by_itself() {
   same "$(millrace train vit.yaml --dry-run --ranks 3 --all-strategies | wc -l)" 7 "lines of the table"
 }
 
+checkpoints_are_told_as_of_the_layout_sharded() {
+  local words="with checkpoint.layout full, staging and the size of a checkpoint are told as with sharded"
+  millrace train vit.yaml --dry-run --ranks 3 --json >told 2>errors
+  [[ $(cat errors) != *"$words"* ]] || fail "it is sharded"
+  millrace train vit.yaml --dry-run --ranks 3 --set checkpoint.layout=full --json >full 2>errors
+  contains "$(cat errors)" "$words"
+  same "$(of_ranks full)" "$(of_ranks told)"
+}
+
 what_is_of_a_dry_run_alone_is_refused_without() {
   same "$(status_of "$MILLRACE" train vit.yaml --fits 1GB)" 2
   contains "$(cat errors)" "--dry-run"
@@ -151,4 +160,4 @@ what_is_of_a_dry_run_alone_is_refused_without() {
 
 run_cases one_rank_takes_what_was_told each_strategy_takes_and_moves_what_was_told each_setting_takes_and_moves_what_was_told \
   flops_are_those_of_the_products fitting_settings_are_listed_by_their_cost all_strategies_are_told_as_each_by_itself \
-  what_is_of_a_dry_run_alone_is_refused_without no_strategy_keeps_a_quiet_copy
+  checkpoints_are_told_as_of_the_layout_sharded what_is_of_a_dry_run_alone_is_refused_without no_strategy_keeps_a_quiet_copy
