@@ -11,8 +11,24 @@
 
 enum { RANKS = 3, OPERATIONS_MAX = 64 };
 
-/* Two thirds of each are the others' to write: replicated arrays, their rows spread over the ranks. */
-static const struct array_spec specs[] = {{"large", DTYPE_F32, "600x1000", 0}, {"small", DTYPE_U8, "99", 0}};
+/* Two thirds of what is replicated are the others' to write, by rows; of what is split each rank has its rows alone, which end within pages,
+ * so that ranks that write a common file exchange the ends. */
+enum { LARGE, SMALL, SPLIT, ARRAYS };
+static const struct array_spec specs[ARRAYS] = {[LARGE] = {"large", DTYPE_F32, "600x1000", 0},
+                                                [SMALL] = {"small", DTYPE_U8, "99", 0},
+                                                [SPLIT] = {"split", DTYPE_F32, "61x301", 0}};
+
+/* What a rank holds of them. */
+static void take_part(struct ckpt_tensor tensors[ARRAYS], const struct arrays *saved, const struct comm *comm)
+{
+    memcpy(tensors, saved->tensors, ARRAYS * sizeof *tensors);
+    struct ckpt_tensor *split = &tensors[SPLIT];
+    uint64_t r = (uint64_t)comm->rank, n = (uint64_t)comm->ranks, rows = split->shape[0];
+    split->replicated = false;
+    split->start[0] = rows * r / n;
+    split->extent[0] = rows * (r + 1) / n - split->start[0];
+    split->data = (char *)split->data + split->start[0] * split->shape[1] * dtype_bytes(split->dtype);
+}
 
 struct failing_save {
     const struct arrays *saved;
@@ -36,12 +52,11 @@ static void meet(struct comm *comm)
 static void save_and_fail(void *context, struct comm *comm)
 {
     struct failing_save *save = context;
-    struct ckpt_tensor tensors[2];
+    struct ckpt_tensor tensors[ARRAYS];
     int r = comm->rank;
     struct err err = {0};
     struct io *faulty = steps_open_faulty("seed=0");
-    memcpy(tensors, save->saved->tensors, sizeof tensors);
-    tensors[0].replicated = tensors[1].replicated = true;
+    take_part(tensors, save->saved, comm);
     struct ckpt_saver_options options = {.folder = folder,
                                          .io = faulty,
                                          .comm = comm,
@@ -50,7 +65,7 @@ static void save_and_fail(void *context, struct comm *comm)
                                          .run_id = "ranks",
                                          .numerics_id = "any"};
     struct ckpt_saver *saver = NULL;
-    assert_ok(ckpt_saver_open(&options, tensors, 2, &saver, &err), &err);
+    assert_ok(ckpt_saver_open(&options, tensors, ARRAYS, &saver, &err), &err);
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
     assert_ok(ckpt_saver_wait(saver, &err), &err);
     if (r == save->failing_rank)
@@ -101,7 +116,7 @@ static int fail_everywhere(enum ckpt_layout layout, const char *const *operation
         int code;
     } errors[] = {
         {"enospc", -ENOSPC}, {"eio", -EIO}, {"edquot", -EDQUOT}, {"erofs", -EROFS}, {"enoent", -ENOENT}};
-    struct arrays saved = arrays_make(specs, 2);
+    struct arrays saved = arrays_make(specs, ARRAYS);
     arrays_fill(&saved, 5);
     int failures = 0;
     for (size_t o = 0; o < operations_count; o++) {
@@ -143,15 +158,16 @@ static void an_error_in_any_writer_of_any_rank_fails_the_save_on_all(void **stat
 static void an_error_in_any_writer_of_a_common_file_fails_the_save_on_all(void **state)
 {
     (void)state;
-    static const char *const operations[] = {"create", "write", "seal"};
-    /* of each rank two of each, and those of the manifest */
-    assert_true(fail_everywhere(CKPT_FULL, operations, 3) >= 3 * (2 * RANKS + 1));
+    static const char *const operations[] = {"begin", "join", "create", "write", "seal"};
+    /* a begin, two joins, of each rank two of each of the others, and those of the manifest */
+    assert_true(fail_everywhere(CKPT_FULL, operations, 5) >= 3 + 3 * (2 * RANKS + 1));
 }
 
 /* ---- A rank that can't begin, or has no memory, tells the others. ---- */
 
 struct wrong_step {
     const struct arrays *saved;
+    enum ckpt_layout layout;
     int statuses[RANKS], waited[RANKS], next[RANKS];
 };
 
@@ -162,7 +178,7 @@ static void save_wrong_step(void *context, struct comm *comm)
     struct err err = {0};
     int r = comm->rank;
     struct ckpt_saver_options options = {.folder = folder, .io = io, .comm = comm, .groups_count = 1};
-    assert_ok(ckpt_saver_open(&options, wrong->saved->tensors, 2, &saver, &err), &err);
+    assert_ok(ckpt_saver_open(&options, wrong->saved->tensors, ARRAYS, &saver, &err), &err);
     wrong->statuses[r] = ckpt_saver_save(saver, r == 1 ? (uint64_t)INT64_MAX + 1 : 1, FIXTURE_STATE, &err);
     wrong->waited[r] = ckpt_saver_wait(saver, &err);
     assert_ok(ckpt_saver_save(saver, 2, FIXTURE_STATE, &err), &err);
@@ -173,16 +189,19 @@ static void save_wrong_step(void *context, struct comm *comm)
 static void a_step_that_one_rank_refuses_fails_the_save_on_all(void **state)
 {
     (void)state;
-    struct arrays saved = arrays_make(specs, 2);
-    struct wrong_step wrong = {.saved = &saved};
-    thread_comm_run(RANKS, save_wrong_step, &wrong);
-    for (int r = 0; r < RANKS; r++) {
-        assert_int_equal(wrong.statuses[r], r == 1 ? -EINVAL : 0);
-        assert_int_equal(wrong.waited[r], r == 1 ? 0 : -EREMOTEIO);
-        assert_int_equal(wrong.next[r], 0);
+    struct arrays saved = arrays_make(specs, ARRAYS);
+    for (int layout = CKPT_SHARDED; layout <= CKPT_FULL; layout++) {
+        struct wrong_step wrong = {.saved = &saved, .layout = (enum ckpt_layout)layout};
+        thread_comm_run(RANKS, save_wrong_step, &wrong);
+        for (int r = 0; r < RANKS; r++) {
+            assert_int_equal(wrong.statuses[r], r == 1 ? -EINVAL : 0);
+            assert_int_equal(wrong.waited[r], r == 1 ? 0 : -EREMOTEIO);
+            assert_int_equal(wrong.next[r], 0);
+        }
+        assert_int_equal(fixture_list(io, folder, NULL), 1);
+        assert_int_equal(steps_temporaries_count(), 0);
+        assert_int_equal(test_run("rm -r '%s'/step-*", folder), 0);
     }
-    assert_int_equal(fixture_list(io, folder, NULL), 1);
-    assert_int_equal(steps_temporaries_count(), 0);
     arrays_free(&saved);
 }
 
@@ -211,11 +230,13 @@ static void open_poor(void *context, struct comm *comm)
     struct poor_open *poor = context;
     struct ckpt_saver *saver = NULL;
     struct err err = {0};
+    struct ckpt_tensor tensors[ARRAYS];
+    take_part(tensors, poor->saved, comm);
     struct ckpt_saver_options options = {
         .folder = folder, .io = io, .comm = comm, .layout = poor->layout, .groups_count = 1};
     if (comm->rank == 1)
         calloc_fails_in = poor->nth;
-    poor->statuses[comm->rank] = ckpt_saver_open(&options, poor->saved->tensors, 2, &saver, &err);
+    poor->statuses[comm->rank] = ckpt_saver_open(&options, poor->saved->tensors, ARRAYS, &saver, &err);
     if (comm->rank == 1) {
         poor->was_short = calloc_fails_in == 0;
         calloc_fails_in = 0;
@@ -227,10 +248,10 @@ static void open_poor(void *context, struct comm *comm)
 static void a_rank_without_memory_fails_the_opening_on_all(void **state)
 {
     (void)state;
-    struct arrays saved = arrays_make(specs, 2);
-    unsigned refused_count = 0;
+    struct arrays saved = arrays_make(specs, ARRAYS);
     for (int layout = CKPT_SHARDED; layout <= CKPT_FULL; layout++) {
         struct poor_open poor = {.saved = &saved, .layout = (enum ckpt_layout)layout, .was_short = true};
+        unsigned refused_count = 0;
         for (poor.nth = 1; poor.was_short; poor.nth++) {
             thread_comm_run(RANKS, open_poor, &poor);
             bool did_without = poor.statuses[1] == 0; /* as a queue without a ring */
