@@ -165,6 +165,37 @@ static void ranks_join_the_place_of_the_first(void **state)
     io->ops->set_leave(NULL);
 }
 
+static void ranks_write_places_of_one_file(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_set_options options = {.path = in_folder("out")};
+    struct io_set *sets[3] = {set_case_begin(&options)};
+    struct io_file *files[3];
+    enum { WRITTEN_BYTES = 2 * IO_ALIGN_BYTES + 10 };
+    char text[3 * IO_ALIGN_BYTES];
+    for (int r = 0; r < 3; r++)
+        memset(text + r * IO_ALIGN_BYTES, 'a' + r, IO_ALIGN_BYTES);
+    text[WRITTEN_BYTES] = '\0';
+    for (int r = 1; r < 3; r++)
+        assert_ok(io->ops->set_join(io, &options, io->ops->set_place(sets[0]), &sets[r], &err), &err);
+    assert_int_equal(io->ops->set_open(sets[1], "common", &files[1], &err), -ENOENT);
+    assert_non_null(strstr(err.path, "common"));
+    assert_ok(io->ops->set_create(sets[0], "common", WRITTEN_BYTES, &files[0], &err), &err);
+    for (int r = 1; r < 3; r++)
+        assert_ok(io->ops->set_open(sets[r], "common", &files[r], &err), &err);
+    for (int r = 2; r >= 0; r--) { /* who is done first harms nobody */
+        assert_ok(io_write_exact(set_case_queue, io, files[r], "common", (uint64_t)r * IO_ALIGN_BYTES,
+                                 text + r * IO_ALIGN_BYTES, r < 2 ? IO_ALIGN_BYTES : 10, &err),
+                  &err);
+        assert_ok(io->ops->set_seal(sets[r], files[r], WRITTEN_BYTES, &err), &err);
+        if (r > 0)
+            io->ops->set_leave(sets[r]);
+    }
+    assert_ok(io->ops->set_publish(sets[0], &err), &err);
+    set_case_check_content("out/common", text);
+}
+
 static void only_the_first_rank_publishes(void **state)
 {
     (void)state;
@@ -231,6 +262,7 @@ int main(void)
         CASE(the_final_size_is_what_was_sealed),
         CASE(replacing_leaves_the_new_one_only),
         CASE(ranks_join_the_place_of_the_first),
+        CASE(ranks_write_places_of_one_file),
         CASE(only_the_first_rank_publishes),
         CASE(a_sweep_spares_its_owner_and_all_that_is_whole),
         CASE(a_sweep_takes_only_what_its_caller_knows),
