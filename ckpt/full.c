@@ -98,7 +98,7 @@ static int choose(struct plan *plan, struct err *err)
         if (bytes > 0 || elements == 0)
             plan->own[plan->own_count++] = (struct layout_chunk){.tensor = tensor, .box = box};
     }
-    return 0;
+    return layout_check_names(plan->own, plan->own_count, err);
 }
 
 static int compare_held(const void *a, const void *b)
@@ -312,8 +312,6 @@ void full_deinit(struct full *full)
 
 int full_exchange(struct full *full, struct comm *comm, struct err *err)
 {
-    if (!full->has_loans)
-        return 0;
     struct comm_options options = collective_options("exchanging the ends of what the ranks save");
     struct comm_work work;
     int status =

@@ -77,7 +77,7 @@ int full_init(struct full *full, const struct ckpt_tensor *tensors, uint64_t ten
               uint32_t groups_count, struct comm *comm, struct err *err);
 void full_deinit(struct full *full); /* zeroed is fine */
 
-/* What is lent goes to who writes it, whose segments LAYOUT_ARRIVING have it afterwards. Collective where has_loans, else nothing; blocks. */
+/* What is lent goes to who writes it, whose segments LAYOUT_ARRIVING have it afterwards. Collective, blocks; only where has_loans. */
 int full_exchange(struct full *full, struct comm *comm, struct err *err);
 
 /* That file of a step; NULL: the layout of the step is sharded. */

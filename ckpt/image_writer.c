@@ -7,6 +7,7 @@
 #include "base/crc.h"
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,9 +63,18 @@ static void drop_queue(struct image_writer *image, unsigned *in_flight)
     *in_flight = 0;
 }
 
+static void say_where(const struct image_writer *image, struct io_file *const files[LAYOUT_FILES],
+                      const char *path, const struct io_request *request, struct err *err)
+{
+    enum layout_file file = request->file == files[LAYOUT_OWN] ? LAYOUT_OWN : LAYOUT_COMMON;
+    char text[IO_PATH_BYTES_MAX];
+    snprintf(text, sizeof text, "%s/%s", path, image->file_names[file]);
+    err_at(err, text, (int64_t)request->offset);
+}
+
 /* Waits for so many writes at least and gives the buffers back. The first failure of all is kept in *status. */
-static void reap(struct image_writer *image, const char *path, unsigned least, unsigned *in_flight,
-                 int *status, struct err *err)
+static void reap(struct image_writer *image, struct io_file *const files[LAYOUT_FILES], const char *path,
+                 unsigned least, unsigned *in_flight, int *status, struct err *err)
 {
     struct io_request *done[IMAGE_WRITES_MAX];
     uint64_t began_ns = trace_begin(image->track);
@@ -76,7 +86,7 @@ static void reap(struct image_writer *image, const char *path, unsigned least, u
             result = -EIO;
         if (result < 0 && !*status) {
             *status = err_errno(err, (int)result, "could not write the checkpoint");
-            err_at(err, path, (int64_t)done[i]->offset);
+            say_where(image, files, path, done[i], err);
         }
         snapshot_release(image->snapshot, (unsigned)(done[i] - image->requests));
         --*in_flight;
@@ -131,7 +141,7 @@ int image_writer_run(struct image_writer *image, struct io_file *const files[LAY
             bool staged = !status && snapshot_stage_ahead(snapshot);
             if (staged)
                 trace_end(image->track, "stage ahead", began_ns);
-            reap(image, path, !staged, &in_flight, &status, err);
+            reap(image, files, path, !staged, &in_flight, &status, err);
         } else if (next == SNAPSHOT_ALL) {
             return status;
         } else {

@@ -121,16 +121,16 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static int check_names(const struct layout *layout, struct err *err)
+int layout_check_names(const struct layout_chunk *chunks, uint64_t count, struct err *err)
 {
-    const char **names = calloc(layout->chunks_count + 1, sizeof *names);
+    const char **names = calloc(count + 1, sizeof *names);
     if (!names)
-        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays", layout->chunks_count);
+        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays", count);
     int status = 0;
-    for (uint64_t i = 0; i < layout->chunks_count; i++)
-        names[i] = layout->chunks[i].tensor->name;
-    qsort(names, layout->chunks_count, sizeof *names, compare_names);
-    for (uint64_t i = 1; i < layout->chunks_count && !status; i++)
+    for (uint64_t i = 0; i < count; i++)
+        names[i] = chunks[i].tensor->name;
+    qsort(names, count, sizeof *names, compare_names);
+    for (uint64_t i = 1; i < count && !status; i++)
         if (strcmp(names[i - 1], names[i]) == 0)
             status = err_set(err, -EINVAL, "checkpoint: two arrays are named \"%.100s\"", names[i]);
     free(names);
@@ -185,7 +185,7 @@ int layout_init(struct layout *layout, const struct layout_options *options, str
     int status = choose(layout, options, err);
     if (!status) {
         qsort(layout->chunks, layout->chunks_count, sizeof *layout->chunks, compare_chunks);
-        status = check_names(layout, err);
+        status = layout_check_names(layout->chunks, layout->chunks_count, err);
     }
     if (!status)
         status = encode_header(layout, options, err);

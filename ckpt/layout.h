@@ -96,6 +96,8 @@ void layout_deinit(struct layout *layout);
 /* What layout_init refuses in an array; the bytes of its box. */
 int layout_check_tensor(const struct ckpt_tensor *tensor, uint32_t groups_count, uint64_t *ret_bytes,
                         struct err *err);
+/* That a rank has one part of an array. */
+int layout_check_names(const struct layout_chunk *chunks, uint64_t count, struct err *err);
 /* That a planned header can be read back, with these names: some are no UTF-8. */
 int layout_check_header(const struct str *header, uint64_t file_bytes,
                         const struct safetensors_entry *entries, uint64_t count, struct err *err);

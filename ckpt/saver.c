@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* The others wait for what this rank lends them, whatever failed here: status is of this rank so far, with its detail in err. */
-static int exchange(struct ckpt_saver *saver, int status, struct err *err)
+static int exchange_ends(struct ckpt_saver *saver, int status, struct err *err)
 {
     struct err detail = {0};
     if (!saver->full.has_loans)
@@ -37,7 +37,7 @@ static int run_save(struct ckpt_saver *saver, struct err *err)
         *err = saver->refused_detail;
     int status = commit_begin(&saver->commit, saver->step, saver->refused, err);
     trace_end(saver->track, "begin", began_ns);
-    status = exchange(saver, status, err);
+    status = exchange_ends(saver, status, err);
     if (!status)
         status = image_writer_run(&saver->image, saver->commit.files, saver->commit.path, err);
     else

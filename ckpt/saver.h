@@ -25,7 +25,7 @@ struct ckpt_saver {
     struct ckpt_keep keep; /* its metric is ours */
     struct log log;
     bool has_log;
-    enum ckpt_layout how;
+    enum ckpt_layout layout_kind;
     struct full full; /* of CKPT_FULL */
     struct layout layout;
     struct roster roster;

@@ -47,7 +47,7 @@ static int copy_options(struct ckpt_saver *saver, const struct ckpt_saver_option
     if (!saver->folder || !saver->run_id || !saver->numerics_id ||
         (options->keep.best.metric && !saver->metric))
         return err_set(err, -ENOMEM, "out of memory for a saver");
-    saver->how = options->layout;
+    saver->layout_kind = options->layout;
     if (options->layout == CKPT_FULL && options->per_node) {
         err_set(err, -EINVAL, "checkpoint: the layout full is one file, which all ranks write");
         err_advise(err, "let all nodes share the folder of checkpoints, or save with the layout sharded");
@@ -71,7 +71,7 @@ static int plan(struct ckpt_saver *saver, const struct ckpt_saver_options *optio
                                     .ranks = saver->nodes.all->ranks,
                                     .node_rank = saver->nodes.node->rank,
                                     .node_ranks = saver->nodes.node->ranks,
-                                    .full = saver->how == CKPT_FULL ? &saver->full : NULL};
+                                    .full = saver->layout_kind == CKPT_FULL ? &saver->full : NULL};
     int status = layout.full ? full_init(&saver->full, tensors, tensors_count, options->groups_count,
                                          saver->nodes.all, err)
                              : 0;
@@ -93,6 +93,8 @@ static int prepare(struct ckpt_saver *saver, const struct ckpt_saver_options *op
                                    roster_checksums(&saver->roster, saver->nodes.all->rank), saver->io, err);
     if (status)
         return status;
+    saver->image.file_names[LAYOUT_OWN] = saver->roster.file_names[saver->nodes.all->rank];
+    saver->image.file_names[LAYOUT_COMMON] = FULL_FILE_NAME;
     saver->commit = (struct commit){.io = saver->io,
                                     .nodes = &saver->nodes,
                                     .lock = saver->lock,

@@ -53,10 +53,7 @@ static int tell(const struct layout_chunk *chunks, uint64_t chunks_count, uint64
         str_add(out, tensor->name, name_bytes);
         str_add_fill(out, '\0', told.name_bytes - name_bytes);
     }
-    if (str_status(out))
-        return str_status(out);
-    bytes_put_u64(out->data, out->bytes);
-    return 0;
+    return str_status(out);
 }
 
 /* The most bytes that any rank tells. status: of this rank so far. */
@@ -84,8 +81,8 @@ out:
 }
 
 /* Everybody's, each in bytes_max bytes. */
-static int exchange(struct comm *comm, const struct str *own, size_t bytes_max, char **ret_all,
-                    struct err *err)
+static int exchange_texts(struct comm *comm, const struct str *own, size_t bytes_max, char **ret_all,
+                          struct err *err)
 {
     char *all = calloc((size_t)comm->ranks, bytes_max);
     int status = 0;
@@ -115,7 +112,7 @@ int telling_exchange(struct comm *comm, int status, const struct layout_chunk *c
         status = err_set(err, -ENOMEM, "out of memory to plan a checkpoint");
     status = exchange_sizes(comm, status, own.bytes, &told.bytes_max, err);
     if (!status)
-        status = exchange(comm, &own, told.bytes_max, &told.all, err);
+        status = exchange_texts(comm, &own, told.bytes_max, &told.all, err);
     str_deinit(&own);
     if (!status)
         *ret_telling = told;

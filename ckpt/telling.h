@@ -1,7 +1,7 @@
 /*
  * telling — chunks of arrays, as one rank tells them to the others; in memory only.
  *
- * A text of u64 bytes of all of it, u64 file_bytes, u64 chunks, then for each chunk its record and its name with a NUL, padded to 8
+ * A text of u64 file_bytes, u64 chunks, then for each chunk its record and its name with a NUL, padded to 8
  * bytes. So every part of it is aligned.
  */
 #ifndef MILLRACE_CKPT_TELLING_H
@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 struct telling_head {
-    uint64_t bytes, file_bytes, chunks_count;
+    uint64_t file_bytes, chunks_count;
 };
 
 struct telling_chunk {

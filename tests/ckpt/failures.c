@@ -57,6 +57,30 @@ static void a_failure_at_any_operation_fails_the_save_and_nothing_else(void **st
     steps_check_listed(2);
 }
 
+static void a_write_that_fails_names_its_file(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"rank-00000.safetensors", "model.safetensors"};
+    arrays_fill(&arrays, 1);
+    for (int layout = CKPT_SHARDED; layout <= CKPT_FULL; layout++) {
+        struct io *faulty = steps_open_faulty("seed=0");
+        struct ckpt_saver_options options = {.folder = folder,
+                                             .io = faulty,
+                                             .layout = (enum ckpt_layout)layout,
+                                             .groups_count = arrays.groups_count};
+        struct ckpt_saver *saver = NULL;
+        struct err err = {0};
+        assert_ok(ckpt_saver_open(&options, arrays.tensors, arrays.count, &saver, &err), &err);
+        steps_set_faults(faulty, "write:eio@1+:%s", names[layout]);
+        assert_ok(ckpt_saver_save(saver, 2, FIXTURE_STATE, &err), &err);
+        assert_int_equal(ckpt_saver_wait(saver, &err), -EIO);
+        assert_non_null(strstr(err.path, "step-00000002/"));
+        assert_string_equal(strrchr(err.path, '/') + 1, names[layout]);
+        ckpt_saver_close(saver);
+        io_close(faulty);
+    }
+}
+
 static void a_queue_that_can_not_wait_fails_its_save_and_the_next_one_has_another(void **state)
 {
     (void)state;
@@ -145,6 +169,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, steps_set_up, steps_tear_down)
     const struct CMUnitTest tests[] = {
         CASE(a_failure_at_any_operation_fails_the_save_and_nothing_else),
+        CASE(a_write_that_fails_names_its_file),
         CASE(a_queue_that_can_not_wait_fails_its_save_and_the_next_one_has_another),
         CASE(the_next_save_tells_of_the_failure_before_it),
         CASE(a_refused_save_leaves_the_failure_before_it_to_the_next_call),

@@ -269,6 +269,16 @@ static void parts_that_are_no_run_of_bytes_or_leave_something_out_are_refused(vo
         stage.tensors[1].group = GROUPS;
     check_refused(&stage, -EINVAL);
     stage.tensors[1].group = 1;
+    const struct ckpt_tensor other = stage.tensors[2];
+    if (is_first) { /* two parts of one array, of one rank */
+        rows->extent[0] = 1;
+        stage.tensors[2] = whole;
+        stage.tensors[2].start[0]++;
+        stage.tensors[2].extent[0]--;
+    }
+    check_refused(&stage, -EINVAL);
+    *rows = whole;
+    stage.tensors[2] = other;
     save(&stage, "refused", CKPT_FULL, 1);
     tear_down(&stage);
 }
