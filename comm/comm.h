@@ -59,6 +59,8 @@ struct comm_work {
     bool done;
 };
 
+enum { COMM_LIBRARY_BYTES = 64 };
+
 /* Hooks are required unless said. Errors: -ETIMEDOUT, -ECONNABORTED, -EIO with detail. Sizes are equal on all ranks unless said. */
 struct comm_ops {
     const char *name; /* "self", "mpi", "nccl" */
@@ -107,6 +109,8 @@ struct comm_ops {
     void (*abort)(
         struct comm *comm); /* all work on it ends with -ECONNABORTED, here and on the other ranks */
     void (*close)(struct comm *comm);
+    /* Optional: the name and version of what adds fast sums, "Open MPI v4.1.4", on which their bits depend; "": nothing has. */
+    void (*tell_library)(const struct comm *comm, char text[COMM_LIBRARY_BYTES]);
 };
 
 /* Backends embed it first. Immutable after open. */

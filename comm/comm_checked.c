@@ -200,6 +200,14 @@ static int checked_split(struct comm *base, int color, int key, struct comm **re
     return 0;
 }
 
+static void checked_tell_library(const struct comm *comm, char text[COMM_LIBRARY_BYTES])
+{
+    const struct comm *inner = ((const struct comm_checked *)comm)->inner;
+    text[0] = '\0';
+    if (inner->ops->tell_library)
+        inner->ops->tell_library(inner, text);
+}
+
 static const struct comm_ops checked_ops = {
     .name = "checked",
     .split = checked_split,
@@ -216,6 +224,7 @@ static const struct comm_ops checked_ops = {
     .check = checked_check,
     .abort = checked_abort,
     .close = checked_close,
+    .tell_library = checked_tell_library,
 };
 
 int comm_checked_open(struct comm *inner, struct comm **ret_comm, struct err *err)

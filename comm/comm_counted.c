@@ -146,6 +146,14 @@ static void counted_close(struct comm *comm)
     free(comm);
 }
 
+static void counted_tell_library(const struct comm *comm, char text[COMM_LIBRARY_BYTES])
+{
+    const struct comm *inner = ((const struct comm_counted *)comm)->inner;
+    text[0] = '\0';
+    if (inner->ops->tell_library)
+        inner->ops->tell_library(inner, text);
+}
+
 static const struct comm_ops counted_ops = {
     .name = "counted",
     .split = counted_split,
@@ -162,6 +170,7 @@ static const struct comm_ops counted_ops = {
     .check = counted_check,
     .abort = counted_abort,
     .close = counted_close,
+    .tell_library = counted_tell_library,
 };
 
 int comm_counted_open(struct comm *inner, struct comm_counts *counts, struct comm **ret_comm, struct err *err)

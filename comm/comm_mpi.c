@@ -69,6 +69,13 @@ static int mpi_check_run(struct comm *comm, struct err *err)
     return mpi_engine_check(engine_of(mpi_of(comm)), err);
 }
 
+static void mpi_tell_library(const struct comm *comm, char text[COMM_LIBRARY_BYTES])
+{
+    char name[COMM_MPI_TEXT_BYTES];
+    (void)comm;
+    snprintf(text, COMM_LIBRARY_BYTES, "%s", comm_mpi_library(name));
+}
+
 static void mpi_close(struct comm *base)
 {
     struct comm_mpi *comm = mpi_of(base);
@@ -102,6 +109,7 @@ static const struct comm_ops mpi_ops = {
     .check = mpi_check_run,
     .abort = mpi_abort,
     .close = mpi_close,
+    .tell_library = mpi_tell_library,
 };
 
 /* With nobody in it. It counts as one of shared's until it is closed. */

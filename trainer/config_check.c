@@ -235,6 +235,10 @@ static int check_local_sgd(const struct train_config *config, const struct check
         return contradiction(check, key, "parallel.compression.type",
                              "with parallel.local_sgd no gradients travel that could be compressed",
                              "set parallel.compression.type: none, or parallel.local_sgd.steps: 0");
+    if (config->precision.reduce != CONFIG_FP32)
+        return contradiction(check, key, "precision.reduce",
+                             "with parallel.local_sgd no gradients travel that could be narrowed",
+                             "set precision.reduce: fp32, or parallel.local_sgd.steps: 0");
     if (config->parallel.check_sync > 0)
         return contradiction(check, key, "parallel.check_sync",
                              "with parallel.local_sgd ranks differ between means",

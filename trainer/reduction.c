@@ -45,9 +45,10 @@ void reduction_tell_loss(const struct reduction_options *options, char *text, si
         return;
     }
     if (options->kind != REDUCTION_CANONICAL || rounds)
-        snprintf(text, bytes, "reduction %s%s%s on %u rank%s", ops_of(options)->name, rounds ? " in " : "",
+        snprintf(text, bytes, "reduction %s%s%s on %u rank%s%s", ops_of(options)->name, rounds ? " in " : "",
                  rounds ? dtype_name(wire->type) : "", options->batching.ranks,
-                 reduction_is_alone(options) ? "" : "s");
+                 reduction_is_alone(options) ? "" : "s",
+                 reduction_exchanges_each(options) ? ", each micro-batch's gradients in turn" : "");
 }
 
 bool reduction_adds(const struct reduction_options *options)

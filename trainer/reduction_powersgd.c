@@ -63,6 +63,12 @@ static uint64_t cols_of(const struct param *param)
     return param->count / param->shape[0];
 }
 
+/* Libraries multiply matrices that begin as parameters do. What lies between two is added, and of no interest. */
+static uint64_t aligned(uint64_t elements)
+{
+    return (elements + PARAMS_ALIGN - 1) / PARAMS_ALIGN * PARAMS_ALIGN;
+}
+
 /* What the two sums have. pieces: NULL, or gets them. Returns how many there are. */
 static uint64_t list_pieces(const struct reduction_options *options, struct piece *pieces,
                             uint64_t *ret_first_elements, uint64_t *ret_second_elements)
@@ -77,8 +83,8 @@ static uint64_t list_pieces(const struct reduction_options *options, struct piec
         if (pieces)
             pieces[count] = (struct piece){.param = param, .rank = rank, .first = first, .second = second};
         count++;
-        first += rank > 0 ? param->shape[0] * rank : param->count;
-        second += rank > 0 ? cols_of(param) * rank : 0;
+        first += aligned(rank > 0 ? param->shape[0] * rank : param->count);
+        second += aligned(rank > 0 ? cols_of(param) * rank : 0);
     }
     *ret_first_elements = first;
     *ret_second_elements = second;

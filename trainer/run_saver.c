@@ -135,6 +135,12 @@ static int name_numerics(struct run *run, struct err *err)
     reduction_tell_loss(&run->reduction->options, loss, sizeof loss);
     if (loss[0])
         str_add_format(&run->numerics_id, "; %s", loss);
+    char library[COMM_LIBRARY_BYTES] = "";
+    bool sums_fast = run->reduction->options.kind != REDUCTION_CANONICAL && run->batching.ranks > 1;
+    if (sums_fast && run->comm->ops->tell_library)
+        run->comm->ops->tell_library(run->comm, library);
+    if (library[0])
+        str_add_format(&run->numerics_id, ", summed by %s", library);
     int status = str_status(&run->numerics_id);
     return status ? err_set(err, status, "out of memory for the numerics' name") : 0;
 }

@@ -3,7 +3,7 @@
     powersgd.py FOLDER RANKS STEPS START FEEDBACK WARM
 
 FOLDER has shapes.txt (rows cols rank a line, of each tensor; rank 0: it travels as it is), q-STEP.f32 (the Q of all matrices that a step begins
-with where none is kept), gradients-STEP-RANK.f32 and sums-STEP.f32: all tensors of a step, one behind the other. Sums are compared.
+with where none is kept), gradients-STEP-RANK.f32 and sums-STEP-RANK.f32: all tensors of a step, one behind the other. Each rank's sums are compared, which are the same bits.
 """
 import sys
 import numpy as np
@@ -33,7 +33,10 @@ kept = [None] * len(shapes)
 worst = 0
 for step in range(steps):
     gradients = [tensors(f"gradients-{step}-{rank}") for rank in range(ranks)]
-    sums = tensors(f"sums-{step}")
+    sums = tensors(f"sums-{step}-0")
+    for rank in range(1, ranks):
+        for own, first in zip(tensors(f"sums-{step}-{rank}"), sums):
+            assert np.array_equal(own, first), f"step {step}: sums of rank {rank} are others than those of rank 0"
     fresh, at = np.fromfile(f"{folder}/q-{step}.f32", np.float32).astype(np.float64), 0
     for i, (rows, cols, columns) in enumerate(shapes):
         expected = sum(gradients[rank][i] for rank in range(ranks))

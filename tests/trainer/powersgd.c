@@ -106,14 +106,16 @@ static void compare(const struct powersgd_options *options)
     ranks_make_folder(folder);
     scene_open(&scene, &plan);
     for (uint64_t step = 0; step < STEPS; step++) {
-        char name[32];
+        char name[48];
         scene_step(&scene, step);
         write_own_gradients(&scene, folder, step);
+        const void *sums; /* of the first group, which all others follow: each rank has all */
+        struct err err;
+        assert_ok(reduction_shard(scene.reduction, 0, &sums, &err), &err);
+        snprintf(name, sizeof name, "sums-%d-%d", (int)step, world->rank);
+        write_tensors(&scene, folder, name, sums);
         if (world->rank > 0)
             continue;
-        snprintf(name, sizeof name, "sums-%d", (int)step);
-        write_tensors(&scene, folder, name,
-                      reduction_part(scene.reduction, 0)); /* rank 0's part is the first */
         write_q(&scene, folder, step);
     }
     if (world->rank == 0)

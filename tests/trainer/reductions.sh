@@ -46,6 +46,7 @@ fast_comes_close_to_the_tree_and_says_that_the_promise_is_off() {
     train "$ranks" "$strategy-$ranks" parallel.strategy="$strategy" parallel.reduction=fast
     near "$strategy-$ranks" canonical "fast, $strategy on $ranks ranks"
     grep -q "reduction fast on $ranks rank.*the promise that they do not is off" "$work/$strategy-$ranks".{out,errors} || fail "$strategy: it does not say that the promise is off"
+    [[ $ranks == 1 ]] || grep -q '"numerics_id".*summed by .*MPI' "$work/$strategy-$ranks"/ckpt/step-00000008/manifest.json || fail "$strategy: the checkpoint's numerics_id does not name the library"
     grep -q "reduction fast on $ranks rank" "$work/$strategy-$ranks"/ckpt/step-00000008/manifest.json || fail "$strategy: the checkpoint's numerics_id has no reduction"
   done
 }
@@ -120,7 +121,7 @@ contradictions_name_their_keys() {
       fail "powersgd with $key: no error"
     grep -q "${key%=*}" "$work/out" && grep -q 'parallel.compression' "$work/out" || { cat "$work/out" >&2; fail "powersgd with $key: the error does not name it"; }
   done
-  for key in "parallel.reduction=canonical" "parallel.strategy=zero1" "batch.sync_each=true" "parallel.check_sync=5" "parallel.compression.type=powersgd"; do
+  for key in "parallel.reduction=canonical" "parallel.strategy=zero1" "batch.sync_each=true" "parallel.check_sync=5" "precision.reduce=bf16" "parallel.compression.type=powersgd"; do
     "$program" train "$work/train.yaml" --print-config --set parallel.reduction=fast --set parallel.local_sgd.steps=4 --set "$key" > "$work/out" 2>&1 &&
       fail "local_sgd with $key: no error"
     grep -q "${key%.*}" "$work/out" && grep -q 'parallel.local_sgd' "$work/out" || { cat "$work/out" >&2; fail "local_sgd with $key: the error does not name it"; }
