@@ -330,7 +330,7 @@ static const struct config_field fields[] = {
     {"checkpoint.staging", CONFIG_SIZE_AUTO, AT(checkpoint.staging_bytes), "auto", 4 << 20, 1e15,
      .help = "memory for writing a checkpoint and for copies before updates; auto: 64 MiB, with a GPU room "
              "for the "
-             "whole checkpoint up to 1 GiB"},
+             "whole checkpoint up to 1 GiB. A block takes 1 MiB, also the short ones of layout full"},
     {"checkpoint.owner", CONFIG_CHOICE, AT(checkpoint.owner), "auto", .choices = owner_names,
      .help = "what keeps a second run off the folder: a lock of the kernel, or a lease that is renewed every "
              "5 s, for storage that "
