@@ -22,36 +22,55 @@ struct rank {
     struct device *device;
     struct device_stream *updates;
     struct ckpt_tensor tensors[ARRAYS];
+    /* Of this rank's parts after each step, on the device; none of step 0. */
+    void *contents[STEPS + 2][ARRAYS];
 };
 
-static void take_part(struct rank *rank, const struct arrays *global, const struct comm *comm)
+/* Memory of the device, with those bytes. NULL: zeros. */
+static void *make_memory(const struct rank *rank, const void *bytes, uint64_t bytes_count)
 {
     struct err err;
-    memcpy(rank->tensors, global->tensors, sizeof rank->tensors);
+    void *memory = NULL;
+    const struct device_ops *ops = rank->device->ops;
+    assert_ok(ops->mem_alloc(rank->device, MEM_DEVICE, (size_t)bytes_count, &memory, &err), &err);
+    if (bytes)
+        assert_ok(ops->copy(rank->device, rank->updates, memory, bytes, (size_t)bytes_count, &err), &err);
+    return memory;
+}
+
+/* steps: all of each step. */
+static void take_part(struct rank *rank, const struct arrays *steps, const struct comm *comm)
+{
+    memcpy(rank->tensors, steps[1].tensors, sizeof rank->tensors);
     for (int i = 0; i < ARRAYS; i++) {
         struct ckpt_tensor *tensor = &rank->tensors[i];
         uint64_t rows = tensor->shape[0], r = (uint64_t)comm->rank, n = (uint64_t)comm->ranks;
         tensor->replicated = false;
         tensor->start[0] = rows * r / n;
         tensor->extent[0] = rows * (r + 1) / n - tensor->start[0];
-        assert_ok(rank->device->ops->mem_alloc(rank->device, MEM_DEVICE, (size_t)array_bytes(tensor),
-                                               &tensor->data, &err),
-                  &err);
+        tensor->data = make_memory(rank, NULL, array_bytes(tensor));
+        for (uint64_t step = 1; step <= STEPS + 1; step++) {
+            const struct ckpt_tensor *all = &steps[step].tensors[i];
+            const char *part = (const char *)all->data + tensor->start[0] * (array_bytes(all) / rows);
+            rank->contents[step][i] = make_memory(rank, part, array_bytes(tensor));
+        }
     }
 }
 
-/* Queues the update of all groups: every byte becomes the step's. */
+/* Queues the update of all groups: they become what arrays_fill gives for the step. */
 static void update(const struct rank *rank, struct ckpt_saver *saver, uint64_t step)
 {
     struct err err;
     for (uint32_t g = 0; g < GROUPS; g++) {
         if (saver)
             ckpt_saver_before_update(saver, g);
-        for (int i = 0; i < ARRAYS; i++)
-            if (rank->tensors[i].group == g)
-                assert_ok(rank->device->ops->fill(rank->device, rank->updates, rank->tensors[i].data,
-                                                  (int)step, (size_t)array_bytes(&rank->tensors[i]), &err),
+        for (int i = 0; i < ARRAYS; i++) {
+            const struct ckpt_tensor *tensor = &rank->tensors[i];
+            if (tensor->group == g)
+                assert_ok(rank->device->ops->copy(rank->device, rank->updates, tensor->data,
+                                                  rank->contents[step][i], (size_t)array_bytes(tensor), &err),
                           &err);
+        }
     }
 }
 
@@ -88,9 +107,12 @@ static void save_and_update(void *context, struct comm *comm)
     }
     settle(&rank);
     ckpt_saver_close(saver);
-    for (int i = 0; i < ARRAYS; i++)
-        rank.device->ops->mem_free(rank.device, MEM_DEVICE, rank.tensors[i].data,
-                                   (size_t)array_bytes(&rank.tensors[i]));
+    for (int i = 0; i < ARRAYS; i++) {
+        size_t bytes = (size_t)array_bytes(&rank.tensors[i]);
+        rank.device->ops->mem_free(rank.device, MEM_DEVICE, rank.tensors[i].data, bytes);
+        for (uint64_t step = 1; step <= STEPS + 1; step++)
+            rank.device->ops->mem_free(rank.device, MEM_DEVICE, rank.contents[step][i], bytes);
+    }
     rank.device->ops->stream_close(rank.device, rank.updates);
     device_close(rank.device);
 }
@@ -98,21 +120,24 @@ static void save_and_update(void *context, struct comm *comm)
 static void what_ranks_lend_each_other_is_of_the_instant_of_the_save(void **state)
 {
     (void)state;
-    struct arrays global = arrays_make(specs, ARRAYS);
+    struct arrays steps[STEPS + 2] = {0};
     char path[FIXTURE_PATH_BYTES];
+    for (uint64_t step = 1; step <= STEPS + 1; step++) {
+        steps[step] = arrays_make(specs, ARRAYS);
+        arrays_fill(&steps[step], step);
+    }
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
-        thread_comm_run(RANKS, save_and_update, &global);
+        thread_comm_run(RANKS, save_and_update, steps);
         for (uint64_t step = 1; step <= STEPS; step++) {
-            for (int i = 0; i < ARRAYS; i++)
-                memset(global.tensors[i].data, (int)step, array_bytes(&global.tensors[i]));
             snprintf(path, sizeof path, "%s/step-%08llu", folder, (unsigned long long)step);
-            assert_true(fixture_step_equals(io, path, &global));
+            assert_true(fixture_step_equals(io, path, &steps[step]));
             assert_int_equal(test_run("rm -r '%s'", path), 0);
         }
     }
     order_set(0);
-    arrays_free(&global);
+    for (uint64_t step = 1; step <= STEPS + 1; step++)
+        arrays_free(&steps[step]);
 }
 
 int main(void)
