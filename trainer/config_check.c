@@ -140,9 +140,21 @@ static int check_model(const struct train_config *config, const struct check *ch
     return 0;
 }
 
+static int check_best_mode(const struct train_config *config, const struct check *check)
+{
+    const char *metric = config_metric_name(config->checkpoint.keep.best.metric);
+    enum ckpt_mode good;
+    char what[ERR_TEXT_BYTES_MAX];
+    if (!ckpt_metric_mode(metric, &good) || good == (enum ckpt_mode)config->checkpoint.keep.best.mode)
+        return 0;
+    snprintf(what, sizeof what, "the best %s is the %s", metric, good == CKPT_MIN ? "smallest" : "largest");
+    return contradiction(check, "checkpoint.keep.best.metric", "checkpoint.keep.best.mode", what,
+                         good == CKPT_MIN ? "set checkpoint.keep.best.mode: min"
+                                          : "set checkpoint.keep.best.mode: max");
+}
+
 static int check_saves(const struct train_config *config, const struct check *check)
 {
-    enum ckpt_mode good;
     if (config->checkpoint.layout == CKPT_FULL && !config->checkpoint.shared)
         return contradiction(
             check, "checkpoint.layout", "checkpoint.shared",
@@ -161,13 +173,7 @@ static int check_saves(const struct train_config *config, const struct check *ch
         return contradiction(check, "checkpoint.keep.best.count", "data.val",
                              "which checkpoints are best is not known without validation data",
                              "give data.val, or leave checkpoint.keep.best out");
-    if (ckpt_metric_mode(config_metric_name(config->checkpoint.keep.best.metric), &good) &&
-        good != (enum ckpt_mode)config->checkpoint.keep.best.mode)
-        return contradiction(
-            check, "checkpoint.keep.best.metric", "checkpoint.keep.best.mode",
-            good == CKPT_MIN ? "the best val_loss is the smallest" : "the best val_accuracy is the largest",
-            good == CKPT_MIN ? "set checkpoint.keep.best.mode: min" : "set checkpoint.keep.best.mode: max");
-    return 0;
+    return check_best_mode(config, check);
 }
 
 static int check_loss_scale(const struct train_config *config, const struct check *check)
