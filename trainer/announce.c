@@ -80,22 +80,20 @@ static void say_memory(const struct run *run)
     bool is_host = run->device->ops->is_host;
     uint64_t all =
         used + pinned + memory.used_bytes[MEM_HUGE]; /* of the host, where staging is of huge pages */
-    char here[STR_SIZE_BYTES], there[STR_SIZE_BYTES], more[STR_SIZE_BYTES], evaluating[80] = "",
-                                                                            host[80] = "", buffers[48] = "";
+    char here[STR_SIZE_BYTES], there[STR_SIZE_BYTES], more[STR_SIZE_BYTES];
+    char evaluating[80] = "", host[80] = "", buffers[48] = "";
     uint32_t buffers_count = reduction_buffers(&run->reduction->options);
     if (!is_host)
-        snprintf(host, sizeof host, " on the device, and %s pinned in the host,",
-                 str_format_size(pinned, there));
+        snprintf(host, sizeof host, " on the device, %s pinned in the host", str_format_size(pinned, there));
     if (config->data.val[0])
         snprintf(evaluating, sizeof evaluating, "; at most %s more while it evaluates",
                  str_format_size(config->data.memory_bytes, more));
     if (buffers_count > 0) /* else there is none of all gradients */
         snprintf(buffers, sizeof buffers, " (%u buffer%s)", buffers_count, buffers_count == 1 ? "" : "s");
-    run_say(run,
-            "memory: %s%s%s for weights, gradients%s, moments, activations, batches and staging of "
-            "checkpoints%s",
-            str_format_size(is_host ? all : used, here), run->batching.ranks > 1 ? " a rank" : "", host,
-            buffers, evaluating);
+    run_say(run, "memory: %s%s%s%s", str_format_size(is_host ? all : used, here),
+            run->batching.ranks > 1 ? " a rank" : "", host, evaluating);
+    run_say(run, "memory: for weights, gradients%s, moments, activations, batches, staging of checkpoints",
+            buffers);
     if (is_host &&
         (config->model.offload > 0 || config->parallel.offload.optimizer || config->parallel.offload.params))
         run_say(

@@ -16,7 +16,8 @@ YAML
 millrace train train.yaml >whole.out 2>whole.log || { cat whole.log >&2; exit 1; }
 
 a_run_tells_its_steps_on_stderr_and_its_result_on_stdout() {
-  grep -q '^memory: .* for weights, .*; at most 32.0 MiB more while it evaluates$' whole.log
+  grep -q '^memory: [0-9.]* MiB; at most 32.0 MiB more while it evaluates$' whole.log
+  grep -q '^memory: for weights, gradients (2 buffers), moments, ' whole.log
   grep -q '^step 3/12  loss [0-9.]*  lr .*  grad .* samples/s  time:\( [a-z]* [0-9]*%\)*  left ' whole.log
   grep -q '^step 12/12  validation loss ' whole.log
   grep -q '^step  *12$' whole.out
