@@ -61,6 +61,7 @@ struct json_t;
 struct trace;
 
 #define CKPT_OPTIMIZER_PREFIX "optimizer."
+#define CKPT_FOLDER_NAME      "ckpt" /* of a run's folder of steps in its own, where nothing else is said */
 
 /* One array, as this rank holds it: the box start..start+extent of the global array, row-major, without gaps. */
 struct ckpt_tensor {

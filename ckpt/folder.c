@@ -246,6 +246,15 @@ static int look_for_steps(void *context, const struct io_entry *entry)
            io_is_owner_record(entry->name);
 }
 
+/* Who gives a run's folder means the one in it. */
+static void advise_inner(struct io *io, const char *folder, struct err *err)
+{
+    char inner[IO_PATH_BYTES_MAX];
+    if (io_join_path(folder, CKPT_FOLDER_NAME, inner, NULL) == 0 &&
+        io->ops->list(io, inner, look_for_steps, NULL, NULL) > 0)
+        err_advise(err, "a run has its checkpoints in a folder of its own: give %s", inner);
+}
+
 int folder_check_of_steps(struct io *io, const char *folder, struct err *err)
 {
     int status = folder_refuse_step(io, folder, err);
@@ -256,6 +265,7 @@ int folder_check_of_steps(struct io *io, const char *folder, struct err *err)
     err_set(err, -ENOENT, "there is no checkpoint, and nobody ever owned the folder");
     err_at(err, folder, ERR_NO_OFFSET);
     err_expected(err, "a folder of folders step-00000000");
+    advise_inner(io, folder, err);
     return -ENOENT;
 }
 
@@ -265,11 +275,12 @@ static bool is_damage(int status)
     return status == -EBADMSG || status == -ENOENT || status == -ENODATA || status == -EFBIG;
 }
 
-static int none_at_all(const char *folder, struct err *err)
+static int none_at_all(struct io *io, const char *folder, struct err *err)
 {
     err_set(err, -ENOENT, "no whole checkpoint");
     err_at(err, folder, ERR_NO_OFFSET);
     err_expected(err, "a folder step-00000000 with " MANIFEST_NAME);
+    advise_inner(io, folder, err);
     return -ENOENT;
 }
 
@@ -313,7 +324,7 @@ static int find_newest(struct io *io, const char *folder, const struct ckpt_choi
     uint64_t step = status ? 0 : steps[i];
     free(steps);
     if (is_damage(status))
-        return count > 0 ? all_damaged(&newest, err) : none_at_all(folder, err);
+        return count > 0 ? all_damaged(&newest, err) : none_at_all(io, folder, err);
     if (status)
         return status;
     manifest_deinit(&manifest);

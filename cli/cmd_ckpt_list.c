@@ -23,6 +23,7 @@ struct list {
     struct output *output;
     const char *folder;
     const char *only;  /* the name of the one step that is asked for; NULL: all */
+    bool has_listed;   /* anything */
     struct str broken; /* rows of what is not whole */
     struct json_writer broken_json;
 };
@@ -50,6 +51,7 @@ static void write_whole(struct json_writer *json, const struct manifest *manifes
 static void write_broken(struct list *list, const char *path, const char *problem)
 {
     struct json_writer *json = &list->broken_json;
+    list->has_listed = true;
     json_begin_object(json, NULL);
     json_write_bool(json, "whole", false);
     json_write_string(json, "path", path);
@@ -67,6 +69,7 @@ static void list_step(struct list *list, const char *path)
         write_broken(list, path, err_format(&detail, line, sizeof line));
         return;
     }
+    list->has_listed = true;
     write_whole(&list->output->json, &manifest, size_bytes, path);
     manifest_deinit(&manifest);
 }
@@ -102,6 +105,8 @@ static int list_folder(struct list *list, struct err *err)
     int status = ckpt_each_step(list->io, list->folder, list_each_step, list, err);
     if (!status && !list->only)
         status = list->io->ops->list(list->io, list->folder, list_other, list, err);
+    if (!status && !list->has_listed)
+        status = folder_check_of_steps(list->io, list->folder, err);
     return status;
 }
 
@@ -168,9 +173,11 @@ const struct verb verb_ckpt_list = {
     .arguments_least = 1,
     .arguments_most = 1,
     .summary = "List the whole checkpoints of a folder, oldest first, and what there is not whole.",
-    .details = "A checkpoint is whole if its manifest can be read and every file that it names is there with "
-               "its size; "
-               "`millrace verify` compares the checksums too. The metrics are those known when it was saved.",
+    .details =
+        "A checkpoint is whole if its manifest can be read and every file that it names is there with "
+        "its size; `millrace verify` compares the checksums too. The metrics are those known when it was "
+        "saved. "
+        "A folder that never had checkpoints is an error, one of a run that has saved none yet is not.",
     .examples = examples,
     .args_bytes = sizeof(struct list_args),
     .run = run,

@@ -80,13 +80,14 @@ static void write_verdict(void *context, const struct ckpt_verdict *verdict)
 /* A metric that no checkpoint has is a typing error, which must not cost the best ones. */
 struct metric_search {
     const char *name;
-    bool found;
+    bool has_steps, found;
 };
 
 static int look_for_metric(void *context, const struct ckpt_entry *entry)
 {
     struct metric_search *search = context;
     double metric;
+    search->has_steps = true;
     search->found = ckpt_metric(entry->state, search->name, entry->step, &metric);
     return search->found;
 }
@@ -98,7 +99,7 @@ static int check_metric(const struct invocation *invocation, struct io *io, stru
     if (!args->best_metric)
         return 0;
     int status = ckpt_list(io, invocation->positional[0], look_for_metric, &search, NULL, err);
-    if (status < 0 || search.found)
+    if (status < 0 || search.found || !search.has_steps) /* without any the pruning says so */
         return status < 0 ? status : 0;
     err_set(err, -ENOENT, "no checkpoint has the metric %s", args->best_metric);
     err_at(err, invocation->positional[0], ERR_NO_OFFSET);

@@ -129,7 +129,7 @@ static int note_folders(struct launch *launch, const struct train_config *config
 {
     snprintf(launch->run_dir, sizeof launch->run_dir, "%s", config->run.dir);
     if (!config->checkpoint.dir[0])
-        return io_join_path(config->run.dir, "ckpt", launch->folder, err);
+        return io_join_path(config->run.dir, CKPT_FOLDER_NAME, launch->folder, err);
     snprintf(launch->folder, sizeof launch->folder, "%s", config->checkpoint.dir);
     return 0;
 }

@@ -18,8 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECKPOINTS_NAME "ckpt"
-
 enum { MARKS_MAX = 200, ROWS_MAX = 500 };
 
 /* What is collected of the checkpoints before anything is written. */
@@ -214,7 +212,7 @@ int page_run_build(struct io *io, const char *metrics_path, const struct log *lo
     if (!checkpoints)
         return err_set(err, -ENOMEM, "out of memory for the page of a run");
     io_parent_path(metrics_path, run_folder);
-    int status = io_join_path(run_folder, CHECKPOINTS_NAME, folder, err);
+    int status = io_join_path(run_folder, CKPT_FOLDER_NAME, folder, err);
     if (!status)
         status = run_metrics_read(io, metrics_path, &metrics, err);
     if (!status)

@@ -255,7 +255,7 @@ static int open_place(struct run *run, struct err *err)
     if (!status && c->checkpoint.dir[0])
         snprintf(run->folder, sizeof run->folder, "%s", c->checkpoint.dir);
     else if (!status)
-        status = io_join_path(c->run.dir, "ckpt", run->folder, err);
+        status = io_join_path(c->run.dir, CKPT_FOLDER_NAME, run->folder, err);
     return status ? status : open_ops(run, err); /* before the loader's threads: see ops_cpu_blas.h */
 }
 

@@ -149,6 +149,19 @@ a_folder_that_is_none_of_checkpoints_is_left_as_it_is() {
   done
 }
 
+who_gives_a_runs_folder_is_told_the_one_in_it() {
+  local verb
+  for verb in "ckpt list run" "ckpt hash run" "ckpt diff run run/ckpt" "ckpt diff run/ckpt run" "ckpt copy run target" "ckpt sweep run" \
+    "ckpt prune run --keep-last 1" "ckpt prune run --keep-last 1 --keep-best val_loss" "convert checkpoint run target --to full"; do
+    # shellcheck disable=SC2086
+    same "$(status_of millrace $verb)" 1 "status of $verb"
+    one_line errors
+    contains "$(cat errors)" "give run/ckpt"
+  done
+  same "$(status_of millrace ckpt list photos)" 1 # of no run
+  [[ $(cat errors) == *"there is no checkpoint"* && $(cat errors) != *give* ]] || fail "$(cat errors)"
+}
+
 a_folder_that_a_run_owns_is_neither_pruned_nor_swept_nor_copied_into() {
   local verb
   refused() {
@@ -276,7 +289,7 @@ an_inspection_reads_headers_alone() {
 
 run_cases an_inspection_reads_headers_alone a_list_tells_steps_times_sizes_metrics_and_what_is_not_whole a_prune_says_first_what_it_would_do \
   a_prune_by_accuracy_keeps_the_most_accurate \
-  a_prune_that_can_not_be_meant_is_refused a_folder_that_is_none_of_checkpoints_is_left_as_it_is a_folder_that_a_run_owns_is_neither_pruned_nor_swept_nor_copied_into \
+  a_prune_that_can_not_be_meant_is_refused who_gives_a_runs_folder_is_told_the_one_in_it a_folder_that_is_none_of_checkpoints_is_left_as_it_is a_folder_that_a_run_owns_is_neither_pruned_nor_swept_nor_copied_into \
   a_sweep_names_what_it_removes_and_leaves_steps_alone temporaries_of_others_are_left_alone a_copy_has_the_bytes_of_the_newest_or_of_the_step_that_is_named \
   a_damaged_checkpoint_is_named_and_not_copied a_copy_that_dies_or_fails_leaves_nothing_under_the_name \
   a_step_that_is_being_copied_is_not_pruned
