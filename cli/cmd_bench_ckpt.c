@@ -7,6 +7,7 @@
  */
 #include "base/clock.h"
 #include "ckpt/speed.h"
+#include "cli/bench_file.h"
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "cli/verbs.h"
@@ -19,13 +20,11 @@
 #include <string.h>
 
 enum {
-    BLOCK_BYTES = 1 << 20,
-    DEPTH = 32,
     LARGE_COUNT = 64,
     SMALL_BYTES = 1 << 10,
     MEASUREMENTS_MAX = 16,
-    FILL_SECONDS_MAX = 3600,
 };
+#define FILL_NS_MAX ((uint64_t)3600 * CLOCK_NS_PER_S)
 
 struct bench_ckpt_args {
     struct common_args common;
@@ -95,52 +94,42 @@ static int check_stop(const struct bench *bench, struct err *err)
 
 /* ---- The disk alone. ---- */
 
-static int move_file(struct bench *bench, struct io_file *file, const char *path, enum io_request_kind kind,
-                     struct io_speed *speed, struct err *err)
+static int read_back(const struct bench *bench, const char *path, struct io_speed *speed, struct err *err)
 {
-    struct io_speed_job job = {.kind = kind,
+    struct io_file *file;
+    struct io_speed_job job = {.kind = IO_READ,
                                .file_bytes = bench->args->size_bytes,
-                               .block_bytes = BLOCK_BYTES,
-                               .depth = DEPTH,
+                               .block_bytes = BENCH_FILE_BLOCK_BYTES,
+                               .depth = BENCH_FILE_DEPTH,
                                .is_one_pass = true,
-                               .ns_max = (uint64_t)FILL_SECONDS_MAX * CLOCK_NS_PER_S,
+                               .ns_max = FILL_NS_MAX,
                                .stop = bench->stop};
-    return io_speed_run(bench->io, file, path, &job, speed, err);
+    int status = cached_drop(path, err);
+    if (!status)
+        status = bench->io->ops->file_open(bench->io, path, &file, err);
+    if (status)
+        return status;
+    status = io_speed_run(bench->io, file, path, &job, speed, err);
+    bench->io->ops->file_close(file);
+    return status;
 }
 
 /* A file that is written and made durable, read while it has no name yet, and dropped. */
 static int measure_disk(struct bench *bench, bool reads, struct err *err)
 {
-    struct io *io = bench->io;
+    const struct bench_file wanted = {.io = bench->io,
+                                      .folder = bench->steps,
+                                      .name = "alone",
+                                      .bytes = bench->args->size_bytes,
+                                      .ns_max = FILL_NS_MAX,
+                                      .stop = bench->stop};
     struct io_set *set = NULL;
-    struct io_file *file = NULL;
-    char path[IO_PATH_BYTES_MAX];
-    struct io_speed *written = add(bench, "a file, written and fsynced", LIMIT_WRITTEN);
-    int status = io_join_path(bench->steps, "alone", path, err);
-    struct io_set_options options = {.path = path, .single_file = true, .replace = true};
-    if (!status)
-        status = io->ops->set_begin(io, &options, &set, err);
-    if (!status)
-        status = io->ops->set_create(set, "", bench->args->size_bytes, &file, err);
-    if (status)
-        goto out;
-    status = move_file(bench, file, path, IO_WRITE, written, err);
-    io_speed_begin(written);
-    int sealed = io->ops->set_seal(set, file, written->bytes, status ? NULL : err);
-    io_speed_end(written);
-    status = status ? status : sealed;
-    if (!status && reads) {
-        const char *place = io->ops->set_place(set);
-        status = cached_drop(place, err);
-        if (!status)
-            status = io->ops->file_open(io, place, &file, err);
-        if (!status) {
-            status = move_file(bench, file, place, IO_READ, add(bench, "a file, read cold", LIMIT_READ), err);
-            io->ops->file_close(file);
-        }
-    }
-out:
-    io->ops->set_abort(set);
+    int status =
+        bench_file_write(&wanted, add(bench, "a file, written and fsynced", LIMIT_WRITTEN), &set, err);
+    if (!status && reads)
+        status = read_back(bench, bench->io->ops->set_place(set), add(bench, "a file, read cold", LIMIT_READ),
+                           err);
+    bench->io->ops->set_abort(set);
     return status;
 }
 
@@ -283,8 +272,8 @@ static int print(const struct bench *bench, struct err *err)
 
 static int check_usage(const struct bench_ckpt_args *args, struct err *err)
 {
-    if (args->size_bytes >= (uint64_t)LARGE_COUNT * BLOCK_BYTES &&
-        args->size_bytes % ((uint64_t)LARGE_COUNT * BLOCK_BYTES) == 0)
+    if (args->size_bytes >= (uint64_t)LARGE_COUNT * BENCH_FILE_BLOCK_BYTES &&
+        args->size_bytes % ((uint64_t)LARGE_COUNT * BENCH_FILE_BLOCK_BYTES) == 0)
         return 0;
     err_set(err, -EINVAL, "nothing can be measured so");
     err_expected(err, "--size a multiple of 64MiB");

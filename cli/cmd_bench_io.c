@@ -6,6 +6,7 @@
  * memory, by the CPU time that both take.
  */
 #include "base/clock.h"
+#include "cli/bench_file.h"
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "cli/verbs.h"
@@ -103,41 +104,17 @@ static struct measurement *add(struct bench *bench, const char *what, const stru
 
 /* ---- Writing. ---- */
 
-/* A new file in a set of its own, written and made durable. The set goes on for as long as the file is to be there. */
-static int write_file(struct bench *bench, struct io *io, enum io_cache cache, uint64_t ns_max,
+/* Into speed. The set goes on for as long as the file is to be there. */
+static int write_file(const struct bench *bench, struct io *io, uint64_t ns_max, struct io_speed *speed,
                       struct io_set **ret_set, struct err *err)
 {
-    char path[IO_PATH_BYTES_MAX];
-    struct io_set *set = NULL;
-    struct io_file *file = NULL;
-    int status = io_join_path(bench->folder, "millrace-bench", path, err);
-    struct io_set_options options = {.path = path, .single_file = true, .replace = true};
-    if (!status)
-        status = io->ops->set_begin(io, &options, &set, err);
-    if (!status)
-        status = io->ops->set_create(set, "", bench->args->size_bytes, &file, err);
-    if (status)
-        goto out;
-    struct measurement *m =
-        add(bench, "written, sequential 1 MiB, fsync", io, cache, DEPTH_USUAL, MEDIUM_WRITTEN);
-    struct io_speed_job job = {.kind = IO_WRITE,
-                               .file_bytes = bench->args->size_bytes,
-                               .block_bytes = BLOCK_LARGE_BYTES,
-                               .depth = DEPTH_USUAL,
-                               .is_one_pass = true,
-                               .ns_max = ns_max,
-                               .stop = bench->stop};
-    status = io_speed_run(io, file, path, &job, &m->speed, err);
-    io_speed_begin(&m->speed);
-    int sealed = io->ops->set_seal(set, file, m->speed.bytes, status ? NULL : err);
-    io_speed_end(&m->speed);
-    status = status ? status : sealed;
-out:
-    if (status)
-        io->ops->set_abort(set);
-    else
-        *ret_set = set;
-    return status;
+    const struct bench_file wanted = {.io = io,
+                                      .folder = bench->folder,
+                                      .name = "millrace-bench",
+                                      .bytes = bench->args->size_bytes,
+                                      .ns_max = ns_max,
+                                      .stop = bench->stop};
+    return bench_file_write(&wanted, speed, ret_set, err);
 }
 
 /* ---- Reading. ---- */
@@ -229,7 +206,9 @@ static int write_all_ways(struct bench *bench, const enum io_engine *engines, si
             status = io_open(bench->folder, &options, &io, err);
             if (status)
                 return status;
-            status = write_file(bench, io, caches[i], bench->args->each_ns, &set, err);
+            struct measurement *m = add(bench, "written, sequential 1 MiB, fsync", io, caches[i],
+                                        BENCH_FILE_DEPTH, MEDIUM_WRITTEN);
+            status = write_file(bench, io, bench->args->each_ns, &m->speed, &set, err);
             io->ops->set_abort(set);
             io_close(io);
         }
@@ -251,14 +230,14 @@ static int with_file(struct bench *bench, const enum io_engine *engines, size_t 
 {
     struct io *io;
     struct io_set *set = NULL;
+    struct io_speed filling = {0};
     int status = io_open(bench->folder, NULL, &io, err);
     if (status)
         return status;
-    status = write_file(bench, io, IO_CACHE_AUTO, FILL_RATIO * bench->args->each_ns, &set, err);
-    if (!status) {
-        bench->file_bytes = bench->list[--bench->count].speed.bytes; /* was no measurement */
-        status = bench->file_bytes > 0 ? 0 : nothing_filled(bench, err);
-    }
+    status = write_file(bench, io, FILL_RATIO * bench->args->each_ns, &filling, &set, err);
+    bench->file_bytes = filling.bytes;
+    if (!status && filling.bytes == 0)
+        status = nothing_filled(bench, err);
     if (!status)
         status = read_all_ways(bench, engines, engines_count, io->ops->set_place(set), err);
     io->ops->set_abort(set);

@@ -1,0 +1,45 @@
+/*
+ * bench_file — see bench_file.h.
+ */
+#include "cli/bench_file.h"
+
+#include "io/whole.h"
+
+static int fill(const struct bench_file *wanted, const char *path, struct io_set *set, struct io_file *file,
+                struct io_speed *speed, struct err *err)
+{
+    struct io_speed_job job = {.kind = IO_WRITE,
+                               .file_bytes = wanted->bytes,
+                               .block_bytes = BENCH_FILE_BLOCK_BYTES,
+                               .depth = BENCH_FILE_DEPTH,
+                               .is_one_pass = true,
+                               .ns_max = wanted->ns_max,
+                               .stop = wanted->stop};
+    int status = io_speed_run(wanted->io, file, path, &job, speed, err);
+    io_speed_begin(speed);
+    int sealed = wanted->io->ops->set_seal(set, file, speed->bytes, status ? NULL : err);
+    io_speed_end(speed);
+    return status ? status : sealed;
+}
+
+int bench_file_write(const struct bench_file *wanted, struct io_speed *speed, struct io_set **ret_set,
+                     struct err *err)
+{
+    const struct io_ops *ops = wanted->io->ops;
+    char path[IO_PATH_BYTES_MAX];
+    struct io_set *set = NULL;
+    struct io_file *file = NULL;
+    int status = io_join_path(wanted->folder, wanted->name, path, err);
+    struct io_set_options options = {.path = path, .single_file = true, .replace = true};
+    if (!status)
+        status = ops->set_begin(wanted->io, &options, &set, err);
+    if (!status)
+        status = ops->set_create(set, "", wanted->bytes, &file, err);
+    if (!status)
+        status = fill(wanted, path, set, file, speed, err);
+    if (status)
+        ops->set_abort(set);
+    else
+        *ret_set = set;
+    return status;
+}
