@@ -1,17 +1,120 @@
 #!/usr/bin/env bash
 # ranks_matrix — training on any number of ranks, by any strategy, killed and resumed on another number, gives the bits of one rank alone.
 #
-#   ranks_matrix.sh vit|gpt2 [sample|all]
+#   ranks_matrix.sh vit|gpt2 [sample|all|list]
 #
 # Steps are made of 8 micro-batches (1, 2, 4 and 8 ranks) or of 12 (also 3 and 6). `sample` tries each strategy and each setting once or more, in
-# seconds (fewer with a sanitizer); `all` every combination. After the steps `millrace ckpt diff` must find no bit that differs in weights and moments, and the loader's
-# digests and the metrics must be the same. MILLRACE names the program, TEST_SOURCE_DIR the sources.
+# seconds (fewer with a sanitizer); `all` every combination but those that are_like_others names; `list` prints these. After the steps `millrace ckpt diff` must
+# find no bit that differs in weights and moments, and the loader's digests and the metrics must be the same. MILLRACE names the program, TEST_SOURCE_DIR
+# the sources.
+#
+# `all` takes hours and goes on where it ended: scripts/ranks-matrix. With MATRIX_LOG=FILE each combination adds a line there (when, commit, model, seconds,
+# ranks killed or not, the combination), and those that have one are left out. MATRIX_PART=K/N takes every N-th from the K-th on, MATRIX_SECONDS=N begins none
+# after so long. Their order is a fixed shuffle: what a part of it takes is what all of it takes.
 set -euo pipefail
-model=$1 extent=${2:-sample} # names a function below
+model=$1 extent=${2:-sample}
 program=${MILLRACE:?names the millrace program}
-mpirun=${TEST_SOURCE_DIR:?names the sources}/tests/support/mpirun.sh
+sources=${TEST_SOURCE_DIR:?names the sources}
+mpirun=$sources/tests/support/mpirun.sh
 steps=30
 [[ $extent == all ]] || steps=12
+
+# Combinations are lines: ranks, ranks after the kill (0: none), micro-batches, settings.
+
+frozen='model.freeze=blocks.0.*,*.bias'
+whole_file=checkpoint.layout=full
+
+# Each way that ranks talk once: what a sanitizer can see of it.
+few() {
+  cat <<LIST
+3 2 8 parallel.strategy=zero2 parallel.bucket=4KiB $frozen
+4 0 12 parallel.strategy=ddp parallel.keep_below_params=4000 parallel.check_sync=4
+6 0 8 parallel.strategy=hybrid_shard parallel.bucket=4KiB parallel.wrap_min_params=30000 parallel.offload.params=true
+LIST
+}
+
+# The last three: ranks that have no micro-batch in the last round, and many chunks a block.
+sample() {
+  sed 's/ p\./ parallel./g' <<LIST
+2 0 8 p.strategy=ddp p.bucket=4KiB p.wrap_min_params=30000
+4 0 8 p.strategy=zero1 p.keep_below_params=4000 p.check_sync=3
+3 2 12 p.strategy=zero2 p.wrap_min_params=30000 p.check_sync=5
+8 0 8 p.strategy=zero3 p.prefetch=3 p.groups_at_once=2 p.keep_below_params=4000
+6 0 12 p.strategy=full_shard p.prefetch=0 p.wrap_min_params=30000 p.offload.params=true
+1 4 8 p.strategy=shard_grad_op p.offload.params=true p.groups_at_once=3 model.recompute=2
+3 0 12 p.strategy=no_shard batch.sync_each=true model.offload=1 p.check_sync=4
+4 2 8 p.strategy=hybrid_shard p.offload.optimizer=true p.check_sync=3
+3 0 8 p.strategy=zero2 $frozen
+4 0 12 p.strategy=full_shard $frozen
+3 0 8 p.strategy=zero2 p.bucket=4KiB
+3 0 8 p.strategy=zero3 p.bucket=4KiB p.wrap_min_params=1000000
+6 0 8 p.strategy=hybrid_shard p.bucket=4KiB p.offload.params=true
+LIST
+}
+
+layouts=("1 2 8" "2 4 8" "4 1 8" "8 4 8" "3 2 8" "6 3 8" "3 2 12" "6 12 12")
+strategies=(ddp zero1 zero2 zero3 shard_grad_op hybrid_shard no_shard full_shard)
+settings() {
+  sed 's/\(^\| \)p\./\1parallel./g' <<LIST
+p.bucket=8MiB
+p.bucket=4KiB
+p.prefetch=0
+p.prefetch=3
+p.groups_at_once=2
+p.keep_below_params=4000
+p.wrap_min_params=30000
+batch.sync_each=true
+model.recompute=2
+model.offload=1
+p.offload.optimizer=true
+p.offload.params=true
+p.check_sync=5
+p.debug=true
+$frozen
+$whole_file
+p.bucket=4KiB p.prefetch=3 p.wrap_min_params=30000 p.offload.optimizer=true p.check_sync=1 model.recompute=2
+p.bucket=4KiB p.prefetch=0 p.keep_below_params=4000 batch.sync_each=true model.offload=1 $whole_file
+p.prefetch=2 p.groups_at_once=3 p.offload.params=true p.check_sync=4 model.recompute=3 model.offload=2 threads=2 $frozen
+LIST
+}
+
+# Combinations that are none, or that run as others do, line for line of code (RANKS RESUMED STRATEGY SETTING):
+are_like_others() {
+  local strategy=$3 setting=$4
+  case $strategy:$setting in
+    # weights that each rank keeps whole can't come from the host
+    ddp:*offload.params* | zero[12]:*offload.params*) return 0 ;;
+    # other names of ddp and zero3, which the parser alone knows
+    no_shard:parallel.bucket=8MiB | full_shard:parallel.bucket=8MiB) ;;
+    no_shard:* | full_shard:*) return 0 ;;
+    # whole weights are not gathered for passes
+    ddp:parallel.prefetch=[0-9] | ddp:parallel.groups_at_once=[0-9]) return 0 ;;
+    zero[12]:parallel.prefetch=[0-9] | zero[12]:parallel.groups_at_once=[0-9]) return 0 ;;
+    # all groups are whole anyhow
+    ddp:parallel.keep_below_params=4000) return 0 ;;
+    # these sum each micro-batch anyhow
+    zero[23]:batch.sync_each=true | shard_grad_op:batch.sync_each=true | hybrid_shard:batch.sync_each=true) return 0 ;;
+  esac
+  # one rank that stays alone shares nothing
+  [[ $1$2 == 10 && $setting =~ ^parallel\.(bucket=4KiB|prefetch=.|groups_at_once=.|keep_below_params=4000|debug=true)$ ]]
+}
+
+all() {
+  local layout strategy setting resumed ranks next micros
+  for layout in "${layouts[@]}"; do
+    read -r ranks next micros <<<"$layout"
+    for strategy in "${strategies[@]}"; do
+      while read -r setting; do
+        for resumed in 0 "$next"; do
+          are_like_others "$ranks" "$resumed" "$strategy" "$setting" ||
+            echo "$ranks $resumed $micros parallel.strategy=$strategy $setting"
+        done
+      done < <(settings)
+    done
+  done
+}
+[[ $extent != list ]] || { all; exit; }
+
 command -v mpirun > /dev/null && [[ -n ${MPI:-} ]] || { echo "SKIPPED: there is no MPI" >&2; exit 77; }
 work=$(mktemp -d "${TMPDIR:-/tmp}/millrace-ranks-XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -21,17 +124,19 @@ case $model in
   vit)
     "${RENDER_SHAPES:?names render-shapes}" --count 24 --side 48 "$work/data" > /dev/null
     "$program" convert dataset "$work/data" "$work/shards" --quiet > /dev/null
-    sets=(model.type=vit data.image.size=32 model.patch=8) ;;
+    sets=(model.type=vit data.val="$work/shards" data.image.size=32 model.patch=8) ;;
   gpt2)
     for i in 1 2 3 4; do cat "$0"; done > "$work/text.txt" # words enough
     "$program" convert dataset "$work/text.txt" "$work/shards" --tokenizer bytes --quiet > /dev/null
-    sets=(model.type=gpt2 data.text.block=32) ;;
+    head -c 3000 "$0" > "$work/few.txt"
+    "$program" convert dataset "$work/few.txt" "$work/val" --tokenizer bytes --quiet > /dev/null
+    sets=(model.type=gpt2 data.val="$work/val" data.text.block=32) ;;
   *) fail "unknown model $model" ;;
 esac
 cat > "$work/train.yaml" <<YAML
 run:        {seed: 5, steps: $steps}
 threads:    1
-data:       {train: $work/shards, val: $work/shards, memory: 32MiB, workers: 1}
+data:       {train: $work/shards, memory: 32MiB, workers: 1}
 model:      {layers: 3, heads: 2, width: 48}
 batch:      {micro: 2}
 optimizer:  {lr: 1e-3, clip_norm: 0.5}
@@ -80,65 +185,53 @@ combine() {
   combinations=$((combinations + 1))
 }
 
-frozen='blocks.0.*, *.bias'
+# What one rank gives, with which all others are compared.
 for micros in 8 12; do
   train 1 "alone$micros" batch.global=$((2 * micros)) || { cat "$work/errors" >&2; fail "one rank failed"; }
-  train 1 "frozen$micros" batch.global=$((2 * micros)) model.freeze="$frozen" || { cat "$work/errors" >&2; fail "one rank failed"; }
+  train 1 "frozen$micros" batch.global=$((2 * micros)) "$frozen" || { cat "$work/errors" >&2; fail "one rank failed"; }
 done
 
-strategies=(ddp zero1 zero2 zero3 full_shard shard_grad_op no_shard hybrid_shard)
-settings=(parallel.bucket=4KiB parallel.prefetch=0 parallel.prefetch=3 parallel.keep_below_params=4000 batch.sync_each=true model.recompute=2
-  model.offload=1 parallel.offload.optimizer=true model.freeze="$frozen" parallel.wrap_min_params=30000 parallel.groups_at_once=2
-  parallel.offload.params=true parallel.check_sync=5)
-
-# Weights that each rank keeps whole can't come from the host.
-makes_sense() {
-  case "$*" in "ddp "*offload.params* | "no_shard "*offload.params* | "zero"[12]" "*offload.params*) return 1 ;; esac
+log=${MATRIX_LOG:-}
+# Of `all`: this part of it, without what the log has.
+left() {
+  local done_before=/dev/null
+  if [[ -s $log ]]; then
+    done_before=$work/done
+    awk -F '\t' -v model="$model" '$3 == model { print $6 }' "$log" > "$done_before"
+  fi
+  all | awk 'BEGIN { srand(1) } { print rand() "\t" $0 }' | sort -n | cut -f 2- |
+    awk -v part="${MATRIX_PART:-1/1}" 'BEGIN { split(part, p, "/") } NR % p[2] == p[1] % p[2]' | { grep -vxFf "$done_before" || true; }
 }
 
-# Each way that ranks talk once: what a sanitizer can see of it.
-few() {
-  combine 3 2 8 parallel.strategy=zero2 parallel.bucket=4KiB model.freeze="$frozen"
-  combine 4 0 12 parallel.strategy=ddp parallel.keep_below_params=4000 parallel.check_sync=4
-  combine 6 0 8 parallel.strategy=hybrid_shard parallel.bucket=4KiB parallel.wrap_min_params=30000 parallel.offload.params=true
-}
-
-sample() {
-  local p=parallel
-  combine 2 0 8 $p.strategy=ddp $p.bucket=4KiB $p.wrap_min_params=30000
-  combine 4 0 8 $p.strategy=zero1 $p.keep_below_params=4000 $p.check_sync=3
-  combine 3 2 12 $p.strategy=zero2 $p.wrap_min_params=30000 $p.check_sync=5
-  combine 8 0 8 $p.strategy=zero3 $p.prefetch=3 $p.groups_at_once=2 $p.keep_below_params=4000
-  combine 6 0 12 $p.strategy=full_shard $p.prefetch=0 $p.wrap_min_params=30000 $p.offload.params=true
-  combine 1 4 8 $p.strategy=shard_grad_op $p.offload.params=true $p.groups_at_once=3 model.recompute=2
-  combine 3 0 12 $p.strategy=no_shard batch.sync_each=true model.offload=1 $p.check_sync=4
-  combine 4 2 8 $p.strategy=hybrid_shard $p.offload.optimizer=true $p.check_sync=3
-  combine 3 0 8 parallel.strategy=zero2 model.freeze="$frozen"
-  combine 4 0 12 parallel.strategy=full_shard model.freeze="$frozen"
-  # ranks that have no micro-batch in the last round, and many chunks a block
-  combine 3 0 8 parallel.strategy=zero2 parallel.bucket=4KiB
-  combine 3 0 8 parallel.strategy=zero3 parallel.bucket=4KiB parallel.wrap_min_params=1000000
-  combine 6 0 8 parallel.strategy=hybrid_shard parallel.bucket=4KiB parallel.offload.params=true
-}
-
-all() {
-  local layout strategy setting resumed ranks next micros
-  for layout in "1 2 8" "2 4 8" "4 1 8" "8 4 8" "3 2 8" "6 3 8" "3 2 12" "6 12 12"; do
-    read -r ranks next micros <<< "$layout"
-    for strategy in "${strategies[@]}"; do
-      for setting in parallel.bucket=8MiB "${settings[@]}"; do
-        makes_sense "$strategy" "$setting" || continue
-        for resumed in 0 "$next"; do
-          combine "$ranks" "$resumed" "$micros" parallel.strategy="$strategy" "$setting"
-        done
-      done
-    done
-    echo "ranks_matrix: $combinations combinations so far, 0 differing bits"
+# run_all LINE...: each combination, logged, with the time that is left now and then.
+run_all() {
+  local line words began=$SECONDS commit one before taken
+  commit=$(git -C "$sources" rev-parse --short HEAD 2> /dev/null || echo -)
+  for line in "$@"; do
+    ((SECONDS - began < ${MATRIX_SECONDS:-1000000000})) || break
+    one=$SECONDS before=$killed
+    read -ra words <<< "$line"
+    combine "${words[@]}"
+    [[ -z $log ]] || printf '%s\t%s\t%s\t%d\t%d\t%s\n' "$(date -u +%FT%TZ)" "$commit" "$model" $((SECONDS - one)) $((killed - before)) "$line" >> "$log"
+    taken=$((SECONDS - began))
+    ((combinations % 10 > 0)) ||
+      echo "ranks_matrix: $model: $combinations of $# combinations, 0 differing bits; $((taken * ($# - combinations) / combinations / 60)) min left"
   done
 }
 
 [[ $extent != sample || -z ${SANITIZE:-} ]] || extent=few
-any_strategy_on_any_ranks_gives_the_bits_of_one() { "$extent"; }
+any_strategy_on_any_ranks_gives_the_bits_of_one() {
+  local list words line
+  mapfile -t list < <(if [[ $extent == all ]]; then left; else "$extent"; fi)
+  if [[ $extent == all ]]; then
+    run_all "${list[@]}"
+  else
+    for line in "${list[@]}"; do
+      read -ra words <<< "$line"
+      combine "${words[@]}"
+    done
+  fi
+}
 
 echo "[ RUN      ] any_strategy_on_any_ranks_gives_the_bits_of_one"
 any_strategy_on_any_ranks_gives_the_bits_of_one
