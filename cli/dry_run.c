@@ -45,6 +45,7 @@ int dry_run_rehearse(const struct dry_run_options *options, const struct train_c
         if (i == 0)
             ret_planned->first = one;
         rehearsal.shape = &ret_planned->first.shape; /* the loaders of all ranks are alike */
+        rehearsal.steps = ret_planned->first.steps;
         if (i > 0)
             memcpy(one.usage.peak_bytes[MEM_FOR_LOADER], ret_planned->first.usage.peak_bytes[MEM_FOR_LOADER],
                    sizeof one.usage.peak_bytes[MEM_FOR_LOADER]);

@@ -26,6 +26,14 @@ static inline struct comm_traffic comm_counts_read(const struct comm_counts *cou
                                  atomic_load_explicit(&counts->received_bytes, memory_order_relaxed)};
 }
 
+static inline struct comm_traffic comm_counts_since(const struct comm_counts *counts,
+                                                    const struct comm_traffic *before)
+{
+    const struct comm_traffic now = comm_counts_read(counts);
+    return (struct comm_traffic){now.sent_bytes - before->sent_bytes,
+                                 now.received_bytes - before->received_bytes};
+}
+
 /* inner, counts: borrowed. What is split from it is counted too. */
 int comm_counted_open(struct comm *inner, struct comm_counts *counts, struct comm **ret_comm,
                       struct err *err);

@@ -80,15 +80,20 @@ int delivery_open(struct delivery *delivery, const struct delivery_options *opti
     return status;
 }
 
-int delivery_connect(struct delivery *delivery, struct err *err)
+static int prepare_sums(struct delivery *delivery, struct err *err)
 {
-    struct comm *world = delivery->options.reduction.comm;
     uint64_t timeout_ns = delivery->options.reduction.timeout_ns;
     const struct comm_options options = {.deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
                                          .what = "the first sum of gradients"};
+    return comm_prepare_fast(delivery->exchange_comm, &options, err);
+}
+
+int delivery_connect(struct delivery *delivery, struct err *err)
+{
+    struct comm *world = delivery->options.reduction.comm;
     int status = world->ops->split(world, 0, world->rank, &delivery->exchange_comm, err);
     if (!status && delivery->options.sums)
-        status = comm_prepare_fast(delivery->exchange_comm, &options, err);
+        status = prepare_sums(delivery, err);
     if (!status && has_replicas(delivery->options.reduction.partition))
         status = world->ops->split(world, 0, world->rank, &delivery->gather_comm, err);
     return status;

@@ -226,6 +226,8 @@ struct ops_table {
     int (*sync)(struct ops *ops, struct err *err); /* blocks; the first failure since the last call */
     /* Does not block: the failure that sync would tell, as far as it is known, and tells again. */
     int (*status)(const struct ops *ops, struct err *err);
+    /* Addresses have no memory behind them (ops_null.h): what the host itself would do to numbers between operations is left out. */
+    bool is_imaginary;
     /* Optional: the threads of the crew add to the trace, which outlives the ops, from now on. */
     void (*add_tracks)(struct ops *ops, struct trace *trace);
     void (*close)(struct ops *ops);

@@ -229,6 +229,12 @@ static void tree_add(struct ops *ops, void *target, const void *source, uint64_t
     (void)ops, (void)target, (void)source, (void)count;
 }
 
+/* Also back: widen. */
+static void narrow(struct ops *ops, enum dtype type, void *out, const void *x, float scale, uint64_t count)
+{
+    (void)ops, (void)type, (void)out, (void)x, (void)scale, (void)count;
+}
+
 /* An update reads and writes what lies in the host's memory over the link. */
 static void cross_update(struct ops *ops, const struct update_arrays *arrays)
 {
@@ -311,6 +317,7 @@ static void null_close(struct ops *ops)
 
 static const struct ops_table null_table = {
     .name = "null",
+    .is_imaginary = true,
     .plan_gemm = plan_gemm,
     .gemm = gemm,
     .plan_rows = plan_rows,
@@ -337,6 +344,8 @@ static const struct ops_table null_table = {
     .pool_bwd = pool_bwd,
     .xent = xent,
     .tree_add = tree_add,
+    .narrow = narrow,
+    .widen = narrow,
     .adamw = adamw,
     .sgd = sgd,
     .to_compute = to_compute,

@@ -3,11 +3,14 @@
  */
 #include "trainer/rank_sum.h"
 
+#include "base/bytes.h"
 #include "base/clock.h"
 
 static uint64_t slice_elements(const struct rank_sum_options *options)
 {
-    uint64_t slice = options->bucket_bytes / ops_master_bytes(options->ops) / (uint64_t)options->comm->ranks;
+    uint64_t ranks = (uint64_t)options->comm->ranks;
+    uint64_t wanted = options->bucket_bytes / ops_master_bytes(options->ops) / ranks;
+    uint64_t slice = bytes_min(wanted, (options->elements_max + ranks - 1) / ranks);
     return slice > 0 ? slice : 1;
 }
 
@@ -89,7 +92,7 @@ static int add_bucket(struct rank_sum *sum, uint64_t slice, int divisor, struct 
                                            &options, &work, err);
     if (!status)
         status = comm_wait(comm, &work, err);
-    if (!status && divisor != 1)
+    if (!status && divisor != 1 && !ops->table->is_imaginary)
         divide(sum->sum, slice, ops->master, divisor);
     if (!status)
         status = comm->ops->all_gather(comm, sum->sum, sum->bucket, slice * ops_master_bytes(ops), &options,

@@ -18,7 +18,8 @@
 struct rank_sum_options {
     struct comm *comm; /* borrowed; a communicator of its own is split from it */
     struct ops *ops;
-    uint64_t bucket_bytes; /* added at a time */
+    uint64_t bucket_bytes; /* added at a time, at most */
+    uint64_t elements_max; /* of an array that is added: no bucket is larger */
     uint64_t timeout_ns;   /* of a bucket; 0: none */
     const char *what;      /* is added, in errors: "gradients" */
 };

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const struct reduction_ops *ops_of(const struct reduction_options *options)
 {
@@ -49,6 +50,22 @@ void reduction_tell_loss(const struct reduction_options *options, char *text, si
                  rounds ? dtype_name(wire->type) : "", options->batching.ranks,
                  reduction_is_alone(options) ? "" : "s",
                  reduction_exchanges_each(options) ? ", each micro-batch's gradients in turn" : "");
+}
+
+/* On how many ranks gradients were summed this way before the checkpoint; 0: in another one. */
+static unsigned ranks_before(const struct reduction *reduction, const char *numerics_id)
+{
+    char words[REDUCTION_LOSS_BYTES];
+    unsigned ranks = 0;
+    snprintf(words, sizeof words, "reduction %s on ", reduction->ops->name);
+    const char *found = strstr(numerics_id, words);
+    return found && sscanf(found + strlen(words), "%u", &ranks) == 1 ? ranks : 0;
+}
+
+const char *reduction_tell_lost(const struct reduction *reduction, const char *numerics_id, uint64_t step)
+{
+    bool has_others = !reduction_is_alone(&reduction->options) && ranks_before(reduction, numerics_id) > 1;
+    return has_others && reduction->ops->tell_lost ? reduction->ops->tell_lost(reduction, step) : NULL;
 }
 
 bool reduction_adds(const struct reduction_options *options)

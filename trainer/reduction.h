@@ -88,6 +88,8 @@ struct reduction_ops {
     const void *(*part)(const struct reduction *reduction, uint64_t group);
     int (*shard)(struct reduction *reduction, uint64_t group, const void **ret_gradients, struct err *err);
     uint64_t (*waited_ns)(const struct reduction *reduction);
+    /* Optional: see reduction_tell_lost, of more ranks than one. */
+    const char *(*tell_lost)(const struct reduction *reduction, uint64_t step);
 };
 
 /* Ways of summing embed it first. Owner thread. */
@@ -113,6 +115,9 @@ uint32_t reduction_buffers(const struct reduction_options *options);
 /* What gives up the promise of the same bits whatever the ranks: "reduction fast on 2 ranks"; "" where nothing does. */
 enum { REDUCTION_LOSS_BYTES = 128 };
 void reduction_tell_loss(const struct reduction_options *options, char *text, size_t bytes);
+/* What was not saved of sums, where a run goes on after so many steps: a sentence, NULL for nothing. numerics_id: of the checkpoint, which has the
+ * words above. */
+const char *reduction_tell_lost(const struct reduction *reduction, const char *numerics_id, uint64_t step);
 /* Do passes have to add to the gradients (model_config)? Asks nothing of the partition. */
 bool reduction_adds(const struct reduction_options *options);
 

@@ -7,6 +7,7 @@
  *
  * Before start_step, and on a rank alone, gradients are added as they are.
  */
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "trainer/powersgd.h"
 #include "trainer/rank_sum.h"
@@ -20,8 +21,10 @@
 struct piece {
     const struct param *param;
     uint64_t rank;
-    uint64_t first;  /* in the first sum: where the tensor itself, or its P, lies */
-    uint64_t second; /* in the second: its Q */
+    /* Where in the first sum the tensor itself, or its P, lies; its share of P; in the second sum its Q. */
+    struct places {
+        uint64_t first, share, second;
+    } at;
     struct gemm_plan to_p, to_q, back, subtract;
 };
 
@@ -33,8 +36,8 @@ struct powersgd {
     struct rank_sum sum;  /* the rest is unused with one rank */
     struct piece *pieces; /* [pieces_count]: of what is trained */
     uint64_t pieces_count;
-    uint64_t first_elements, second_elements;
-    float *first, *shares, *second; /* pinned; shares: of first, -P / ranks */
+    struct places ends;             /* of all pieces */
+    float *first, *shares, *second; /* pinned; shares: -P / ranks */
     uint64_t step, waited_ns;
     bool has_q; /* of the last step */
 };
@@ -49,15 +52,6 @@ static uint64_t gradient_bytes(const struct reduction_options *options)
     return options->partition->params->trained_elements * ops_master_bytes(options->ops);
 }
 
-static struct rank_sum_options sum_options_of(const struct reduction_options *options)
-{
-    return (struct rank_sum_options){.comm = options->comm,
-                                     .ops = options->ops,
-                                     .bucket_bytes = options->bucket_bytes,
-                                     .timeout_ns = options->timeout_ns,
-                                     .what = "gradients"};
-}
-
 static uint64_t cols_of(const struct param *param)
 {
     return param->count / param->shape[0];
@@ -69,26 +63,40 @@ static uint64_t aligned(uint64_t elements)
     return (elements + PARAMS_ALIGN - 1) / PARAMS_ALIGN * PARAMS_ALIGN;
 }
 
-/* What the two sums have. pieces: NULL, or gets them. Returns how many there are. */
-static uint64_t list_pieces(const struct reduction_options *options, struct piece *pieces,
-                            uint64_t *ret_first_elements, uint64_t *ret_second_elements)
+/* What the two sums have. */
+static int list_pieces(struct powersgd *powersgd, const struct reduction_options *options, struct err *err)
 {
     const struct params *params = options->partition->params;
-    uint64_t count = 0, first = 0, second = 0;
+    struct places *ends = &powersgd->ends;
+    powersgd->pieces = calloc(params->count, sizeof *powersgd->pieces);
+    if (!powersgd->pieces)
+        return err_set(err, -ENOMEM, "out of memory for the compression of gradients");
     for (uint64_t i = 0; i < params->count; i++) {
         const struct param *param = &params->list[i];
         uint64_t rank = powersgd_rank_of(&options->powersgd, param);
         if (param->frozen)
             continue;
-        if (pieces)
-            pieces[count] = (struct piece){.param = param, .rank = rank, .first = first, .second = second};
-        count++;
-        first += aligned(rank > 0 ? param->shape[0] * rank : param->count);
-        second += aligned(rank > 0 ? cols_of(param) * rank : 0);
+        powersgd->pieces[powersgd->pieces_count++] =
+            (struct piece){.param = param, .rank = rank, .at = *ends};
+        ends->first += aligned(rank > 0 ? param->shape[0] * rank : param->count);
+        ends->share += aligned(param->shape[0] * rank);
+        ends->second += aligned(cols_of(param) * rank);
     }
-    *ret_first_elements = first;
-    *ret_second_elements = second;
-    return count;
+    return 0;
+}
+
+static struct rank_sum_options sum_options_of(const struct powersgd *powersgd)
+{
+    const struct reduction_options *options = &powersgd->base.options;
+    uint64_t most = bytes_max(powersgd->ends.first, powersgd->ends.second);
+    if (options->powersgd.start_step > 0)
+        most = bytes_max(most, options->partition->params->trained_elements);
+    return (struct rank_sum_options){.comm = options->comm,
+                                     .ops = options->ops,
+                                     .bucket_bytes = options->bucket_bytes,
+                                     .elements_max = most,
+                                     .timeout_ns = options->timeout_ns,
+                                     .what = "gradients"};
 }
 
 static uint32_t buffers(const struct reduction_options *options)
@@ -112,33 +120,40 @@ static int plan_piece(struct ops *ops, struct piece *piece, struct err *err)
     return status ? status : ops->table->plan_gemm(ops, &back, &piece->subtract, err);
 }
 
+/* Some, even where nothing is compressed. */
+static size_t pinned_bytes(uint64_t elements)
+{
+    return (elements + 1) * sizeof(float);
+}
+
+static int take_pinned(struct device *device, uint64_t elements, float **ret_memory, struct err *err)
+{
+    return device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), pinned_bytes(elements),
+                                  (void **)ret_memory, err);
+}
+
+static void give_pinned(struct device *device, uint64_t elements, float *memory)
+{
+    device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), memory, pinned_bytes(elements));
+}
+
 static int open_pieces(struct powersgd *powersgd, const struct reduction_options *options, struct err *err)
 {
     struct device *device = options->ops->device;
-    powersgd->pieces = calloc(options->partition->params->count, sizeof *powersgd->pieces);
-    if (!powersgd->pieces)
-        return err_set(err, -ENOMEM, "out of memory for the compression of gradients");
-    powersgd->pieces_count =
-        list_pieces(options, powersgd->pieces, &powersgd->first_elements, &powersgd->second_elements);
-    int status = 0;
+    int status = list_pieces(powersgd, options, err);
     for (uint64_t i = 0; i < powersgd->pieces_count && !status; i++)
         if (powersgd->pieces[i].rank > 0)
             status = plan_piece(options->ops, &powersgd->pieces[i], err);
-    size_t first_bytes = powersgd->first_elements * sizeof(float),
-           second_bytes = (powersgd->second_elements + 1) * sizeof(float);
     if (!status)
-        status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), first_bytes,
-                                        (void **)&powersgd->first, err);
+        status = take_pinned(device, powersgd->ends.first, &powersgd->first, err);
+    if (!status && options->powersgd.error_feedback)
+        status = take_pinned(device, powersgd->ends.share, &powersgd->shares, err);
     if (!status)
-        status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), first_bytes,
-                                        (void **)&powersgd->shares, err);
-    if (!status)
-        status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), second_bytes,
-                                        (void **)&powersgd->second, err);
+        status = take_pinned(device, powersgd->ends.second, &powersgd->second, err);
     if (!status && options->powersgd.error_feedback)
         status = device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
                                         gradient_bytes(options), &powersgd->errors, err);
-    const struct rank_sum_options sum = sum_options_of(options);
+    const struct rank_sum_options sum = sum_options_of(powersgd);
     return status ? status : rank_sum_open(&powersgd->sum, &sum, err);
 }
 
@@ -150,12 +165,9 @@ static void powersgd_close(struct reduction *reduction)
     rank_sum_close(&powersgd->sum);
     device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), powersgd->gradients, bytes);
     device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), powersgd->errors, bytes);
-    device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), powersgd->first,
-                          powersgd->first_elements * sizeof(float));
-    device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), powersgd->shares,
-                          powersgd->first_elements * sizeof(float));
-    device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), powersgd->second,
-                          (powersgd->second_elements + 1) * sizeof(float));
+    give_pinned(device, powersgd->ends.first, powersgd->first);
+    give_pinned(device, powersgd->ends.share, powersgd->shares);
+    give_pinned(device, powersgd->ends.second, powersgd->second);
     free(powersgd->pieces);
     free(powersgd);
 }
@@ -215,7 +227,7 @@ static void begin_q(struct powersgd *powersgd)
     const struct powersgd_options *options = &powersgd->base.options.powersgd;
     for (uint64_t i = 0; i < powersgd->pieces_count; i++) {
         const struct piece *piece = &powersgd->pieces[i];
-        float *q = powersgd->second + piece->second;
+        float *q = powersgd->second + piece->at.second;
         if (piece->rank > 0 && !(powersgd->has_q && options->warm_start))
             powersgd_begin_q(options, piece->param, powersgd->step, piece->rank, q);
         if (piece->rank > 0)
@@ -231,7 +243,7 @@ static int make_first(struct powersgd *powersgd, const struct piece *piece, stru
     const struct device_ops *device = ops->device->ops;
     size_t bytes = piece->param->count * ops_master_bytes(ops);
     void *gradient = gradient_of(powersgd, piece, powersgd->gradients);
-    float *first = powersgd->first + piece->first;
+    float *first = powersgd->first + piece->at.first;
     int status = 0;
     if (piece->rank == 0)
         return device->copy(ops->device, ops->stream, first, gradient, bytes, err);
@@ -240,36 +252,42 @@ static int make_first(struct powersgd *powersgd, const struct piece *piece, stru
         ops->table->tree_add(ops, gradient, error, piece->param->count);
         status = device->copy(ops->device, ops->stream, error, gradient, bytes, err);
     }
-    ops->table->gemm(ops, &piece->to_p, gradient, powersgd->second + piece->second, NULL, first);
+    ops->table->gemm(ops, &piece->to_p, gradient, powersgd->second + piece->at.second, NULL, first);
     return status;
 }
 
-/* P, summed, becomes orthonormal; Q follows. */
+/* P, summed, becomes orthonormal. On the host: it has come. */
+static void finish_p(struct powersgd *powersgd, const struct piece *piece)
+{
+    uint64_t elements = piece->param->shape[0] * piece->rank;
+    float *p = powersgd->first + piece->at.first, *shares = powersgd->shares + piece->at.share;
+    powersgd_orthogonalize(p, piece->param->shape[0], piece->rank);
+    for (uint64_t i = 0; i < elements && powersgd->errors; i++)
+        shares[i] = -p[i] / (float)powersgd->base.options.batching.ranks;
+}
+
 static void make_second(struct powersgd *powersgd, const struct piece *piece)
 {
     struct ops *ops = powersgd->base.options.ops;
-    uint64_t elements = piece->param->shape[0] * piece->rank;
-    float *p = powersgd->first + piece->first, *shares = powersgd->shares + piece->first;
     if (piece->rank == 0)
         return;
-    powersgd_orthogonalize(p, piece->param->shape[0], piece->rank);
-    for (uint64_t i = 0; i < elements; i++)
-        shares[i] = -p[i] / (float)powersgd->base.options.batching.ranks;
-    ops->table->gemm(ops, &piece->to_q, gradient_of(powersgd, piece, powersgd->gradients), p, NULL,
-                     powersgd->second + piece->second);
+    if (!ops->table->is_imaginary)
+        finish_p(powersgd, piece);
+    ops->table->gemm(ops, &piece->to_q, gradient_of(powersgd, piece, powersgd->gradients),
+                     powersgd->first + piece->at.first, NULL, powersgd->second + piece->at.second);
 }
 
 static int take_sum(struct powersgd *powersgd, const struct piece *piece, struct err *err)
 {
     struct ops *ops = powersgd->base.options.ops;
     void *gradient = gradient_of(powersgd, piece, powersgd->gradients);
-    const float *first = powersgd->first + piece->first, *q = powersgd->second + piece->second;
+    const float *first = powersgd->first + piece->at.first, *q = powersgd->second + piece->at.second;
     if (piece->rank == 0)
         return ops->device->ops->copy(ops->device, ops->stream, gradient, first,
                                       piece->param->count * ops_master_bytes(ops), err);
     ops->table->gemm(ops, &piece->back, first, q, NULL, gradient);
     if (powersgd->errors)
-        ops->table->gemm(ops, &piece->subtract, powersgd->shares + piece->first, q, NULL,
+        ops->table->gemm(ops, &piece->subtract, powersgd->shares + piece->at.share, q, NULL,
                          gradient_of(powersgd, piece, powersgd->errors));
     return 0;
 }
@@ -280,15 +298,16 @@ static int compress(struct powersgd *powersgd, struct err *err)
     int status = ops->table->sync(ops, err);
     if (status)
         return status;
-    begin_q(powersgd);
+    if (!ops->table->is_imaginary)
+        begin_q(powersgd);
     for (uint64_t i = 0; i < powersgd->pieces_count && !status; i++)
         status = make_first(powersgd, &powersgd->pieces[i], err);
     if (!status)
-        status = rank_sum_add(&powersgd->sum, powersgd->first, powersgd->first_elements, err);
+        status = rank_sum_add(&powersgd->sum, powersgd->first, powersgd->ends.first, err);
     for (uint64_t i = 0; i < powersgd->pieces_count && !status; i++)
         make_second(powersgd, &powersgd->pieces[i]);
     if (!status)
-        status = rank_sum_add(&powersgd->sum, powersgd->second, powersgd->second_elements, err);
+        status = rank_sum_add(&powersgd->sum, powersgd->second, powersgd->ends.second, err);
     for (uint64_t i = 0; i < powersgd->pieces_count && !status; i++)
         status = take_sum(powersgd, &powersgd->pieces[i], err);
     return status;
@@ -333,6 +352,19 @@ static int shard(struct reduction *reduction, uint64_t group, const void **ret_g
     return 0;
 }
 
+static const char *tell_lost(const struct reduction *reduction, uint64_t step)
+{
+    const struct powersgd_options *options = &reduction->options.powersgd;
+    if (step <= options->start_step)
+        return NULL;
+    if (!options->error_feedback)
+        return options->warm_start ? "parallel.compression: Q begins anew" : NULL;
+    return options->warm_start ? "parallel.compression: what was left out of gradients before this step is "
+                                 "lost, and Q begins anew"
+                               : "parallel.compression: what was left out of gradients before this step is "
+                                 "lost";
+}
+
 const struct reduction_ops reduction_powersgd_ops = {
     .name = "powersgd",
     .adds = true,
@@ -347,4 +379,5 @@ const struct reduction_ops reduction_powersgd_ops = {
     .part = part,
     .shard = shard,
     .waited_ns = waited_ns,
+    .tell_lost = tell_lost,
 };

@@ -63,10 +63,11 @@ static int open_batch(struct run *run, const struct rehearsal_options *options, 
 }
 
 /* Of data that is open already. Schedules are asked for nothing here but that they are. */
-static void take_shape(struct run *run, const struct loader_shape *shape)
+static void take_shape(struct run *run, const struct rehearsal_options *options)
 {
+    const struct loader_shape *shape = options->shape;
     run->shape = *shape;
-    run->steps = 1;
+    run->steps = options->steps > 0 ? options->steps : 1;
     if (run->config->model.classes == 0)
         run->config->model.classes = shape->classes_count;
     if (run->config->model.vocabulary == 0)
@@ -170,25 +171,23 @@ static int make_step(struct run *run, struct err *err)
     return status ? status : update(run, err);
 }
 
-/* What is held from the first step on, as frozen weights that were gathered, does not come again: the second tells. */
+/* What is held from the first step on, as frozen weights that were gathered, does not come again: the second tells. Both are the run's last, when what
+ * only first ones do, as PowerSGD before its start_step, is over. */
 static int make_steps(struct run *run, struct rehearsal *rehearsal, struct err *err)
 {
-    if (run->config->parallel.compression.type != CONFIG_COMPRESSION_NONE ||
-        run->config->precision.reduce != CONFIG_FP32 || run_is_local(run))
-        return err_set(
-            err, -ENOTSUP,
-            "what a run with compressed or narrow gradients or local updates moves can't be told before");
+    run->step = run->steps - 1;
     int status = make_step(run, err);
     const struct comm_traffic before = comm_counts_read(&run->traffic);
     double flops = ops_null_flops(run->ops);
     uint64_t crossed_bytes = device_null_crossed_bytes(run->device);
     if (!status)
         status = make_step(run, err);
-    const struct comm_traffic now = comm_counts_read(&run->traffic);
     rehearsal->flops = ops_null_flops(run->ops) - flops;
     rehearsal->crossed_bytes = device_null_crossed_bytes(run->device) - crossed_bytes;
-    run->step_traffic.sent_bytes = now.sent_bytes - before.sent_bytes;
-    run->step_traffic.received_bytes = now.received_bytes - before.received_bytes;
+    run->step_traffic = comm_counts_since(&run->traffic, &before);
+    run->weights_differ = run_is_local(run);
+    if (!status)
+        status = run_share_weights(run, true, err);
     return status ? status : weights_settle(&run->weights, err);
 }
 
@@ -220,7 +219,7 @@ static int rehearse_run(struct run *run, const struct rehearsal_options *options
     if (!status && !options->shape)
         status = open_data(run, &beside, err);
     else if (!status)
-        take_shape(run, options->shape);
+        take_shape(run, options);
     if (!status)
         status = run_open_model(run, !options->is_evaluation, err);
     if (!status && !options->is_evaluation)
@@ -233,7 +232,8 @@ static int rehearse_run(struct run *run, const struct rehearsal_options *options
     rehearsal->shape = run->shape;
     rehearsal->shape.pixels_libraries = rehearsal->shape.engine = NULL; /* the loader's, which is closed */
     rehearsal->steps = run->steps;
-    rehearsal->usage = usage_of(run->device, &run->step_traffic);
+    const struct comm_traffic traffic = run_traffic(run);
+    rehearsal->usage = usage_of(run->device, &traffic);
     return 0;
 }
 

@@ -4,7 +4,8 @@
  *
  * The parts are opened by the functions that open them for the run itself, and two steps are made by the same calls, on a null device
  * (ops_null.h) and a null communicator (comm_null.h): what is counted is what the run will ask for, whoever asks. Nothing is read but the
- * datasets' indexes; the folder of the run is not looked at. The steps are those of the first epoch's batch.
+ * datasets' indexes; the folder of the run is not looked at. The steps are those of the first epoch's batch. Of local updates a step has its
+ * part of the mean of weights that comes after so many.
  */
 #ifndef MILLRACE_TRAINER_REHEARSAL_H
 #define MILLRACE_TRAINER_REHEARSAL_H
@@ -26,6 +27,7 @@ struct rehearsal_options {
     uint32_t local_ranks; /* on this rank's machine, as on each other one; divides ranks */
     /* Where the data is open already: what it is. Then the loaders' memory is not counted. NULL: the datasets are looked at. */
     const struct loader_shape *shape;
+    uint64_t steps;     /* then: of the run; 0: unknown */
     bool is_evaluation; /* without gradients and optimizer */
     bool memory_only;   /* no steps are made: neither bytes nor operations are told */
 };
@@ -44,7 +46,7 @@ struct rehearsal {
 int rehearsal_model(const struct train_config *config, const struct ops_null_model **ret_model,
                     struct err *err);
 
-/* -EINVAL as the run itself would fail; -ENOTSUP of steps with compressed or narrow gradients or local updates, which can't be made without values. */
+/* -EINVAL as the run itself would fail. */
 int rehearse(const struct rehearsal_options *options, struct rehearsal *ret_rehearsal, struct err *err);
 
 #endif

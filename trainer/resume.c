@@ -315,9 +315,8 @@ int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path
                  "the bits may differ from the run that saved this: it was computed with %s, here %s",
                  saved_id, str_text(&run->numerics_id));
     run_say(run, "resuming at step %" PRIu64 " from %s", run->step, path);
-    if (run->reduction->options.kind == REDUCTION_POWERSGD && !reduction_is_alone(&run->reduction->options) &&
-        run->step > run->reduction->options.powersgd.start_step)
-        run_say(run, "parallel.compression: what was left out of gradients before this step is lost, and Q "
-                     "begins anew");
+    const char *lost = reduction_tell_lost(run->reduction, saved_id, run->step);
+    if (lost)
+        run_say(run, "%s", lost);
     return 0;
 }

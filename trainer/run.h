@@ -91,7 +91,7 @@ struct run {
     struct comm *plain_comm,
         *own_comm; /* the same, uncounted; where it was opened for the run, and is closed with it */
     struct comm_counts traffic;
-    struct comm_traffic step_traffic; /* of the newest step */
+    struct comm_traffic step_traffic, mean_traffic; /* of the newest step, and mean of weights */
     struct device *device;
     struct ops *ops;
     struct model *model;
@@ -186,6 +186,8 @@ int run_open_mean(struct run *run, struct err *err);
 int run_connect_mean(struct run *run, struct err *err);
 /* Weights become the mean over ranks, where they differ: after every so many steps, as configured, or now. Collective. */
 int run_share_weights(struct run *run, bool now, struct err *err);
+/* Bytes of the newest step, with its part of the means of weights. */
+struct comm_traffic run_traffic(const struct run *run);
 /* Weights and moments do, now: before what is saved. Collective; no save is under way. */
 int run_share_state(struct run *run, struct err *err);
 

@@ -17,6 +17,7 @@ static struct rank_sum_options mean_options(const struct run *run)
     return (struct rank_sum_options){.comm = run->comm,
                                      .ops = run->ops,
                                      .bucket_bytes = run->config->parallel.bucket_bytes,
+                                     .elements_max = run->params->trained_elements,
                                      .timeout_ns = run->config->parallel.timeout_ns,
                                      .what = "the mean of weights and moments"};
 }
@@ -48,6 +49,7 @@ static int share_group(struct run *run, uint64_t group, struct err *err)
 
 int run_share_weights(struct run *run, bool now, struct err *err)
 {
+    const struct comm_traffic before = comm_counts_read(&run->traffic);
     int status = 0;
     if (!run->weights_differ || (!now && run->step % run->config->parallel.local_sgd.steps != 0))
         return 0;
@@ -58,8 +60,16 @@ int run_share_weights(struct run *run, bool now, struct err *err)
     if (!status)
         status = weights_refresh(&run->weights, err);
     run->weights_differ = false;
+    run->mean_traffic = comm_counts_since(&run->traffic, &before);
     range_end(&run->ranges);
     return status;
+}
+
+struct comm_traffic run_traffic(const struct run *run)
+{
+    uint64_t steps = run_is_local(run) ? run->config->parallel.local_sgd.steps : 1;
+    return (struct comm_traffic){run->step_traffic.sent_bytes + run->mean_traffic.sent_bytes / steps,
+                                 run->step_traffic.received_bytes + run->mean_traffic.received_bytes / steps};
 }
 
 static int share_moments(struct run *run, struct err *err)

@@ -226,12 +226,37 @@ static int update(struct run *run, struct err *err)
     return status;
 }
 
-/* What the newest step moved. */
-static void note_traffic(struct run *run, const struct comm_traffic *before)
+/* counts: as share_words has them. Of passes that could not be queued no update is made. */
+static int agree_on_step(struct run *run, struct run_words *counts, struct err *err)
 {
-    const struct comm_traffic now = comm_counts_read(&run->traffic);
-    run->step_traffic.sent_bytes = now.sent_bytes - before->sent_bytes;
-    run->step_traffic.received_bytes = now.received_bytes - before->received_bytes;
+    counts->bad_count = (int64_t)loader_stats(run->loader).bad_samples_count;
+    counts->stop = run_wishes_stop(run);
+    counts->save = run->comm->rank == 0 && triggers_save_by_clock(&run->triggers, clock_now_ns());
+    range_begin(&run->ranges, RANGE_REDUCE);
+    int status = share_words(run, counts, err);
+    range_end(&run->ranges);
+    if (!status)
+        status = offload_status(run->activations.offload, err);
+    if (!status)
+        status = run->ops->table->status(run->ops, err);
+    if (status)
+        return status;
+    run->delivered_count += (uint64_t)counts->samples_count;
+    return run_judge_bad(run, run->loader, (uint64_t)counts->bad_count, run->delivered_count, err);
+}
+
+/* valid_count: of what the gradients are of. A rank that decides by its own words learns afterwards what others have. */
+static int decide_and_update(struct run *run, int64_t valid_count, struct err *err)
+{
+    bool is_local = run_is_local(run);
+    range_begin(&run->ranges, RANGE_UPDATE);
+    run->weights_differ = run->moments_differ = is_local;
+    run_decide(run, valid_count);
+    int status = is_local ? give_words(run, err) : 0;
+    if (!status)
+        status = update(run, err);
+    range_end(&run->ranges);
+    return status;
 }
 
 int run_step(struct run *run, struct err *err)
@@ -243,33 +268,13 @@ int run_step(struct run *run, struct err *err)
         status = sum_gradients(run, &counts, err);
     if (status)
         return status;
-    counts.bad_count = (int64_t)loader_stats(run->loader).bad_samples_count;
     int64_t own_valid_count = counts.valid_count;
-    counts.stop = run_wishes_stop(run);
-    counts.save = run->comm->rank == 0 && triggers_save_by_clock(&run->triggers, clock_now_ns());
-    range_begin(&run->ranges, RANGE_REDUCE);
-    status = share_words(run, &counts, err);
-    range_end(&run->ranges);
-    if (!status) /* of passes that could not be queued no update is made */
-        status = offload_status(run->activations.offload, err);
+    status = agree_on_step(run, &counts, err);
     if (!status)
-        status = run->ops->table->status(run->ops, err);
-    if (!status) {
-        run->delivered_count += (uint64_t)counts.samples_count;
-        status = run_judge_bad(run, run->loader, (uint64_t)counts.bad_count, run->delivered_count, err);
-    }
+        status = decide_and_update(run, run_is_local(run) ? own_valid_count : counts.valid_count, err);
     if (status)
         return status;
-    range_begin(&run->ranges, RANGE_UPDATE);
-    run->weights_differ = run->moments_differ = run_is_local(run);
-    run_decide(run, run->weights_differ ? own_valid_count : counts.valid_count);
-    status = run->weights_differ ? give_words(run, err) : 0;
-    if (!status)
-        status = update(run, err);
-    range_end(&run->ranges);
-    if (status)
-        return status;
-    note_traffic(run, &before);
+    run->step_traffic = comm_counts_since(&run->traffic, &before);
     run->stop_requested = counts.stop > 0;
     run->save_requested = counts.save > 0;
     status = run_end_step(run, &counts, err);

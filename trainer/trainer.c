@@ -317,7 +317,8 @@ static int report_usage(const struct run *run, struct err *err)
     struct usage *all = calloc(ranks, sizeof *all);
     if (!all)
         return err_set(err, -ENOMEM, "out of memory for what %zu ranks took", ranks);
-    all[run->comm->rank] = usage_of(run->device, &run->step_traffic);
+    const struct comm_traffic traffic = run_traffic(run);
+    all[run->comm->rank] = usage_of(run->device, &traffic);
     all[run->comm->rank].resident_peak_bytes = machine_process_peak_bytes();
     int status =
         run->comm->ops->all_gather(run->comm, &all[run->comm->rank], all, sizeof *all, &options, &work, err);

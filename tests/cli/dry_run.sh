@@ -73,11 +73,23 @@ each_setting_takes_and_moves_what_was_told() {
   tells_the_truth 2 gpt2.yaml parallel.strategy=zero3 parallel.offload.params=true parallel.wrap_min_params=20000 parallel.groups_at_once=2
   tells_the_truth 2 gpt2.yaml parallel.strategy=ddp parallel.reduction=fast
   tells_the_truth 3 vit.yaml parallel.strategy=zero2 parallel.reduction=fast
-  same "$(status_of "$MILLRACE" train vit.yaml --dry-run --ranks 2 --set precision.reduce=bf16)" 1
   tells_the_truth 3 gpt2.yaml parallel.strategy=ddp batch.sync_each=true
   tells_the_truth 4 vit.yaml parallel.strategy=hybrid_shard parallel.shard=2
   tells_the_truth 2 vit.yaml parallel.strategy=zero2 parallel.keep_below_params=3000
   tells_the_truth 3 gpt2.yaml parallel.strategy=shard_grad_op batch.global=10
+}
+
+what_gives_up_the_promise_takes_and_moves_what_was_told() {
+  has_mpi || skip "there is no MPI"
+  local fast=parallel.reduction=fast powersgd=parallel.compression.type=powersgd
+  tells_the_truth 2 vit.yaml parallel.strategy=zero1 precision.reduce=bf16
+  tells_the_truth 3 gpt2.yaml parallel.strategy=zero3 $fast precision.reduce=fp16
+  tells_the_truth 1 gpt2.yaml $fast $powersgd
+  tells_the_truth 1 gpt2.yaml $fast parallel.local_sgd.steps=2
+  tells_the_truth 2 gpt2.yaml $fast $powersgd parallel.compression.start_step=2
+  tells_the_truth 3 vit.yaml $fast $powersgd parallel.compression.rank=4 parallel.compression.error_feedback=false parallel.bucket=16KiB
+  tells_the_truth 2 gpt2.yaml $fast parallel.local_sgd.steps=2 optimizer.type=sgd 'model.freeze=blocks.0.*'
+  tells_the_truth 3 vit.yaml $fast parallel.local_sgd.steps=3
 }
 
 flops_are_those_of_the_products() {
@@ -158,6 +170,6 @@ what_is_of_a_dry_run_alone_is_refused_without() {
   same "$(status_of "$MILLRACE" train vit.yaml --dry-run --ranks 4 --local-ranks 3)" 2
 }
 
-run_cases one_rank_takes_what_was_told each_strategy_takes_and_moves_what_was_told each_setting_takes_and_moves_what_was_told \
+run_cases one_rank_takes_what_was_told each_strategy_takes_and_moves_what_was_told each_setting_takes_and_moves_what_was_told what_gives_up_the_promise_takes_and_moves_what_was_told \
   flops_are_those_of_the_products fitting_settings_are_listed_by_their_cost all_strategies_are_told_as_each_by_itself \
   checkpoints_are_told_as_of_the_layout_sharded what_is_of_a_dry_run_alone_is_refused_without no_strategy_keeps_a_quiet_copy

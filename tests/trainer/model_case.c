@@ -153,21 +153,26 @@ void case_forward(struct model_case *c, bool trains)
     model_forward(c->model, &c->whole, &memory, &c->activations, &input, NULL, NULL, trains ? NULL : &result);
 }
 
-void case_backward(struct model_case *c, void *gradients)
+void case_backward_adding(struct model_case *c, void *gradients)
 {
-    const struct params *params = model_params(c->model);
-    size_t bytes = ops_master_bytes(c->ops);
     const struct model_input input = case_input(c);
-    memset(gradients, 0, params->trained_elements * bytes);
-    for (uint64_t p = 0; p < params->count; p++)
-        if (!params->list[p].frozen)
-            memset((char *)gradients + params->list[p].trained_offset * bytes, 0xff,
-                   params->list[p].count * bytes);
     const struct model_result result = {c->losses, c->correct};
     const struct model_memory memory = {.weights = c->weights, .gradients = gradients};
     model_backward(c->model, &c->whole, &memory, &c->activations, &input, &result, NULL, NULL);
     struct err err;
     assert_ok(c->ops->table->sync(c->ops, &err), &err);
+}
+
+void case_backward(struct model_case *c, void *gradients)
+{
+    const struct params *params = model_params(c->model);
+    size_t bytes = ops_master_bytes(c->ops);
+    memset(gradients, 0, params->trained_elements * bytes);
+    for (uint64_t p = 0; p < params->count; p++)
+        if (!params->list[p].frozen)
+            memset((char *)gradients + params->list[p].trained_offset * bytes, 0xff,
+                   params->list[p].count * bytes);
+    case_backward_adding(c, gradients);
 }
 
 double case_loss(struct model_case *c)

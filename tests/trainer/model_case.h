@@ -46,6 +46,8 @@ struct model_input case_input(const struct model_case *c);
 /* trains: for case_backward, which then gives the losses. */
 void case_forward(struct model_case *c, bool trains);
 void case_backward(struct model_case *c, void *gradients);
+/* Of a model that adds to gradients: into them as they are. */
+void case_backward_adding(struct model_case *c, void *gradients);
 double case_loss(struct model_case *c); /* the sum of losses of a forward pass */
 
 #endif

@@ -136,6 +136,65 @@ static void a_llama_has_the_right_slopes(void **state)
     check_model(&case_llama);
 }
 
+enum { MICROS = 3, ITEMS = 3 };
+
+/* What the passes of so many micro-batches leave, one written after the other and added here, or added by the passes. Gives memory. */
+static double *sum_of_passes(const struct model_config *config)
+{
+    struct model_case c;
+    case_open(&c, config, ITEMS, DTYPE_F64, 1);
+    uint64_t elements = model_params(c.model)->trained_elements;
+    double *sums = calloc(elements, sizeof *sums), *gradients = c.gradients;
+    assert_non_null(sums);
+    for (uint64_t micro = 0; micro < MICROS; micro++) {
+        case_data(&c, micro);
+        case_forward(&c, true);
+        if (config->adds_gradients)
+            case_backward_adding(&c, sums);
+        else
+            case_backward(&c, gradients);
+        for (uint64_t i = 0; i < elements && !config->adds_gradients; i++)
+            sums[i] += gradients[i];
+    }
+    case_close(&c);
+    return sums;
+}
+
+static void check_adding(struct model_config config)
+{
+    struct model_case c;
+    config.adds_gradients = false;
+    double *written = sum_of_passes(&config);
+    config.adds_gradients = true;
+    double *added = sum_of_passes(&config);
+    case_open(&c, &config, ITEMS, DTYPE_F64, 1);
+    for (uint64_t p = 0; p < model_params(c.model)->count; p++) {
+        const struct param *param = &model_params(c.model)->list[p];
+        const double *expected = written + param->trained_offset, *found = added + param->trained_offset;
+        double size = root_mean_square(written, model_params(c.model)->trained_elements);
+        for (uint64_t i = 0; i < param->count && !param->frozen; i++)
+            if (!(fabs(found[i] - expected[i]) <= 1e-11 * size))
+                fail_msg("%s[%zu]: passes that add give %.12g, those that write %.12g", param->name,
+                         (size_t)i, found[i], expected[i]);
+    }
+    case_close(&c);
+    free(written);
+    free(added);
+}
+
+static void passes_that_add_give_the_sum_of_those_that_write(void **state)
+{
+    static const struct model_config *const configs[] = {&case_vit, &case_gpt2, &case_llama};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct model_config config = *configs[i];
+        check_adding(config);
+        config.recompute_every = 1;
+        config.freeze = "blocks.0.attn.*";
+        check_adding(config);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +202,7 @@ int main(void)
         cmocka_unit_test(a_vit_has_the_right_slopes),
         cmocka_unit_test(a_gpt2_has_the_right_slopes),
         cmocka_unit_test(a_llama_has_the_right_slopes),
+        cmocka_unit_test(passes_that_add_give_the_sum_of_those_that_write),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

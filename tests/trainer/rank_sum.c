@@ -7,17 +7,28 @@
 
 enum { ELEMENTS_MAX = 1000 };
 
+static uint64_t used_bytes(struct device *device)
+{
+    struct device_mem_info info;
+    device->ops->mem_info(device, &info);
+    return info.used_bytes[MEM_PINNED];
+}
+
 static void try_bucket(struct ops *ops, uint64_t bucket_bytes)
 {
     static float values[ELEMENTS_MAX];
-    const struct rank_sum_options options = {
-        .comm = world, .ops = ops, .bucket_bytes = bucket_bytes, .what = "the test"};
+    const struct rank_sum_options options = {.comm = world,
+                                             .ops = ops,
+                                             .bucket_bytes = bucket_bytes,
+                                             .elements_max = ELEMENTS_MAX,
+                                             .what = "the test"};
     struct rank_sum sum;
     struct err err;
     int ranks = world->ranks;
     float total = (float)(ranks * (ranks + 1)) / 2;
     assert_ok(rank_sum_open(&sum, &options, &err), &err);
     assert_ok(rank_sum_connect(&sum, &err), &err);
+    assert_in_range(used_bytes(ops->device), 1, 2 * (ELEMENTS_MAX + (uint64_t)ranks) * sizeof(float));
     for (uint64_t count = 0; count <= ELEMENTS_MAX; count += count < 12 ? 1 : 247) {
         for (uint64_t i = 0; i < ELEMENTS_MAX; i++)
             values[i] = (float)((uint64_t)(world->rank + 1) * i * 12);

@@ -51,6 +51,19 @@ fast_comes_close_to_the_tree_and_says_that_the_promise_is_off() {
   done
 }
 
+# bf16 keeps 8 bits of what travels, fp16 11.
+narrowed_gradients_come_close_to_the_whole_ones_and_say_so() {
+  local settings type
+  for settings in "bf16 canonical ddp 3" "bf16 fast zero2 2" "fp16 canonical zero3 2" "fp16 fast ddp 3"; do
+    set -- $settings
+    train "$4" "$1-$2" precision.reduce="$1" parallel.reduction="$2" parallel.strategy="$3"
+    near "$1-$2" canonical "gradients in $1, $2, $3 on $4 ranks" 0.002
+    type=${1^^}
+    grep -q "reduction $2 in ${type/FP/F} on $4 ranks" "$work/$1-$2"/ckpt/step-00000008/manifest.json || fail "$settings: the checkpoint's numerics_id does not say so"
+    ! "$program" ckpt diff "$work/canonical/ckpt" "$work/$1-$2/ckpt" > /dev/null || fail "$settings: nothing was rounded"
+  done
+}
+
 a_fast_run_repeats_itself() {
   train 3 again parallel.reduction=fast
   "$program" ckpt diff "$work/ddp-3/ckpt" "$work/again/ckpt" > "$work/diff" || { cat "$work/diff" >&2; fail "two equal fast runs differ"; }
@@ -68,8 +81,20 @@ compressed_gradients_train_and_a_resume_says_what_it_loses() {
   train 2 compressed "${keys[@]}" run.steps=4
   grep -q 'reduction powersgd on 2 ranks' "$work"/compressed.{out,errors} || fail "a compressed run does not say so"
   train 2 compressed "${keys[@]}"
-  grep -q 'what was left out of gradients before this step is lost' "$work"/compressed.{out,errors} || fail "nothing said of what a resume loses"
+  grep -q 'what was left out of gradients before this step is lost, and Q begins anew' "$work"/compressed.{out,errors} || fail "nothing said of what a resume loses"
   near compressed canonical "compressed" 0.05
+}
+
+a_resume_says_only_what_it_loses() {
+  local keys=(parallel.reduction=fast parallel.compression.type=powersgd parallel.compression.start_step=2)
+  train 2 nothing-kept "${keys[@]}" parallel.compression.error_feedback=false parallel.compression.warm_start=false run.steps=4
+  train 2 nothing-kept "${keys[@]}" parallel.compression.error_feedback=false parallel.compression.warm_start=false
+  train 2 compressed-late parallel.reduction=fast run.steps=4
+  train 2 compressed-late "${keys[@]}"
+  ! grep 'parallel.compression: ' "$work"/{nothing-kept,compressed-late}.{out,errors} >&2 || fail "a resume that loses nothing says that it does"
+  train 2 started-late "${keys[@]}" parallel.compression.start_step=4 run.steps=4
+  train 2 started-late "${keys[@]}" parallel.compression.start_step=4
+  ! grep 'parallel.compression: ' "$work"/started-late.{out,errors} >&2 || fail "a resume before anything was compressed says that it loses something"
 }
 
 # With plain SGD, and as many tokens on each rank, a mean after each step is what summed gradients give.
@@ -128,7 +153,7 @@ contradictions_name_their_keys() {
   done
 }
 
-for name in local_updates_and_their_mean_are_those_of_summed_gradients local_updates_are_shared_now_and_then_and_saved_as_their_mean local_updates_are_shared_after_so_many_as_configured a_resume_of_local_updates_goes_on_as_the_run_that_saved_does compressed_gradients_train_and_a_resume_says_what_it_loses contradictions_name_their_keys fast_comes_close_to_the_tree_and_says_that_the_promise_is_off a_fast_run_repeats_itself a_resume_on_other_ranks_says_that_the_bits_may_differ; do
+for name in local_updates_and_their_mean_are_those_of_summed_gradients local_updates_are_shared_now_and_then_and_saved_as_their_mean local_updates_are_shared_after_so_many_as_configured a_resume_of_local_updates_goes_on_as_the_run_that_saved_does compressed_gradients_train_and_a_resume_says_what_it_loses a_resume_says_only_what_it_loses narrowed_gradients_come_close_to_the_whole_ones_and_say_so contradictions_name_their_keys fast_comes_close_to_the_tree_and_says_that_the_promise_is_off a_fast_run_repeats_itself a_resume_on_other_ranks_says_that_the_bits_may_differ; do
   echo "[ RUN      ] $name"
   "$name"
   echo "[       OK ] $name"
