@@ -1,0 +1,85 @@
+"""docs_check PROGRAM ROOT — what README.md and docs/ name exists: options of the verbs that they type, keys and values of a configuration.
+
+Prints a line for each that does not; status 1 where there is any, or where next to nothing was found to look at.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+program, root = sys.argv[1], pathlib.Path(sys.argv[2])
+OPTION = r"(?<![\w-])--[a-z][a-z0-9-]*"
+KEY = r"[a-z_]+(?:\.[a-z_]+)*"
+
+
+def tell(*words):
+    return subprocess.run([program, *words], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+
+verbs = {verb: set(re.findall(OPTION, tell(*verb.split(), "--help").stdout))
+         for verb in re.findall(r"^  ((?:convert |ckpt |bench )?[a-z]+)  ", tell("help").stdout, re.M)}
+keys = set(re.findall(rf"^[* ] ({KEY}) ", tell("help", "config").stdout, re.M))
+groups = {key.rsplit(".", n)[0] for key in keys for n in range(1, key.count(".") + 1)}
+sections = {key.split(".")[0] for key in keys}
+checked = dict.fromkeys(("options", "keys", "snippets"), 0)
+problems = []
+
+
+def check_options(place, line):
+    for verb, words in re.findall(rf"millrace ({'|'.join(sorted(verbs, key=len, reverse=True))})\b([^`|;&]*)", line):
+        for option in re.findall(OPTION, words):
+            checked["options"] += 1
+            if option not in verbs[verb]:
+                problems.append(f"{place}: millrace {verb} has no {option}")
+
+
+# Names of tensors and files begin as keys do.
+def is_key(name):
+    return "." in name and name.split(".")[0] in sections and not re.search(r"\.(weight|bias|safetensors|json|jsonl|self_attn|mlp)\b", name)
+
+
+def check_keys(place, line):
+    names = re.findall(rf"`({KEY})(?=[`=:])", line) + re.findall(rf"--set ({KEY})(?:\[\d+\]\.{KEY})?=", line)
+    for name in filter(is_key, names):
+        checked["keys"] += 1
+        if name not in keys | groups:
+            problems.append(f"{place}: there is no key {name}")
+
+
+# The program judges them; that they are no whole configuration is no fault of theirs.
+def check_snippet(place, text):
+    checked["snippets"] += 1
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(text)
+        file.flush()
+        said = tell("train", file.name, "--print-config").stderr
+    if re.search("unknown key|wrong value|not YAML|twice", said):
+        problems.append(f"{place}: {said.strip()}")
+
+
+def as_yaml(key, value):
+    *above, last = key.split(".")
+    return "".join(f"{'  ' * n}{word}:\n" for n, word in enumerate(above)) + f"{'  ' * len(above)}{last}: {value}\n"
+
+
+for path in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
+    text = path.read_text()
+    for number, line in enumerate(text.split("\n"), 1):
+        place = f"{path.relative_to(root)}:{number}"
+        check_options(place, line)
+        check_keys(place, line)
+        for key, value in re.findall(rf"`({KEY}): ([^`]+)`", line):
+            if key in keys | groups | sections and (key in keys or value[0] in "{[") and not re.search(r"\b[A-Z]\b|^[a-z]$", value):
+                check_snippet(place, as_yaml(key, value))
+    for block in re.finditer(r"^```yaml\n(.*?)^```", text, re.M | re.S):
+        place = f"{path.relative_to(root)}:{text.count(chr(10), 0, block.start()) + 1}"
+        lines = block.group(1).split("\n")
+        tops = [line.split(":")[0] for line in lines if re.match(r"\w", line)]
+        for snippet in [block.group(1)] if len(set(tops)) == len(tops) else lines: # else they are alternatives, a line each
+            check_snippet(place, snippet)
+
+for problem in problems:
+    print(problem)
+print(", ".join(f"{count} {what}" for what, count in checked.items()), file=sys.stderr)
+sys.exit(bool(problems) or min(checked.values()) < 10)
