@@ -7,6 +7,7 @@
 #include "base/json_format.h"
 #include "base/json_scan.h"
 #include "io/whole.h"
+#include "shards/dataset_absent.h"
 #include "shards/dataset_list.h"
 #include "shards/url_list.h"
 
@@ -363,6 +364,8 @@ int dataset_open(struct io *io, const char *path, struct dataset **ret_dataset, 
         status = tell_shard(io, path, &is_shard, err);
     if (is_pattern || (!status && is_shard)) {
         status = load_shards_alone(io, path, is_pattern, dataset, err);
+    } else if (!status && info.kind == IO_ENTRY_FOLDER && !dataset_is_in(io, path)) {
+        status = dataset_absent(io, path, err);
     } else if (!status) {
         status = info.kind == IO_ENTRY_FOLDER ? io_join_path(path, DATASET_FILE_NAME, dataset->path, err)
                                               : io_join_path("", path, dataset->path, err);

@@ -225,6 +225,16 @@ wrong_mixes_are_refused() {
   contains "$(cat errors)" "shards/dataset.json in its classes: renamed/dataset.json: expected class"
 }
 
+a_folder_that_is_no_dataset_is_told_what_it_holds() {
+  millrace convert dataset photos cut --split train=0.9,val=0.1 --quiet >/dev/null
+  same "$(status_of millrace read cut)" 1
+  one_line errors
+  contains "$(cat errors)" "cut: expected dataset.json in it; give a dataset that it holds, as cut/train"
+  same "$(status_of millrace read --mix photos=1 --mix shards=1)" 1
+  one_line errors
+  contains "$(cat errors)" "photos: expected dataset.json in it; \`millrace convert dataset\` makes one"
+}
+
 quality_tells_how_well_batches_are_mixed() {
   need_python
   make_others
@@ -326,7 +336,7 @@ wrong_rules_are_wrong_usage() {
   grep -q 'did you mean "short"' errors
 }
 
-run_cases each_sample_comes_once keys_come_alone_on_stdout ranks_share_the_order_without_gap_or_repeat \
+run_cases each_sample_comes_once a_folder_that_is_no_dataset_is_told_what_it_holds keys_come_alone_on_stdout ranks_share_the_order_without_gap_or_repeat \
   a_rank_reads_the_micro_batches_it_owns the_order_depends_on_seed_and_epoch_alone start_and_count_cut_the_same_line \
   out_writes_the_members_as_they_are decoded_images_are_portable_pixmaps json_names_what_was_done \
   reading_cold_and_by_either_engine_gives_the_same quiet_prints_only_what_was_asked_for the_order_is_the_oracles a_mix_is_the_oracles \
