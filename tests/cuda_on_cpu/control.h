@@ -4,6 +4,7 @@
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_CONTROL_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_CONTROL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,13 @@ void shim_set_driver(int version, int devices);
 /* The next kernel, copy or fill that runs fails so, and with it all that follows until the program ends or this is called again: the
  * device is lost, as after an illegal address. cudaSuccess mends it. */
 void shim_set_failure(cudaError_t status);
+
+/* What the library of products chooses from now on. */
+struct shim_products {
+    uint16_t cluster_shape; /* of the algorithms; 0 at first */
+    bool has_algorithms;    /* at first it has */
+};
+void shim_set_products(struct shim_products products);
 
 /* Since the program began, but for the last. */
 struct shim_counts {

@@ -1,89 +1,346 @@
 /*
- * cublaslt — trainer/cuda/cublaslt.h for kernels that run on the CPU: the products by OpenBLAS, queued as the library queues them.
+ * cublaslt — the functions of cublasLt.h in use, for tests on the CPU: products by OpenBLAS, queued as the library queues them.
  *
- * Elements become floats, are multiplied in float and rounded once, as tensor cores do; the order of sums is OpenBLAS's.
+ * Matrices are stored by columns and described as the library wants it: what it would refuse (an attribute of another size, shapes that do not
+ * fit, a matrix, bias or workspace that is aligned worse than what was said when the algorithm was chosen, an algorithm of another
+ * product, a choice during a capture) is refused, and what it would read beyond an allocation is a violation. So is asking for sums that are split over
+ * blocks. Elements become floats, are multiplied in float and rounded once, as tensor cores do; the order of sums is OpenBLAS's.
  */
-#include "trainer/cuda/cublaslt.h"
-
 #include "base/half.h"
+#include "base/hash.h"
+#include "tests/cuda_on_cpu/control.h"
+#include "tests/cuda_on_cpu/memory.h"
 #include "tests/cuda_on_cpu/queue.h"
+#include "tests/cuda_on_cpu/violation.h"
 #include "trainer/ops_cpu_blas.h"
 
-#include <errno.h>
+#include <assert.h>
+#include <cublasLt.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct cublaslt {
-    struct blas blas;
-    cudaStream_t stream;
+enum {
+    BEST_ALIGN_BYTES = 256, /* what the library takes for granted where nothing is said */
+    WORKSPACE_ALIGN_BYTES = 16,
+    WORKSPACE_USED_BYTES = 4096,
+    VERSION = 130000
 };
 
-struct cublaslt_plan {
-    struct cublaslt_product product;
+/* What the opaque types are here. */
+struct desc {
+    cublasOperation_t trans[2];
+    cublasLtEpilogue_t epilogue;
+    const void *bias;
+};
+
+struct layout {
+    cudaDataType type;
+    uint64_t rows, cols;
+    int64_t ld, stride;
+    int32_t batch;
+};
+
+enum { OPERANDS = 4 }; /* A, B, C, D */
+
+struct preference {
+    uint64_t workspace_bytes;
+    uint32_t reduction_mask, align_bytes[OPERANDS];
+};
+
+/* Within a cublasLtMatmulAlgo_t. */
+struct choice {
+    uint64_t product; /* which one it was chosen for */
+    uint32_t align_bytes[OPERANDS], bias_align_bytes;
+    uint16_t cluster_shape;
+};
+static_assert(sizeof(struct choice) <= sizeof(cublasLtMatmulAlgo_t), "it fits");
+
+struct cublasLtContext {
+    struct blas blas;
 };
 
 /* One queued product. */
 struct job {
     struct blas blas;
-    struct cublaslt_product product;
-    const void *a, *b, *bias;
-    void *c;
+    struct desc desc;
+    struct layout a, b, d;
+    const char *a_data, *b_data;
+    char *d_data, *workspace;
+    float alpha, beta;
 };
 
-int cublaslt_open(cudaStream_t stream, void *workspace, size_t workspace_bytes, struct cublaslt **ret_lt,
-                  struct err *err)
+static struct shim_products told = {.has_algorithms = true};
+
+void shim_set_products(struct shim_products products)
 {
-    (void)workspace, (void)workspace_bytes;
-    struct cublaslt *lt = calloc(1, sizeof *lt);
-    if (!lt)
-        return err_set(err, -ENOMEM, "out of memory for matrix products");
-    lt->stream = stream;
-    int status = blas_open(&lt->blas, err);
-    if (status) {
-        free(lt);
-        return status;
+    told = products;
+}
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle)
+{
+    struct cublasLtContext *context = malloc(sizeof *context);
+    if (!context || blas_open(&context->blas, NULL)) {
+        free(context);
+        return CUBLAS_STATUS_NOT_INITIALIZED;
     }
-    *ret_lt = lt;
-    return 0;
+    *handle = context;
+    return CUBLAS_STATUS_SUCCESS;
 }
 
-void cublaslt_close(struct cublaslt *lt)
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
 {
-    free(lt);
+    free(handle);
+    return CUBLAS_STATUS_SUCCESS;
 }
 
-int cublaslt_plan(struct cublaslt *lt, const struct cublaslt_product *product,
-                  struct cublaslt_plan **ret_plan, uint32_t *ret_id, struct err *err)
+size_t cublasLtGetVersion(void)
 {
-    (void)lt;
-    struct cublaslt_plan *plan = calloc(1, sizeof *plan);
-    if (!plan)
-        return err_set(err, -ENOMEM, "out of memory for matrix products");
-    plan->product = *product;
-    *ret_plan = plan;
-    *ret_id = 1;
-    return 0;
+    return VERSION;
 }
 
-void cublaslt_plan_free(struct cublaslt_plan *plan)
+/* Where an attribute lies, and its size. */
+struct place {
+    void *value;
+    size_t bytes;
+};
+
+static cublasStatus_t put_attribute(struct place place, const void *value, size_t bytes)
 {
-    free(plan);
+    if (!place.value || !value || bytes != place.bytes)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    memcpy(place.value, value, bytes);
+    return CUBLAS_STATUS_SUCCESS;
 }
 
-static float element(enum dtype dtype, const void *x, uint64_t i)
+#define PLACE(member) ((struct place){&(member), sizeof(member)})
+
+/* Gives a copy of initial in place of the opaque type. */
+static cublasStatus_t make(void *ret_handle, const void *initial, size_t bytes)
 {
-    if (dtype == DTYPE_F32)
+    void *made = malloc(bytes);
+    if (!made)
+        return CUBLAS_STATUS_ALLOC_FAILED;
+    memcpy(made, initial, bytes);
+    memcpy(ret_handle, &made, sizeof made);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc, cublasComputeType_t compute,
+                                        cudaDataType_t scale)
+{
+    const struct desc initial = {.trans = {CUBLAS_OP_N, CUBLAS_OP_N}, .epilogue = CUBLASLT_EPILOGUE_DEFAULT};
+    if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    return make(desc, &initial, sizeof initial);
+}
+
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc)
+{
+    free(desc);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
+                                              cublasLtMatmulDescAttributes_t name, const void *value,
+                                              size_t bytes)
+{
+    struct desc *desc = (struct desc *)handle;
+    switch (name) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+        return put_attribute(PLACE(desc->trans[0]), value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+        return put_attribute(PLACE(desc->trans[1]), value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+        return put_attribute(PLACE(desc->epilogue), value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+        return put_attribute(PLACE(desc->bias), value, bytes);
+    default:
+        return CUBLAS_STATUS_INVALID_VALUE;
+    }
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDataType type, uint64_t rows,
+                                          uint64_t cols, int64_t ld)
+{
+    const struct layout initial = {.type = type, .rows = rows, .cols = cols, .ld = ld, .batch = 1};
+    if (rows == 0 || cols == 0 || ld < (int64_t)rows)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    return make(layout, &initial, sizeof initial);
+}
+
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
+{
+    free(layout);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t handle,
+                                                cublasLtMatrixLayoutAttribute_t name, const void *value,
+                                                size_t bytes)
+{
+    struct layout *layout = (struct layout *)handle;
+    switch (name) {
+    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
+        return put_attribute(PLACE(layout->batch), value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
+        return put_attribute(PLACE(layout->stride), value, bytes);
+    default:
+        return CUBLAS_STATUS_INVALID_VALUE;
+    }
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference)
+{
+    struct preference initial = {.reduction_mask = CUBLASLT_REDUCTION_SCHEME_MASK};
+    for (int i = 0; i < OPERANDS; i++)
+        initial.align_bytes[i] = BEST_ALIGN_BYTES;
+    return make(preference, &initial, sizeof initial);
+}
+
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference)
+{
+    free(preference);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t handle,
+                                                    cublasLtMatmulPreferenceAttributes_t name,
+                                                    const void *value, size_t bytes)
+{
+    struct preference *preference = (struct preference *)handle;
+    switch (name) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+        return put_attribute(PLACE(preference->workspace_bytes), value, bytes);
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
+        return put_attribute(PLACE(preference->reduction_mask), value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
+        return put_attribute(PLACE(preference->align_bytes[0]), value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
+        return put_attribute(PLACE(preference->align_bytes[1]), value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
+        return put_attribute(PLACE(preference->align_bytes[2]), value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
+        return put_attribute(PLACE(preference->align_bytes[3]), value, bytes);
+    default:
+        return CUBLAS_STATUS_INVALID_VALUE;
+    }
+}
+
+/* Rows and columns of op(X). */
+static uint64_t rows_of(const struct layout *layout, cublasOperation_t trans)
+{
+    return trans == CUBLAS_OP_N ? layout->rows : layout->cols;
+}
+
+static uint64_t cols_of(const struct layout *layout, cublasOperation_t trans)
+{
+    return trans == CUBLAS_OP_N ? layout->cols : layout->rows;
+}
+
+static bool is_product(const struct desc *desc, const struct layout *a, const struct layout *b,
+                       const struct layout *c, const struct layout *d)
+{
+    bool fits = rows_of(a, desc->trans[0]) == d->rows && cols_of(b, desc->trans[1]) == d->cols &&
+                cols_of(a, desc->trans[0]) == rows_of(b, desc->trans[1]);
+    bool types = a->type == b->type && c->type == d->type && (d->type == a->type || d->type == CUDA_R_32F);
+    return fits && types && a->batch == d->batch && b->batch == d->batch && memcmp(c, d, sizeof *c) == 0 &&
+           (desc->epilogue == CUBLASLT_EPILOGUE_DEFAULT || desc->epilogue == CUBLASLT_EPILOGUE_BIAS);
+}
+
+static uint64_t product_of(const struct desc *desc, const struct layout *a, const struct layout *b,
+                           const struct layout *d)
+{
+    uint64_t words[12] = {(uint64_t)desc->trans[0],
+                          (uint64_t)desc->trans[1],
+                          (uint64_t)desc->epilogue,
+                          (uint64_t)a->type,
+                          (uint64_t)d->type,
+                          d->rows,
+                          d->cols,
+                          cols_of(a, desc->trans[0]),
+                          (uint64_t)d->batch,
+                          (uint64_t)a->ld,
+                          (uint64_t)b->ld,
+                          (uint64_t)d->ld};
+    return hash_64(words, sizeof words);
+}
+
+static uint32_t align_of(const void *data)
+{
+    uintptr_t lowest = (uintptr_t)data & -(uintptr_t)data;
+    return lowest == 0 || lowest > BEST_ALIGN_BYTES ? BEST_ALIGN_BYTES : (uint32_t)lowest;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc_handle,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference_handle, int wanted,
+                                              cublasLtMatmulHeuristicResult_t results[], int *ret_count)
+{
+    const struct desc *desc = (const struct desc *)desc_handle;
+    const struct preference *preference = (const struct preference *)preference_handle;
+    struct choice choice = {.bias_align_bytes = align_of(desc->bias), .cluster_shape = told.cluster_shape};
+    if (!handle || wanted < 1 || queue_permit() != cudaSuccess)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    if (preference->reduction_mask != CUBLASLT_REDUCTION_SCHEME_NONE)
+        shim_violation("an algorithm is chosen that may split sums over blocks");
+    *ret_count = 0;
+    if (!told.has_algorithms || preference->workspace_bytes < WORKSPACE_USED_BYTES ||
+        !is_product(desc, (struct layout *)a, (struct layout *)b, (struct layout *)c, (struct layout *)d))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    choice.product = product_of(desc, (struct layout *)a, (struct layout *)b, (struct layout *)d);
+    memcpy(choice.align_bytes, preference->align_bytes, sizeof choice.align_bytes);
+    results[0] = (cublasLtMatmulHeuristicResult_t){.workspaceSize = WORKSPACE_USED_BYTES,
+                                                   .state = CUBLAS_STATUS_SUCCESS};
+    memcpy(&results[0].algo, &choice, sizeof choice);
+    *ret_count = 1;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t give_attribute(const void *value, size_t value_bytes, void *target, size_t bytes,
+                                     size_t *ret_bytes)
+{
+    if (!target || bytes != value_bytes)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    memcpy(target, value, bytes);
+    *ret_bytes = bytes;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *algorithm,
+                                                    cublasLtMatmulAlgoConfigAttributes_t name, void *value,
+                                                    size_t bytes, size_t *ret_bytes)
+{
+    const uint16_t zero_16 = 0;
+    const uint32_t zero_32 = 0, one_32 = 1;
+    struct choice choice;
+    memcpy(&choice, algorithm, sizeof choice);
+    switch (name) {
+    case CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID:
+        return give_attribute(&choice.cluster_shape, sizeof choice.cluster_shape, value, bytes, ret_bytes);
+    case CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID:
+        return give_attribute(&zero_16, sizeof zero_16, value, bytes, ret_bytes);
+    case CUBLASLT_ALGO_CONFIG_SPLITK_NUM:
+        return give_attribute(&one_32, sizeof one_32, value, bytes, ret_bytes);
+    default:
+        return give_attribute(&zero_32, sizeof zero_32, value, bytes, ret_bytes);
+    }
+}
+
+static float element(cudaDataType type, const void *x, uint64_t i)
+{
+    if (type == CUDA_R_32F)
         return ((const float *)x)[i];
     uint16_t bits = ((const uint16_t *)x)[i];
-    return dtype == DTYPE_BF16 ? half_from_bf16(bits) : half_from_f16(bits);
+    return type == CUDA_R_16BF ? half_from_bf16(bits) : half_from_f16(bits);
 }
 
-static float *floats_of(enum dtype dtype, const void *x, uint64_t first, uint64_t count)
+static float *floats_of(cudaDataType type, const void *x, uint64_t first, uint64_t count)
 {
     float *floats = malloc(count * sizeof *floats);
     for (uint64_t i = 0; floats && i < count; i++)
-        floats[i] = element(dtype, x, first + i);
+        floats[i] = element(type, x, first + i);
     return floats;
 }
 
@@ -111,61 +368,117 @@ static uint16_t f16_of(float x)
     return (uint16_t)(sign | (((exponent + 14) << 10) + steps));
 }
 
-static void put(enum dtype dtype, void *x, uint64_t i, float value)
+static void put(cudaDataType type, void *x, uint64_t i, float value)
 {
-    if (dtype == DTYPE_F32)
+    if (type == CUDA_R_32F)
         ((float *)x)[i] = value;
     else
-        ((uint16_t *)x)[i] = dtype == DTYPE_BF16 ? bf16_of(value) : f16_of(value);
+        ((uint16_t *)x)[i] = type == CUDA_R_16BF ? bf16_of(value) : f16_of(value);
 }
 
-static void run_one(const struct job *job, uint32_t part)
+static size_t element_bytes(cudaDataType type)
 {
-    const struct cublaslt_product *p = &job->product;
-    uint64_t first = part * p->stride_c, count = p->m * p->n;
-    float *a = floats_of(p->input, job->a, part * p->stride_a, p->m * p->k);
-    float *b = floats_of(p->input, job->b, part * p->stride_b, p->k * p->n);
-    float *c = floats_of(p->output, job->c, first, count);
-    if (!a || !b || !c)
+    return type == CUDA_R_32F ? sizeof(float) : sizeof(uint16_t);
+}
+
+/* Of one matrix, with what lies between its columns. */
+static uint64_t elements_of(const struct layout *layout)
+{
+    return (layout->cols - 1) * (uint64_t)layout->ld + layout->rows;
+}
+
+static uint64_t bytes_of(const struct layout *layout)
+{
+    uint64_t before = (uint64_t)(layout->batch - 1) * (uint64_t)layout->stride;
+    return (before + elements_of(layout)) * element_bytes(layout->type);
+}
+
+/* A matrix by columns is its transpose by rows: D' = op(B)' op(A)'. */
+static void run_one(const struct job *job, int32_t part)
+{
+    const struct layout *d = &job->d;
+    uint64_t first = (uint64_t)part * (uint64_t)d->stride;
+    float *a = floats_of(job->a.type, job->a_data, (uint64_t)(part * job->a.stride), elements_of(&job->a));
+    float *b = floats_of(job->b.type, job->b_data, (uint64_t)(part * job->b.stride), elements_of(&job->b));
+    float *sums = floats_of(d->type, job->d_data, first, elements_of(d));
+    if (!a || !b || !sums)
         abort(); /* a test without memory has nothing to say */
-    const struct blas_product product = {.trans_a = p->trans_a,
-                                         .trans_b = p->trans_b,
-                                         .m = p->m,
-                                         .n = p->n,
-                                         .k = p->k,
-                                         .lda = p->trans_a ? p->m : p->k,
-                                         .ldb = p->trans_b ? p->k : p->n,
-                                         .ldc = p->n,
-                                         .alpha = 1,
-                                         .beta = p->accumulate};
-    if (!p->accumulate)
-        memset(c, 0, count * sizeof *c);
-    blas_multiply_f32(&job->blas, &product, a, b, c);
-    for (uint64_t i = 0; i < count; i++)
-        put(p->output, job->c, first + i, p->bias ? c[i] + element(p->input, job->bias, i % p->n) : c[i]);
-    free(a), free(b), free(c);
+    const struct blas_product product = {.trans_a = job->desc.trans[1] == CUBLAS_OP_T,
+                                         .trans_b = job->desc.trans[0] == CUBLAS_OP_T,
+                                         .m = d->cols,
+                                         .n = d->rows,
+                                         .k = cols_of(&job->a, job->desc.trans[0]),
+                                         .lda = (uint64_t)job->b.ld,
+                                         .ldb = (uint64_t)job->a.ld,
+                                         .ldc = (uint64_t)d->ld,
+                                         .alpha = job->alpha,
+                                         .beta = job->beta};
+    if (job->beta == 0)
+        memset(sums, 0, elements_of(d) * sizeof *sums);
+    blas_multiply_f32(&job->blas, &product, b, a, sums);
+    bool has_bias = job->desc.epilogue == CUBLASLT_EPILOGUE_BIAS;
+    for (uint64_t col = 0; col < d->cols; col++)
+        for (uint64_t row = 0; row < d->rows; row++) {
+            uint64_t i = col * (uint64_t)d->ld + row;
+            put(d->type, job->d_data, first + i,
+                has_bias ? sums[i] + element(d->type, job->desc.bias, row) : sums[i]);
+        }
+    free(a), free(b), free(sums);
 }
 
 static void run(void *data)
 {
     const struct job *job = data;
-    for (uint32_t part = 0; part < job->product.batch; part++)
+    memset(job->workspace, 0xff, WORKSPACE_USED_BYTES); /* it is the library's, and nobody else's */
+    for (int32_t part = 0; part < job->d.batch; part++)
         run_one(job, part);
 }
 
-int cublaslt_run(struct cublaslt *lt, const struct cublaslt_plan *plan, const void *a, const void *b,
-                 const void *bias, void *c, struct err *err)
+static bool is_aligned(const void *data, uint32_t align_bytes)
 {
-    struct job *job = malloc(sizeof *job);
-    if (!job)
-        return err_set(err, -ENOMEM, "out of memory for a product");
-    *job = (struct job){lt->blas, plan->product, a, b, bias, c};
-    cudaError_t status = queue_add(lt->stream, (struct queue_work){run, free, job});
-    return status == cudaSuccess ? 0 : err_set(err, -EIO, "could not queue a product: %d", (int)status);
+    return (uintptr_t)data % align_bytes == 0;
 }
 
-void cublaslt_describe(const struct cublaslt *lt, struct str *out)
+/* What a device can reach, all of it. */
+static void check_memory(const void *data, uint64_t bytes, const char *what)
 {
-    blas_describe(&lt->blas, out);
-    str_add_text(out, " for cuBLASLt");
+    if (memory_kind_of(data, bytes, what) == MEMORY_PAGEABLE)
+        shim_violation("%s is memory that a device can't reach", what);
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc_handle, const void *alpha,
+                              const void *a, cublasLtMatrixLayout_t a_handle, const void *b,
+                              cublasLtMatrixLayout_t b_handle, const void *beta, const void *c,
+                              cublasLtMatrixLayout_t c_handle, void *d, cublasLtMatrixLayout_t d_handle,
+                              const cublasLtMatmulAlgo_t *algorithm, void *workspace, size_t workspace_bytes,
+                              cudaStream_t stream)
+{
+    const struct desc *desc = (const struct desc *)desc_handle;
+    const struct layout *a_layout = (struct layout *)a_handle, *b_layout = (struct layout *)b_handle,
+                        *c_layout = (struct layout *)c_handle, *d_layout = (struct layout *)d_handle;
+    bool has_bias = desc->epilogue == CUBLASLT_EPILOGUE_BIAS;
+    struct choice choice;
+    memcpy(&choice, algorithm, sizeof choice);
+    if (!is_product(desc, a_layout, b_layout, c_layout, d_layout) || c != d ||
+        choice.product != product_of(desc, a_layout, b_layout, d_layout))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    if (!is_aligned(a, choice.align_bytes[0]) || !is_aligned(b, choice.align_bytes[1]) ||
+        !is_aligned(c, choice.align_bytes[2]) || !is_aligned(d, choice.align_bytes[3]) ||
+        (has_bias && !is_aligned(desc->bias, choice.bias_align_bytes)) ||
+        !is_aligned(workspace, WORKSPACE_ALIGN_BYTES) || workspace_bytes < WORKSPACE_USED_BYTES)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    check_memory(a, bytes_of(a_layout), "A of a product");
+    check_memory(b, bytes_of(b_layout), "B of a product");
+    check_memory(d, bytes_of(d_layout), "D of a product");
+    check_memory(workspace, workspace_bytes, "the workspace of a product");
+    if (has_bias)
+        check_memory(desc->bias, d_layout->rows * element_bytes(d_layout->type), "the bias of a product");
+    struct job *job = malloc(sizeof *job);
+    if (!job)
+        return CUBLAS_STATUS_ALLOC_FAILED;
+    *job = (struct job){handle->blas, *desc, *a_layout, *b_layout, *d_layout, a, b, d, workspace, 0, 0};
+    memcpy(&job->alpha, alpha, sizeof job->alpha);
+    memcpy(&job->beta, beta, sizeof job->beta);
+    cudaError_t status = queue_add(stream, (struct queue_work){run, free, job});
+    return status == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }

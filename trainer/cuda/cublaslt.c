@@ -7,53 +7,15 @@
 #include "trainer/cuda/cublaslt.h"
 
 #include "base/hash.h"
+#include "trainer/cuda/cublaslt_library.h"
 
-#include <cublasLt.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The functions in use, by their names without the prefix. */
-struct library {
-    cublasStatus_t (*Create)(cublasLtHandle_t *handle);
-    cublasStatus_t (*Destroy)(cublasLtHandle_t handle);
-    size_t (*GetVersion)(void);
-    cublasStatus_t (*MatmulDescCreate)(cublasLtMatmulDesc_t *desc, cublasComputeType_t compute,
-                                       cudaDataType_t scale);
-    cublasStatus_t (*MatmulDescDestroy)(cublasLtMatmulDesc_t desc);
-    cublasStatus_t (*MatmulDescSetAttribute)(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t name,
-                                             const void *value, size_t bytes);
-    cublasStatus_t (*MatrixLayoutCreate)(cublasLtMatrixLayout_t *layout, cudaDataType type, uint64_t rows,
-                                         uint64_t cols, int64_t ld);
-    cublasStatus_t (*MatrixLayoutDestroy)(cublasLtMatrixLayout_t layout);
-    cublasStatus_t (*MatrixLayoutSetAttribute)(cublasLtMatrixLayout_t layout,
-                                               cublasLtMatrixLayoutAttribute_t name, const void *value,
-                                               size_t bytes);
-    cublasStatus_t (*MatmulPreferenceCreate)(cublasLtMatmulPreference_t *preference);
-    cublasStatus_t (*MatmulPreferenceDestroy)(cublasLtMatmulPreference_t preference);
-    cublasStatus_t (*MatmulPreferenceSetAttribute)(cublasLtMatmulPreference_t preference,
-                                                   cublasLtMatmulPreferenceAttributes_t name,
-                                                   const void *value, size_t bytes);
-    cublasStatus_t (*MatmulAlgoGetHeuristic)(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
-                                             cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
-                                             cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                             cublasLtMatmulPreference_t preference, int wanted_count,
-                                             cublasLtMatmulHeuristicResult_t results[], int *ret_count);
-    cublasStatus_t (*MatmulAlgoConfigGetAttribute)(const cublasLtMatmulAlgo_t *algorithm,
-                                                   cublasLtMatmulAlgoConfigAttributes_t name, void *value,
-                                                   size_t bytes, size_t *ret_bytes);
-    cublasStatus_t (*Matmul)(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha,
-                             const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
-                             cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
-                             cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,
-                             const cublasLtMatmulAlgo_t *algorithm, void *workspace, size_t workspace_bytes,
-                             cudaStream_t stream);
-};
-
 struct cublaslt {
-    struct library library;
+    const struct cublaslt_library *library;
     cublasLtHandle_t handle;
     cudaStream_t stream;
     void *workspace;
@@ -61,60 +23,13 @@ struct cublaslt {
 };
 
 struct cublaslt_plan {
-    const struct library *library;
+    const struct cublaslt_library *library;
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, c; /* the library's first operand is our B */
     cublasLtMatmulAlgo_t algorithm;
     bool has_bias;
     float beta;
 };
-
-static int library_load(struct library *ret_library, struct err *err)
-{
-    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12",
-                                        MR_CUDA_LIBRARY_FOLDER "/libcublasLt.so.13",
-                                        MR_CUDA_LIBRARY_FOLDER "/libcublasLt.so.12"};
-    void *library = NULL;
-    for (size_t i = 0; !library && i < sizeof names / sizeof names[0]; i++)
-        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (!library) {
-        err_set(err, -ELIBACC, "could not load cuBLASLt: %s", dlerror());
-        err_advise(err, "install the CUDA toolkit's libcublas, or set LD_LIBRARY_PATH to where it is");
-        return -ELIBACC;
-    }
-    struct library l = {0};
-    const struct {
-        const char *name;
-        void *function;
-    } wanted[] = {
-        {"cublasLtCreate", &l.Create},
-        {"cublasLtDestroy", &l.Destroy},
-        {"cublasLtGetVersion", &l.GetVersion},
-        {"cublasLtMatmulDescCreate", &l.MatmulDescCreate},
-        {"cublasLtMatmulDescDestroy", &l.MatmulDescDestroy},
-        {"cublasLtMatmulDescSetAttribute", &l.MatmulDescSetAttribute},
-        {"cublasLtMatrixLayoutCreate", &l.MatrixLayoutCreate},
-        {"cublasLtMatrixLayoutDestroy", &l.MatrixLayoutDestroy},
-        {"cublasLtMatrixLayoutSetAttribute", &l.MatrixLayoutSetAttribute},
-        {"cublasLtMatmulPreferenceCreate", &l.MatmulPreferenceCreate},
-        {"cublasLtMatmulPreferenceDestroy", &l.MatmulPreferenceDestroy},
-        {"cublasLtMatmulPreferenceSetAttribute", &l.MatmulPreferenceSetAttribute},
-        {"cublasLtMatmulAlgoGetHeuristic", &l.MatmulAlgoGetHeuristic},
-        {"cublasLtMatmulAlgoConfigGetAttribute", &l.MatmulAlgoConfigGetAttribute},
-        {"cublasLtMatmul", &l.Matmul},
-    };
-    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
-        void *address = dlsym(library, wanted[i].name);
-        if (!address) {
-            err_set(err, -ELIBACC, "this cuBLASLt lacks %s", wanted[i].name);
-            err_advise(err, "install that of CUDA 12 or 13");
-            return -ELIBACC;
-        }
-        memcpy(wanted[i].function, &address, sizeof address); /* a function's address, as POSIX has it */
-    }
-    *ret_library = l;
-    return 0;
-}
 
 static int failed(cublasStatus_t status, const char *what, struct err *err)
 {
@@ -130,9 +45,9 @@ int cublaslt_open(cudaStream_t stream, void *workspace, size_t workspace_bytes, 
     lt->stream = stream;
     lt->workspace = workspace;
     lt->workspace_bytes = workspace_bytes;
-    int status = library_load(&lt->library, err);
+    int status = cublaslt_library_load(&lt->library, err);
     if (!status) {
-        cublasStatus_t code = lt->library.Create(&lt->handle);
+        cublasStatus_t code = lt->library->Create(&lt->handle);
         status = code == CUBLAS_STATUS_SUCCESS ? 0 : failed(code, "start", err);
     }
     if (status) {
@@ -146,7 +61,7 @@ int cublaslt_open(cudaStream_t stream, void *workspace, size_t workspace_bytes, 
 void cublaslt_close(struct cublaslt *lt)
 {
     if (lt && lt->handle)
-        lt->library.Destroy(lt->handle);
+        lt->library->Destroy(lt->handle);
     free(lt);
 }
 
@@ -156,8 +71,9 @@ static cudaDataType_t type_of(enum dtype dtype)
 }
 
 /* A row-major matrix of rows x cols as the library sees it: its transpose. */
-static cublasStatus_t make_layout(const struct library *l, cublasLtMatrixLayout_t *layout, enum dtype dtype,
-                                  uint64_t rows, uint64_t cols, uint32_t batch, uint64_t stride)
+static cublasStatus_t make_layout(const struct cublaslt_library *l, cublasLtMatrixLayout_t *layout,
+                                  enum dtype dtype, uint64_t rows, uint64_t cols, uint32_t batch,
+                                  uint64_t stride)
 {
     cublasStatus_t status = l->MatrixLayoutCreate(layout, type_of(dtype), cols, rows, (int64_t)cols);
     if (status != CUBLAS_STATUS_SUCCESS || batch == 1)
@@ -171,9 +87,13 @@ static cublasStatus_t make_layout(const struct library *l, cublasLtMatrixLayout_
                                        sizeof offset);
 }
 
-static cublasStatus_t make_desc(const struct library *l, const struct cublaslt_product *p,
+enum { ALIGN_BYTES = 16 };
+
+/* The bias is none yet, but as well aligned as all will be: the choice of an algorithm looks at its address. */
+static cublasStatus_t make_desc(const struct cublaslt_library *l, const struct cublaslt_product *p,
                                 cublasLtMatmulDesc_t *desc)
 {
+    const void *bias = (const void *)(uintptr_t)ALIGN_BYTES;
     const cublasOperation_t first = p->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N,
                             second = p->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasLtEpilogue_t epilogue = p->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
@@ -184,15 +104,15 @@ static cublasStatus_t make_desc(const struct library *l, const struct cublaslt_p
         status = l->MatmulDescSetAttribute(*desc, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = l->MatmulDescSetAttribute(*desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    if (status == CUBLAS_STATUS_SUCCESS && p->bias)
+        status = l->MatmulDescSetAttribute(*desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
     return status;
 }
-
-enum { ALIGN_BYTES = 16 };
 
 /* Nothing that splits sums over blocks, and no more than the alignment that is promised. */
 static cublasStatus_t make_preference(const struct cublaslt *lt, cublasLtMatmulPreference_t *preference)
 {
-    const struct library *l = &lt->library;
+    const struct cublaslt_library *l = lt->library;
     const uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_NONE, align = ALIGN_BYTES;
     const uint64_t bytes = lt->workspace_bytes;
     const struct {
@@ -214,24 +134,27 @@ static cublasStatus_t make_preference(const struct cublaslt *lt, cublasLtMatmulP
     return status;
 }
 
-/* What makes one algorithm differ from another. */
-static uint32_t algorithm_id(const struct library *l, const cublasLtMatmulAlgo_t *algorithm)
+/* What makes one algorithm differ from another. The library tells nothing where it is asked for another number of bytes than it keeps. */
+static uint32_t algorithm_id(const struct cublaslt_library *l, const cublasLtMatmulAlgo_t *algorithm)
 {
-    static const cublasLtMatmulAlgoConfigAttributes_t names[] = {
-        CUBLASLT_ALGO_CONFIG_ID,
-        CUBLASLT_ALGO_CONFIG_TILE_ID,
-        CUBLASLT_ALGO_CONFIG_SPLITK_NUM,
-        CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME,
-        CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING,
-        CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION,
-        CUBLASLT_ALGO_CONFIG_STAGES_ID,
-        CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID,
-        CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID,
+    static const struct {
+        cublasLtMatmulAlgoConfigAttributes_t name;
+        size_t bytes;
+    } parts[] = {
+        {CUBLASLT_ALGO_CONFIG_ID, sizeof(int32_t)},
+        {CUBLASLT_ALGO_CONFIG_TILE_ID, sizeof(uint32_t)},
+        {CUBLASLT_ALGO_CONFIG_SPLITK_NUM, sizeof(int32_t)},
+        {CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, sizeof(uint32_t)},
+        {CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, sizeof(uint32_t)},
+        {CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, sizeof(uint32_t)},
+        {CUBLASLT_ALGO_CONFIG_STAGES_ID, sizeof(uint32_t)},
+        {CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, sizeof(uint16_t)},
+        {CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, sizeof(uint16_t)},
     };
-    uint64_t values[sizeof names / sizeof names[0]] = {0}; /* what an algorithm lacks stays 0 */
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    uint64_t values[sizeof parts / sizeof parts[0]] = {0}; /* what an algorithm lacks stays 0 */
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         size_t bytes = 0;
-        l->MatmulAlgoConfigGetAttribute(algorithm, names[i], &values[i], sizeof(uint32_t), &bytes);
+        l->MatmulAlgoConfigGetAttribute(algorithm, parts[i].name, &values[i], parts[i].bytes, &bytes);
     }
     return (uint32_t)hash_64(values, sizeof values);
 }
@@ -243,12 +166,14 @@ static int choose_algorithm(struct cublaslt *lt, struct cublaslt_plan *plan, str
     int count = 0;
     cublasStatus_t status = make_preference(lt, &preference);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = lt->library.MatmulAlgoGetHeuristic(lt->handle, plan->desc, plan->a, plan->b, plan->c,
-                                                    plan->c, preference, 1, &result, &count);
+        status = lt->library->MatmulAlgoGetHeuristic(lt->handle, plan->desc, plan->a, plan->b, plan->c,
+                                                     plan->c, preference, 1, &result, &count);
     if (preference)
-        lt->library.MatmulPreferenceDestroy(preference);
+        lt->library->MatmulPreferenceDestroy(preference);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0))
         return err_set(err, -ENOTSUP, "cuBLASLt has no algorithm for a product");
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = result.state;
     if (status != CUBLAS_STATUS_SUCCESS)
         return failed(status, "choose an algorithm", err);
     plan->algorithm = result.algo;
@@ -261,7 +186,7 @@ int cublaslt_plan(struct cublaslt *lt, const struct cublaslt_product *p, struct 
     struct cublaslt_plan *plan = calloc(1, sizeof *plan);
     if (!plan)
         return err_set(err, -ENOMEM, "out of memory for matrix products");
-    const struct library *l = plan->library = &lt->library;
+    const struct cublaslt_library *l = plan->library = lt->library;
     plan->has_bias = p->bias;
     plan->beta = p->accumulate ? 1.0f : 0.0f;
     cublasStatus_t code = make_desc(l, p, &plan->desc);
@@ -305,16 +230,16 @@ int cublaslt_run(struct cublaslt *lt, const struct cublaslt_plan *plan, const vo
     const float alpha = 1;
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     if (plan->has_bias)
-        status = lt->library.MatmulDescSetAttribute(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
-                                                    sizeof bias);
+        status = lt->library->MatmulDescSetAttribute(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                                                     sizeof bias);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = lt->library.Matmul(lt->handle, plan->desc, &alpha, b, plan->a, a, plan->b, &plan->beta, c,
-                                    plan->c, c, plan->c, &plan->algorithm, lt->workspace, lt->workspace_bytes,
-                                    lt->stream);
+        status = lt->library->Matmul(lt->handle, plan->desc, &alpha, b, plan->a, a, plan->b, &plan->beta, c,
+                                     plan->c, c, plan->c, &plan->algorithm, lt->workspace,
+                                     lt->workspace_bytes, lt->stream);
     return status == CUBLAS_STATUS_SUCCESS ? 0 : failed(status, "multiply", err);
 }
 
 void cublaslt_describe(const struct cublaslt *lt, struct str *out)
 {
-    str_add_format(out, "cuBLASLt %zu", lt->library.GetVersion());
+    str_add_format(out, "cuBLASLt %zu", lt->library->GetVersion());
 }

@@ -1,0 +1,28 @@
+/*
+ * cublaslt_library — trainer/cuda/cublaslt_library.h for tests on the CPU: the cuBLASLt that stands in (cublaslt.c).
+ */
+#include "trainer/cuda/cublaslt_library.h"
+
+int cublaslt_library_load(const struct cublaslt_library **ret_library, struct err *err)
+{
+    static const struct cublaslt_library table = {
+        .Create = cublasLtCreate,
+        .Destroy = cublasLtDestroy,
+        .GetVersion = cublasLtGetVersion,
+        .MatmulDescCreate = cublasLtMatmulDescCreate,
+        .MatmulDescDestroy = cublasLtMatmulDescDestroy,
+        .MatmulDescSetAttribute = cublasLtMatmulDescSetAttribute,
+        .MatrixLayoutCreate = cublasLtMatrixLayoutCreate,
+        .MatrixLayoutDestroy = cublasLtMatrixLayoutDestroy,
+        .MatrixLayoutSetAttribute = cublasLtMatrixLayoutSetAttribute,
+        .MatmulPreferenceCreate = cublasLtMatmulPreferenceCreate,
+        .MatmulPreferenceDestroy = cublasLtMatmulPreferenceDestroy,
+        .MatmulPreferenceSetAttribute = cublasLtMatmulPreferenceSetAttribute,
+        .MatmulAlgoGetHeuristic = cublasLtMatmulAlgoGetHeuristic,
+        .MatmulAlgoConfigGetAttribute = cublasLtMatmulAlgoConfigGetAttribute,
+        .Matmul = cublasLtMatmul,
+    };
+    (void)err;
+    *ret_library = &table;
+    return 0;
+}

@@ -1,0 +1,142 @@
+/*
+ * cublaslt — what the adapter of cuBLASLt asks of the library, by one that stands in for it: it refuses what the real one does, and may be
+ * told what to choose. That products are right is in gemm.c.
+ */
+#include "tests/cuda_on_cpu/control.h"
+#include "tests/cuda_on_cpu/order.h"
+#include "tests/support/test.h"
+
+#include "device/device_cuda.h"
+#include "trainer/cuda/cublaslt.h"
+
+#include <errno.h>
+
+enum { SIDE = 16, BIAS_AT = 8 /* elements: 16 bytes */, WORKSPACE_BYTES = 1 << 20 };
+
+static const struct shim_products USUAL = {.has_algorithms = true};
+
+struct products {
+    struct device *device;
+    struct device_stream *stream;
+    void *workspace, *matrices; /* A, B, C, and then the bias */
+    struct cublaslt *lt;
+};
+
+static size_t matrices_bytes(void)
+{
+    return (3 * SIDE * SIDE + BIAS_AT + SIDE) * sizeof(uint16_t);
+}
+
+static uint16_t *matrix(const struct products *p, int which)
+{
+    return (uint16_t *)p->matrices + which * SIDE * SIDE;
+}
+
+static void open_products(struct products *p)
+{
+    struct err err;
+    order_set(0);
+    assert_ok(device_open("cuda", &p->device, &err), &err);
+    const struct device_ops *ops = p->device->ops;
+    assert_ok(ops->stream_open(p->device, &p->stream, &err), &err);
+    assert_ok(ops->mem_alloc(p->device, MEM_DEVICE, WORKSPACE_BYTES, &p->workspace, &err), &err);
+    assert_ok(ops->mem_alloc(p->device, MEM_DEVICE, matrices_bytes(), &p->matrices, &err), &err);
+    assert_ok(cublaslt_open(device_cuda_stream(p->stream), p->workspace, WORKSPACE_BYTES, &p->lt, &err),
+              &err);
+}
+
+static void close_products(struct products *p)
+{
+    const struct device_ops *ops = p->device->ops;
+    assert_ok(ops->stream_sync(p->device, p->stream, NULL), NULL);
+    cublaslt_close(p->lt);
+    ops->mem_free(p->device, MEM_DEVICE, p->matrices, matrices_bytes());
+    ops->mem_free(p->device, MEM_DEVICE, p->workspace, WORKSPACE_BYTES);
+    ops->stream_close(p->device, p->stream);
+    device_close(p->device);
+    shim_set_products(USUAL);
+}
+
+static const struct cublaslt_product PRODUCT = {
+    .m = SIDE, .n = SIDE, .k = SIDE, .bias = true, .input = DTYPE_BF16, .output = DTYPE_BF16, .batch = 1};
+
+static uint32_t id_with_clusters_of(const struct products *p, uint16_t shape)
+{
+    struct cublaslt_plan *plan;
+    struct err err;
+    uint32_t id;
+    shim_set_products((struct shim_products){.cluster_shape = shape, .has_algorithms = true});
+    assert_ok(cublaslt_plan(p->lt, &PRODUCT, &plan, &id, &err), &err);
+    cublaslt_plan_free(plan);
+    return id;
+}
+
+static void algorithms_that_differ_in_their_clusters_alone_have_different_ids(void **state)
+{
+    (void)state;
+    struct products p;
+    open_products(&p);
+    assert_int_equal(id_with_clusters_of(&p, 2), id_with_clusters_of(&p, 2));
+    assert_int_not_equal(id_with_clusters_of(&p, 2), id_with_clusters_of(&p, 4));
+    close_products(&p);
+}
+
+/* Chosen before the bias is known. */
+static void a_bias_need_be_aligned_no_better_than_was_promised(void **state)
+{
+    (void)state;
+    struct products p;
+    struct cublaslt_plan *plan;
+    struct err err;
+    uint32_t id;
+    open_products(&p);
+    const uint16_t *bias = matrix(&p, 3) + BIAS_AT;
+    assert_int_equal((uintptr_t)bias % 32, 16);
+    assert_ok(cublaslt_plan(p.lt, &PRODUCT, &plan, &id, &err), &err);
+    assert_ok(cublaslt_run(p.lt, plan, matrix(&p, 0), matrix(&p, 1), bias, matrix(&p, 2), &err), &err);
+    close_products(&p);
+    cublaslt_plan_free(plan);
+}
+
+static void a_product_that_the_library_does_not_know_is_told_by_its_shape(void **state)
+{
+    (void)state;
+    struct products p;
+    struct cublaslt_plan *plan;
+    struct err err;
+    uint32_t id;
+    open_products(&p);
+    shim_set_products((struct shim_products){0});
+    assert_int_equal(cublaslt_plan(p.lt, &PRODUCT, &plan, &id, &err), -ENOTSUP);
+    assert_string_equal(err.expected, "16 x 16 x 16 of BF16");
+    close_products(&p);
+}
+
+/* What is refused says so, and the device is not the worse for it. */
+static void a_matrix_that_is_aligned_worse_is_refused(void **state)
+{
+    (void)state;
+    struct products p;
+    struct cublaslt_plan *plan;
+    struct err err;
+    uint32_t id;
+    open_products(&p);
+    const uint16_t *bias = matrix(&p, 3);
+    assert_ok(cublaslt_plan(p.lt, &PRODUCT, &plan, &id, &err), &err);
+    assert_int_equal(cublaslt_run(p.lt, plan, matrix(&p, 0) + 1, matrix(&p, 1), bias, matrix(&p, 2), &err),
+                     -EIO);
+    assert_ok(cublaslt_run(p.lt, plan, matrix(&p, 0), matrix(&p, 1), bias, matrix(&p, 2), &err), &err);
+    close_products(&p);
+    cublaslt_plan_free(plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(algorithms_that_differ_in_their_clusters_alone_have_different_ids),
+        cmocka_unit_test(a_bias_need_be_aligned_no_better_than_was_promised),
+        cmocka_unit_test(a_product_that_the_library_does_not_know_is_told_by_its_shape),
+        cmocka_unit_test(a_matrix_that_is_aligned_worse_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
