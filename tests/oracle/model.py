@@ -152,4 +152,5 @@ def main():
         run(os.path.join(sys.argv[1], name))
 
 
-main()
+if __name__ == "__main__":
+    main()

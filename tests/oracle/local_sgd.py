@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""local_sgd.py - ranks that update by themselves and share the mean of their weights now and then, once more: gradients by torch in float64 (model.py
+has the model), updates and means by numpy.
+
+    local_sgd.py SHARD FIRST STEP EVERY RANKS SAVES
+
+SHARD is a tar of the tokens; FIRST a checkpoint of one rank with the weights to begin with, STEP the one to compare with, whose configuration
+is the run's. EVERY: updates between means. SAVES: step numbers after which weights and moments became their mean since they were saved.
+Ends with status 1 where STEP is not what comes out, or where it would be as near to what other means would give.
+"""
+import io
+import json
+import math
+import os
+import sys
+import tarfile
+
+sys.dont_write_bytecode = True
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+import model
+
+TOLERANCE = 1e-4  # of what weights have moved, and of moments: root mean squares. float32 is off by 4e-6
+
+
+def read_step(folder):
+    """Tensors of a step by name, and its manifest."""
+    with open(os.path.join(folder, "manifest.json")) as file:
+        manifest = json.load(file)
+    tensors = {}
+    for tensor in manifest["tensors"]:
+        assert tensor["dtype"] == "F32", tensor
+        whole = np.full(tensor["shape"], np.nan, np.float32)
+        for chunk in tensor["chunks"]:
+            path = os.path.join(folder, manifest["files"][chunk["file"]]["name"])
+            part = np.fromfile(path, np.float32, math.prod(chunk["extent"]), offset=chunk["offset_bytes"])
+            box = tuple(slice(s, s + e) for s, e in zip(chunk["start"], chunk["extent"]))
+            whole[box] = part.reshape(chunk["extent"])
+        tensors[tensor["name"]] = whole.astype(np.float64)
+    return tensors, manifest
+
+
+def read_windows(shard, block):
+    """Windows of block + 1 tokens, stride block, member after member."""
+    windows = []
+    with tarfile.open(shard) as tar:
+        for member in tar:
+            tokens = np.load(io.BytesIO(tar.extractfile(member).read())).astype(np.int64)
+            windows += [tokens[at : at + block + 1] for at in range(0, len(tokens) - block, block)]
+    return np.stack(windows)
+
+
+class Rank:
+    def __init__(self, weights, config):
+        self.weights = {name: values.copy() for name, values in weights.items()}
+        self.config = config
+        self.adam = config["optimizer.type"] == "adamw"
+        self.moments = {
+            kind: {name: np.zeros_like(values) for name, values in weights.items()}
+            for kind in (("exp_avg", "exp_avg_sq") if self.adam else ("momentum_buffer",))
+        }
+        self.updates = 0
+
+    def gradients(self, windows):
+        c = {"heads": self.config["model.heads"], "kv_heads": self.config["model.heads"], "norm": "layer", "epsilon": 1e-5}
+        c |= {"rope": False, "causal": True, "swiglu": False}
+        named = {name: torch.tensor(values, requires_grad=True) for name, values in self.weights.items()}
+        tokens = torch.from_numpy(windows)
+        x = F.embedding(tokens[:, :-1], named["embed.tokens.weight"]) + named["embed.positions.weight"]
+        for i in range(self.config["model.layers"]):
+            x = model.block(x, named.get, f"blocks.{i}", c)
+        logits = F.linear(model.norm(x, named.get, "norm", c), named["embed.tokens.weight"])
+        F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten()).backward()
+        return {name: tensor.grad.numpy() for name, tensor in named.items()}
+
+    def update(self, windows):
+        config, moments = self.config, self.moments
+        gradients = self.gradients(windows)
+        norm = math.sqrt(sum((g * g).sum() for g in gradients.values()))
+        factor = min(1, config["optimizer.clip_norm"] / (norm + 1e-6))
+        lr = config["optimizer.lr"]
+        self.updates += 1
+        for name, gradient in gradients.items():
+            gradient = gradient * factor
+            if not self.adam:
+                momentum = moments["momentum_buffer"]
+                momentum[name] = config["optimizer.momentum"] * momentum[name] + gradient
+                self.weights[name] -= lr * momentum[name]
+                continue
+            m, v, (beta1, beta2) = moments["exp_avg"], moments["exp_avg_sq"], config["optimizer.betas"]
+            m[name] = beta1 * m[name] + (1 - beta1) * gradient
+            v[name] = beta2 * v[name] + (1 - beta2) * gradient**2
+            m_hat, v_hat = m[name] / (1 - beta1**self.updates), v[name] / (1 - beta2**self.updates)
+            self.weights[name] -= lr * m_hat / (np.sqrt(v_hat) + config["optimizer.eps"])
+
+
+def take_mean(arenas):
+    for name in arenas[0]:
+        mean = sum(arena[name] for arena in arenas) / len(arenas)
+        for arena in arenas:
+            arena[name] = mean.copy()
+
+
+def share(ranks, moments_too):
+    take_mean([rank.weights for rank in ranks])
+    for kind in ranks[0].moments if moments_too else ():
+        take_mean([rank.moments[kind] for rank in ranks])
+
+
+def train(first, windows, config, every, count, steps, saves):
+    ranks = [Rank(first, config) for _ in range(count)]
+    batch, micro = config["batch.global"], config["batch.micro"]
+    micros = batch // micro
+    for step in range(steps):
+        for number, rank in enumerate(ranks):
+            owned = range(number * micros // count, (number + 1) * micros // count)
+            rank.update(windows[[step * batch + i * micros + j for j in owned for i in range(micro)]])
+        if (step + 1) % every == 0 or step + 1 in saves:
+            share(ranks, step + 1 in saves)
+    return ranks[0]
+
+
+def size(tensors):
+    return math.sqrt(sum((values**2).sum() for values in tensors.values()))
+
+
+def apart(found, expected):
+    return size({name: found[name] - expected[name] for name in expected}) / size(expected)
+
+
+def compare(found, first, rank):
+    """Of what weights have moved, and of each moment: the part in which the two differ."""
+    moved = {name: rank.weights[name] - first[name] for name in first}
+    off = {"weights": apart({name: found[name] - first[name] for name in first}, moved)}
+    for kind, moments in rank.moments.items():
+        off[kind] = apart({name: found[f"optimizer.{kind}.{name}"] for name in first}, moments)
+    return off
+
+
+def main():
+    torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(1)
+    shard, first_path, step_path, every, count = *sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5])
+    saves = set(map(int, sys.argv[6:]))
+    found, manifest = read_step(step_path)
+    config, steps = manifest["state"]["config"], manifest["step"]
+    first = {name: values for name, values in read_step(first_path)[0].items() if not name.startswith("optimizer.")}
+    windows = read_windows(shard, config["data.text.block"])
+
+    def off_by(every, count, saves):
+        return compare(found, first, train(first, windows, config, every, count, steps, saves))
+
+    off = off_by(every, count, saves)
+    print("local_sgd: off by", ", ".join(f"{part:.1e} of {what}" for what, part in off.items()))
+    assert max(off.values()) < TOLERANCE, off
+    others = {"fewer updates between means": (every - 1, count, saves), "a save less": (every, count, saves - {min(saves)})}
+    others["fewer ranks"] = (every, count - 1, saves)
+    for what, other in others.items():
+        off = off_by(*other)
+        assert min(off.values()) > 100 * TOLERANCE, f"{what} would do, too: {off}"
+
+
+main()
