@@ -172,6 +172,8 @@ static void fill(struct full *full, struct walk walk, size_t *in_next, size_t *o
             in_next[span->holder] += part.size_bytes;
             continue;
         }
+        if (writer != full->rank && span->holder != full->rank)
+            continue;
         const char *data = span->data + (part.offset_bytes - span->offset_bytes);
         if (writer == full->rank) {
             add_segment(full,
@@ -181,7 +183,7 @@ static void fill(struct full *full, struct walk walk, size_t *in_next, size_t *o
                                                 .group = span->group},
                         last == span);
             last = span;
-        } else if (span->holder == full->rank) {
+        } else {
             full->loans[full->loans_count++] =
                 (struct full_loan){data, part.size_bytes, full->out.memory + out_next[writer]};
             out_next[writer] += part.size_bytes;
