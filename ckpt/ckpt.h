@@ -108,7 +108,8 @@ struct ckpt_saver_options {
     /* Each node has a folder of its own under that name, with the files of its ranks and a copy of what is replicated (docs/checkpoint.md).
      * Otherwise all ranks write to one folder. Not with CKPT_FULL. */
     bool per_node;
-    const char *node;      /* this rank's, of fewer than CKPT_NODE_BYTES_MAX bytes; NULL: the host's name */
+    const char
+        *node; /* this rank's, of fewer than CKPT_NODE_BYTES_MAX bytes; NULL: the host's name and boot */
     struct device *device; /* NULL: host memory */
     /* Of the device: where the caller queues updates after before_update, which makes it wait for what is still being copied; borrowed.
      * NULL: before_update blocks until it is copied. */

@@ -43,8 +43,15 @@ static int create_common(struct commit *commit, struct err *err)
                                                     &commit->files[LAYOUT_COMMON], err);
 }
 
-/* Step 1 on the first rank. */
-static int begin_first(struct commit *commit, struct err *err)
+static int open_common(struct commit *commit, struct err *err)
+{
+    return commit->file_bytes[LAYOUT_COMMON] == 0
+               ? 0
+               : commit->io->ops->set_open(commit->set, FULL_FILE_NAME, &commit->files[LAYOUT_COMMON], err);
+}
+
+/* The place, on the first rank. */
+static int make_place(struct commit *commit, struct err *err)
 {
     struct io *io = commit->io;
     struct io_stat info;
@@ -67,10 +74,10 @@ static int begin_first(struct commit *commit, struct err *err)
     if (strlen(place) >= sizeof commit->places[0].text)
         return err_set(err, -ENAMETOOLONG, "the name of a temporary place is too long: %.100s...", place);
     strcpy(commit->places[0].text, place);
-    return create_common(commit, err);
+    return 0;
 }
 
-static int begin_other(struct commit *commit, struct err *err)
+static int join_place(struct commit *commit, struct err *err)
 {
     const struct commit_place *first = &commit->places[0];
     if (first->status)
@@ -78,24 +85,26 @@ static int begin_other(struct commit *commit, struct err *err)
     struct io_set_options options = {
         .path = commit->path, .owner_id = commit->run_id, .attempt = commit->attempt};
     int status = commit->io->ops->set_join(commit->io, &options, first->text, &commit->set, err);
-    if (!status && commit->file_bytes[LAYOUT_COMMON] > 0)
-        status = commit->io->ops->set_open(commit->set, FULL_FILE_NAME, &commit->files[LAYOUT_COMMON], err);
+    if (status == -ENOENT)
+        err_advise(err, "let all nodes share the folder, or give each its own (checkpoint.shared: false)");
     return status;
 }
 
-int commit_begin(struct commit *commit, uint64_t step, int status, struct err *err)
+/* Step 1: the ranks of a node in one private place, with the file that all write where has_common. */
+static int meet(struct commit *commit, uint64_t step, bool has_common, int status, struct err *err)
 {
-    struct io *io = commit->io;
     struct comm *node = commit->nodes->node;
     struct commit_place *own = &commit->places[node->rank];
-    char name[ROSTER_NAME_BYTES_MAX];
+    bool is_first = nodes_is_first(commit->nodes);
     commit->step = step;
     commit->attempt++;
     *own = (struct commit_place){0};
     if (!status)
         status = folder_step_path(commit->folder, step, commit->path, err);
-    if (!status && nodes_is_first(commit->nodes))
-        status = begin_first(commit, err);
+    if (!status && is_first)
+        status = make_place(commit, err);
+    if (!status && is_first && has_common)
+        status = create_common(commit, err);
     own->status = status;
     struct err detail = {0};
     int gathered = collective_gather(node, commit->places, sizeof *own, "beginning a checkpoint", &detail);
@@ -105,12 +114,40 @@ int commit_begin(struct commit *commit, uint64_t step, int status, struct err *e
         if (err)
             *err = detail;
     }
-    if (!status && !nodes_is_first(commit->nodes))
-        status = begin_other(commit, err);
+    if (!status && !is_first)
+        status = join_place(commit, err);
+    if (!status && !is_first && has_common)
+        status = open_common(commit, err);
+    return status;
+}
+
+static void leave(struct commit *commit)
+{
+    if (nodes_is_first(commit->nodes))
+        commit->io->ops->set_abort(commit->set);
+    else if (commit->set)
+        commit->io->ops->set_leave(commit->set);
+    commit->set = NULL;
+    for (int i = 0; i < LAYOUT_FILES; i++)
+        commit->files[i] = NULL;
+}
+
+int commit_try_folder(struct commit *commit, struct err *err)
+{
+    int status = commit->nodes->node->ranks > 1 ? meet(commit, 0, false, 0, err) : 0;
+    status = collective_agree(commit->nodes->all, status, "looking at the folder of checkpoints", err);
+    leave(commit); /* nobody joins any more */
+    return status;
+}
+
+int commit_begin(struct commit *commit, uint64_t step, int status, struct err *err)
+{
+    char name[ROSTER_NAME_BYTES_MAX];
+    status = meet(commit, step, true, status, err);
     if (!status)
-        status = io->ops->set_create(commit->set, roster_file_name(commit->nodes->all->rank, name),
-                                     bytes_round_up(commit->file_bytes[LAYOUT_OWN], IO_ALIGN_BYTES),
-                                     &commit->files[LAYOUT_OWN], err);
+        status = commit->io->ops->set_create(commit->set, roster_file_name(commit->nodes->all->rank, name),
+                                             bytes_round_up(commit->file_bytes[LAYOUT_OWN], IO_ALIGN_BYTES),
+                                             &commit->files[LAYOUT_OWN], err);
     return status;
 }
 
@@ -221,7 +258,7 @@ static int write_manifest(struct commit *commit, const char *state_json, struct 
 }
 
 /* What the new step took the place of stands under the other name, if it could be renamed; else the next sweep removes it. That with the same
- * arrays is worth no room, unless somebody reads it. */
+ * arrays is worth no room, unless somebody reads it; but only once the new one is on all nodes: until then it may be what they have in common. */
 static void settle_replaced(const struct commit *commit)
 {
     struct io_stat info;
@@ -264,8 +301,6 @@ static int publish(struct commit *commit, struct err *err)
         return status;
     status = io->ops->set_publish(commit->set, err);
     commit->set = NULL;
-    if (!status && commit->exists)
-        settle_replaced(commit);
     return status;
 }
 
@@ -279,17 +314,6 @@ static void retain(struct commit *commit)
         prune_folder(commit->io, commit->folder, &options, commit->lock, commit->step, &detail) &&
         detail.what[0])
         log_line(commit->log, LOG_WARN, "old checkpoints stay: %s", err_format(&detail, line, sizeof line));
-}
-
-static void leave(struct commit *commit)
-{
-    if (nodes_is_first(commit->nodes))
-        commit->io->ops->set_abort(commit->set);
-    else if (commit->set)
-        commit->io->ops->set_leave(commit->set);
-    commit->set = NULL;
-    for (int i = 0; i < LAYOUT_FILES; i++)
-        commit->files[i] = NULL;
 }
 
 /* What this rank wrote becomes durable; the first failure ends it. */
@@ -343,6 +367,8 @@ int commit_finish(struct commit *commit, int status, const char *state_json, str
         status = name_owner(commit, status, err);
     status = collective_agree(all, status, "publishing a checkpoint", err);
     leave(commit);
+    if (!status && is_first && commit->exists && commit->likeness != COMMIT_SAME)
+        settle_replaced(commit);
     if (!status && is_first && still_owns(commit))
         retain(commit);
     return status;

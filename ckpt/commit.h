@@ -61,6 +61,9 @@ struct commit {
 
 int commit_init(struct commit *commit, struct err *err);
 void commit_deinit(struct commit *commit);
+/* That all ranks of a node see what its first makes in the folder, before a run depends on it. Collective. -ENOENT on who does not, and what
+ * commit_begin gives. */
+int commit_try_folder(struct commit *commit, struct err *err);
 /* status: of this rank so far, whose detail is in err. Where it is none, nothing is begun, and the others fail. */
 int commit_begin(struct commit *commit, uint64_t step, int status, struct err *err);
 /* status: of this rank so far, whose detail is in err. The same verdict on all ranks; -EREMOTEIO where only others failed. Also

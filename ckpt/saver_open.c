@@ -120,6 +120,8 @@ static int open_saver(struct ckpt_saver *saver, const struct ckpt_saver_options 
         status = plan(saver, options, tensors, tensors_count, err);
     if (!status)
         status = agree(saver, prepare(saver, options, err), err);
+    if (!status)
+        status = commit_try_folder(&saver->commit, err);
     if (status)
         return status;
     saver->track = saver->image.track = trace_add_track(options->trace, "checkpoint", 0);

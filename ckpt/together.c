@@ -6,12 +6,14 @@
  *     some could not look     the end for all: that is no damage, and an older step would be a guess
  *     some found damage       damage for all (-EBADMSG)
  *     they found other steps  they look below what one of them lacks
+ *     other saves of a step   the one that all have, some of them where it was put aside; else they look below it
  */
 #include "base/hash.h"
 #include "base/json_format.h"
 #include "base/str.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/collective.h"
+#include "ckpt/folder.h"
 #include "ckpt/reader.h"
 
 #include <errno.h>
@@ -26,6 +28,8 @@ struct told {
     bool is_absent; /* it found no step */
     uint64_t step;
     struct hash128 content, warnings;
+    bool has_aside; /* beside the step lies a whole one that it took the place of */
+    struct hash128 aside;
     struct err detail;
 };
 
@@ -91,7 +95,9 @@ struct search {
     struct told *all;
     struct str warnings; /* of this rank's look, a line each */
     struct ckpt_reader *reader;
-    bool has_found; /* all ranks found some step before */
+    bool has_found;         /* all ranks found some step before */
+    bool is_chosen;         /* the save to be opened, of the step found before */
+    struct hash128 content; /* of it */
 };
 
 /* Which save a step is, whatever its node's copy of what is replicated: each file's hash is over the checksums of its bytes. The metrics count,
@@ -134,6 +140,40 @@ static void keep_warning(void *context, enum log_level level, const char *line)
     str_add(warnings, line, strlen(line) + 1);
 }
 
+static bool is_same(const struct hash128 *a, const struct hash128 *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+/* The save that this rank's step took the place of, if that is whole. */
+static void look_aside(const struct search *search, struct told *own)
+{
+    char path[IO_PATH_BYTES_MAX];
+    struct manifest manifest;
+    if (folder_aside_path(search->where, own->step, path, NULL) ||
+        folder_read_step(search->io, path, &manifest, NULL, NULL))
+        return;
+    own->has_aside = describe(&manifest, &own->aside, NULL) == 0;
+    manifest_deinit(&manifest);
+}
+
+/* Instead of the step that took its place. */
+static int open_aside(struct search *search, struct told *own)
+{
+    char path[IO_PATH_BYTES_MAX];
+    struct io_hold *hold;
+    ckpt_reader_close(search->reader);
+    search->reader = NULL;
+    int status = folder_aside_path(search->where, own->step, path, &own->detail);
+    if (!status)
+        status = reader_hold(search->io, path, &hold, &own->detail);
+    if (!status)
+        status = reader_open_held(search->io, path, hold, &search->reader, &own->detail);
+    if (!status)
+        status = describe(&search->reader->manifest, &own->content, &own->detail);
+    return status;
+}
+
 /* This rank's own look, into what it tells. */
 static void look(struct search *search)
 {
@@ -151,8 +191,14 @@ static void look(struct search *search)
         status = reader_open_held(search->io, path, hold, &search->reader, &own->detail);
     if (!status)
         status = describe(&search->reader->manifest, &own->content, &own->detail);
-    if (!status)
+    if (!status) {
         own->step = ckpt_reader_step(search->reader);
+        if (strcmp(path, search->where) != 0) /* else a step was asked for by its own name */
+            look_aside(search, own);
+        if (search->is_chosen && own->has_aside && !is_same(&own->content, &search->content) &&
+            is_same(&own->aside, &search->content))
+            status = open_aside(search, own);
+    }
     own->status = own->is_absent ? 0 : status;
     own->warnings = hash_128(search->warnings.data, search->warnings.bytes);
 }
@@ -181,6 +227,37 @@ static int none_in_common(const struct search *search, struct err *err)
     return -ESTALE;
 }
 
+/* Whether each rank has that save of the step. */
+static bool all_have(const struct search *search, const struct hash128 *content)
+{
+    const struct told *all = search->all;
+    int rank = 0;
+    while (rank < search->comm->ranks && (is_same(&all[rank].content, content) ||
+                                          (all[rank].has_aside && is_same(&all[rank].aside, content))))
+        rank++;
+    return rank == search->comm->ranks;
+}
+
+/* Of a step of which the ranks have other saves: where a save of it was published on some nodes and not on others, these have the one
+ * before, and those have put it aside. False: none is on all, or it could not be opened. */
+static bool choose_save(struct search *search)
+{
+    const struct told *first = &search->all[0];
+    const struct hash128 *content = all_have(search, &first->content)                     ? &first->content
+                                    : first->has_aside && all_have(search, &first->aside) ? &first->aside
+                                                                                          : NULL;
+    if (search->is_chosen || !content)
+        return false;
+    search->has_found = search->is_chosen = true;
+    search->content = *content;
+    if (search->comm->rank == 0)
+        log_line(search->log, LOG_WARN,
+                 "step %" PRIu64 " was saved again, but not on all nodes: the save before is taken, which "
+                 "some of them put aside",
+                 first->step);
+    return true;
+}
+
 /* 0: all have the same. 1: to be looked for again, among others. The same on all ranks. */
 static int compare(struct search *search, struct err *err)
 {
@@ -206,6 +283,8 @@ static int compare(struct search *search, struct err *err)
     bool is_one_step = all[lowest].step == all[highest].step;
     if (is_one_step && other < 0)
         return 0;
+    if (is_one_step && choose_save(search))
+        return 1;
     if (all[highest].step >= search->choice.below) /* a step that was asked for by its own name */
         return none_in_common(search, err);
     if (search->comm->rank == 0 && is_one_step)
@@ -217,6 +296,7 @@ static int compare(struct search *search, struct err *err)
                  "step %" PRIu64 " of rank %d is passed over: rank %d has none after step %" PRIu64,
                  all[highest].step, highest, lowest, all[lowest].step);
     search->has_found = true;
+    search->is_chosen = false;
     search->choice.below = is_one_step ? all[lowest].step : all[lowest].step + 1;
     return 1;
 }

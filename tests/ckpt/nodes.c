@@ -225,6 +225,9 @@ static void a_step_that_not_all_nodes_have_or_not_the_same_is_passed_over(void *
     assert_int_equal(test_run("rm '%s/node-0/step-00000006/rank-00001.safetensors'", folder), 0);
     check_found(&run, 4);
     assert_int_equal(test_run("rm -r '%s/node-1' && mv '%s/other' '%s/node-1'", folder, folder, folder), 0);
+    arrays_fill(&run.global, 9);
+    check_found(&run, 4); /* which node 0 put aside */
+    assert_int_equal(test_run("rm -r '%s/node-0/aside-step-00000004'", folder), 0);
     thread_comm_run(RANKS, find_rank, &run);
     for (int r = 0; r < RANKS; r++)
         assert_int_equal(run.statuses[r], -ESTALE); /* a run must not begin anew beside them */
@@ -273,6 +276,43 @@ static void an_error_on_one_node_leaves_the_step_before_on_all(void **state)
     arrays_free(&run.global);
 }
 
+/* The publish on node 1 fails. */
+static void save_on_one_node(struct run *run, uint64_t step, uint64_t seed)
+{
+    run->step = step;
+    run->failing_rank = RANKS / NODES;
+    run->rules = "publish:eio";
+    arrays_fill(&run->global, seed);
+    thread_comm_run(RANKS, save_rank, run);
+    for (int r = 0; r < RANKS; r++)
+        assert_true(run->statuses[r] < 0);
+}
+
+/* There is no step before it: the first save of it is what all have. */
+static void a_step_saved_again_on_one_node_only_leaves_the_save_before_on_all(void **state)
+{
+    (void)state;
+    static const char evaluated[] =
+        "{\"loader\":{\"seed\":7,\"position\":4096},\"note\":\"test\",\"metrics\":{\"val_step\":4}}";
+    struct run run = start();
+    save(&run, 4, 5);
+    save_on_one_node(&run, 4, 6);
+    arrays_fill(&run.global, 5);
+    check_found(&run, 4);
+    assert_non_null(strstr(run.paths[0], "aside-step-00000004"));
+    assert_null(strstr(run.paths[RANKS - 1], "aside"));
+    save(&run, 4, 6); /* what node 0 has already */
+    check_found(&run, 4);
+    run.states[0] = run.states[1] = evaluated; /* the same arrays: an evaluation was made up for */
+    save_on_one_node(&run, 4, 6);
+    check_found(&run, 4);
+    assert_non_null(strstr(run.paths[0], "aside-step-00000004"));
+    save(&run, 4, 6);
+    check_found(&run, 4);
+    assert_null(strstr(run.paths[0], "aside"));
+    arrays_free(&run.global);
+}
+
 /* It does not let them wait: it tells them where they agree. */
 static void a_rank_whose_state_is_refused_fails_the_save_of_all(void **state)
 {
@@ -318,6 +358,8 @@ int main(void)
                                         scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(an_error_on_one_node_leaves_the_step_before_on_all, scratch_set_up,
                                         scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_step_saved_again_on_one_node_only_leaves_the_save_before_on_all,
+                                        scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_rank_whose_state_is_refused_fails_the_save_of_all, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(nodes_that_share_a_folder_after_all_are_refused, scratch_set_up,

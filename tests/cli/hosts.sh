@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# `millrace train` on ranks of several hosts: each has its own name, its own boot and its own files, as far as one machine's kernel can make them
+# so (namespaces). The ranks of a host are neighbours.
+. "$(dirname "$0")/lib.sh"
+mpirun_sh=$TEST_SOURCE_DIR/tests/support/mpirun.sh
+command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"
+
+apart=(unshare --uts --mount)
+[[ $(id -u) == 0 ]] || apart=(unshare --user --map-root-user --uts --mount)
+echo boot >boot
+"${apart[@]}" sh -c 'hostname another && mount --bind boot /proc/sys/kernel/random/boot_id' 2>/dev/null || skip "this process may make no hosts"
+export OMPI_MCA_btl_vader_single_copy_mechanism=none # ranks of two hosts may not read each other's memory
+
+"$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
+millrace convert dataset photos shards --quiet >/dev/null
+cat >train.yaml <<'YAML'
+run:        {dir: runs/a, seed: 3, steps: 12}
+data:       {train: shards, val: shards, memory: 32MiB, image: {size: 32}}
+model:      {layers: 1, heads: 2, width: 32, patch: 8}
+batch:      {global: 16, micro: 4}
+checkpoint: {every: 4, keep: {last: 2}, shared: false}
+eval:       {every: 6}
+log:        {every: 3}
+YAML
+millrace train train.yaml --set run.dir=alone --set checkpoint.shared=true --quiet >/dev/null || exit 1
+
+# host NAMES DIR COMMAND...: of two ranks each, where DIR is the host's own, which the test sees as DIR-0, DIR-1. NAMES: how hosts are called.
+cat >host <<'SH'
+#!/bin/sh
+number=$((OMPI_COMM_WORLD_RANK / 2)) name=$1 dir=$2
+shift 2
+[ "$name" = same ] || name=$name-$number
+mkdir -p "$dir" "$dir-$number"
+echo "boot-of-host-$number" >"boot-$number"
+echo $$ >"pid-$OMPI_COMM_WORLD_RANK"
+[ "$OMPI_COMM_WORLD_RANK" != "${FAULTY_RANK:-}" ] || export MILLRACE_FAULT="$FAULT"
+hostname "$name" && mount --bind "boot-$number" /proc/sys/kernel/random/boot_id && mount --bind "$dir-$number" "$dir" && exec "$@"
+SH
+chmod +x host
+
+# on_hosts NAMES DIR SETTING...: four ranks on two hosts train; prints the status.
+on_hosts() {
+  local names=$1 dir=$2 settings=() setting
+  shift 2
+  for setting; do settings+=(--set "$setting"); done
+  status_of "$mpirun_sh" 4 "${apart[@]}" ./host "$names" "$dir/ckpt" "$MILLRACE" train train.yaml --set run.dir="$dir" "${settings[@]}"
+}
+files_of() { (cd "$1" && find . -name 'rank-*' -printf '%P\n' | sed 's/\.safetensors$//' | sort | paste -sd ' '); }
+# gather DIR STEP: into DIR/gathered
+gather() { mkdir "$1/gathered" && cp "$1/ckpt-0/$2"/* "$1/gathered" && cp "$1/ckpt-1/$2"/* "$1/gathered"; }
+
+each_host_has_its_own_ranks_files_and_the_run_goes_on_from_them() {
+  local names run
+  for names in host same; do # hosts may all be called localhost: no two of them have the same boot
+    run=named-$names
+    same "$(on_hosts $names $run run.steps=8)" 0 "$(cat errors)"
+    same "$(files_of $run/ckpt-0)" "step-00000004/rank-00000 step-00000004/rank-00001 step-00000008/rank-00000 step-00000008/rank-00001"
+    same "$(files_of $run/ckpt-1)" "step-00000004/rank-00002 step-00000004/rank-00003 step-00000008/rank-00002 step-00000008/rank-00003"
+    same "$(on_hosts $names $run)" 0 "$(cat errors)"
+    same "$(grep -c '^resuming at step 8 ' errors)" 1
+    gather $run step-00000012
+    millrace verify $run/gathered >/dev/null
+    same "$(millrace ckpt hash $run/gathered)" "$(millrace ckpt hash alone/ckpt)"
+  done
+}
+
+a_folder_that_not_all_hosts_see_is_refused_before_the_first_step() {
+  same "$(on_hosts host unseen checkpoint.shared=true)" 1
+  contains "$(cat errors)" "millrace: rank 2: this rank does not see the folder that the first rank made"
+  contains "$(cat errors)" "let all nodes share the folder, or give each its own (checkpoint.shared: false)"
+  [[ ! -s unseen/metrics.jsonl ]] || fail "it began"
+  same "$(ls -A unseen/ckpt-0)" .millrace-owner
+}
+
+a_host_that_lost_its_folder_ends_the_run_rather_than_begin_it_anew() {
+  same "$(on_hosts host lost run.steps=8)" 0 "$(cat errors)"
+  mv lost/ckpt-1 kept
+  same "$(on_hosts host lost)" 1
+  contains "$(cat errors)" "there are checkpoints, but none that all ranks have"
+  rmdir lost/ckpt-1
+  mv kept lost/ckpt-1
+  same "$(on_hosts host lost)" 0 "$(cat errors)"
+}
+
+# die_between STEP DIR SETTING...: the run dies when the first host has published that step, and the second has not.
+die_between() {
+  local step=$1/step-$(printf %08d "$2") pid
+  export FAULTY_RANK=2 FAULT=publish:hold:step-$(printf %08d "$2")
+  on_hosts host "$1" "${@:3}" >status &
+  pid=$!
+  until [[ -d ${step/\//\/ckpt-0/} ]]; do kill -0 $pid; sleep 0.02; done
+  kill -KILL "$(cat pid-2)"
+  wait $pid
+  unset FAULTY_RANK FAULT
+  [[ ! -e ${step/\//\/ckpt-1/} ]] || fail "$step is on both"
+}
+
+hosts_that_die_between_two_publishes_go_on_from_what_both_have() {
+  die_between died 8
+  same "$(on_hosts host died)" 0 "$(cat errors)"
+  contains "$(cat errors)" "step 8 of rank 0 is passed over: rank 2 has none after step 4"
+  same "$(grep -c '^resuming at step 4 ' errors)" 1
+  gather died step-00000012
+  same "$(millrace ckpt hash died/gathered)" "$(millrace ckpt hash alone/ckpt)"
+}
+
+run_cases each_host_has_its_own_ranks_files_and_the_run_goes_on_from_them a_folder_that_not_all_hosts_see_is_refused_before_the_first_step \
+  a_host_that_lost_its_folder_ends_the_run_rather_than_begin_it_anew hosts_that_die_between_two_publishes_go_on_from_what_both_have
