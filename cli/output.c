@@ -31,14 +31,16 @@ static bool ends_in(const char *text, const char *ending)
     return bytes > wanted && strcmp(text + bytes - wanted, ending) == 0;
 }
 
-/* "mean_sample_bytes" -> "mean sample"; "read_bytes_per_second" -> "read per second" */
+/* "mean_sample_bytes" -> "mean sample"; "read_bytes_per_second" -> "read per second"; "of_limit_fraction" -> "of limit" */
 static void add_name(struct str *out, const char *key)
 {
-    static const char *const units[] = {"_bytes", "_count", "_seconds"};
-    static const char rate[] = "_per_second";
+    static const char *const units[] = {"_bytes", "_count", "_seconds", "_fraction"};
+    static const char *const rates[] = {"_per_second", "_per_cpu_second"};
     size_t bytes = strlen(key);
-    bool is_rate = ends_in(key, rate);
-    if (is_rate)
+    const char *rate = NULL;
+    for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++)
+        rate = ends_in(key, rates[i]) ? rates[i] : rate;
+    if (rate)
         bytes -= strlen(rate);
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
         size_t unit = strlen(units[i]);
@@ -49,16 +51,17 @@ static void add_name(struct str *out, const char *key)
     }
     for (size_t i = 0; i < bytes; i++)
         str_add(out, key[i] == '_' ? " " : &key[i], 1);
-    if (is_rate)
-        str_add_text(out, " per second");
+    for (const char *at = rate ? rate : ""; *at; at++)
+        str_add(out, *at == '_' ? " " : at, 1);
 }
 
-static void add_number(struct str *out, const char *key, const struct json_t *value)
+/* exact: bytes to the last one, too. */
+static void add_number(struct str *out, const char *key, const struct json_t *value, bool exact)
 {
     uint64_t whole = 0;
     int64_t integer;
     double real = 0;
-    bool is_whole = json_u64(value, &whole) == 0;
+    bool is_bytes = (strcmp(key, "bytes") == 0 || ends_in(key, "_bytes")) && json_u64(value, &whole) == 0;
     json_f64(value, &real);
     char size[STR_SIZE_BYTES];
     if (strcmp(key, "bytes_per_second") == 0 || ends_in(key, "_bytes_per_second") ||
@@ -70,23 +73,23 @@ static void add_number(struct str *out, const char *key, const struct json_t *va
         str_add_format(out, "%.3g us", real * 1e6);
     else if (ends_in(key, "_seconds") && real > 0 && real < 0.01)
         str_add_format(out, "%.3g ms", real * 1e3);
-    else if (ends_in(key, "_fraction"))
-        str_add_format(out, "%.3g", real);
-    else if (ends_in(key, "_share"))
+    else if (ends_in(key, "_share") || ends_in(key, "_fraction"))
         str_add_format(out, "%.1f%%", real * 100);
     else if (ends_in(key, "_seconds"))
         str_add_format(out, "%.2f s", real);
-    else if (ends_in(key, "_bytes") && is_whole && whole >= 1024)
-        str_add_format(out, "%s (%" PRIu64 ")", str_format_size(whole, size), whole);
-    else if (ends_in(key, "_bytes") && is_whole)
+    else if (is_bytes && whole < 1024)
         str_add_format(out, "%" PRIu64 " bytes", whole);
+    else if (is_bytes)
+        str_add_format(out, exact ? "%s (%" PRIu64 ")" : "%s", str_format_size(whole, size), whole);
+    else if (ends_in(key, "_per_gigabyte"))
+        str_add_format(out, "%.3g", real);
     else if (json_i64(value, &integer) == 0)
         str_add_format(out, "%" PRId64, integer);
     else
         str_add_format(out, "%.6g", real);
 }
 
-static void add_scalar(struct str *out, const char *key, const struct json_t *value)
+static void add_scalar(struct str *out, const char *key, const struct json_t *value, bool exact)
 {
     const char *text;
     bool truth;
@@ -97,7 +100,7 @@ static void add_scalar(struct str *out, const char *key, const struct json_t *va
     else if (json_kind(value) == JSON_KIND_NULL)
         str_add_text(out, "-");
     else
-        add_number(out, key, value);
+        add_number(out, key, value, exact);
 }
 
 /* "val loss 1.2, val accuracy 0.5": an entry of an object in a cell. */
@@ -108,7 +111,7 @@ static int add_entry_to_cell(void *context, const char *key, struct json_t *valu
         str_add_text(out, ", ");
     add_name(out, key);
     str_add_text(out, " ");
-    add_scalar(out, key, value);
+    add_scalar(out, key, value, false);
     return 0;
 }
 
@@ -121,14 +124,14 @@ static void add_object_cell(struct str *out, const struct json_t *object)
     str_deinit(&text);
 }
 
-static void add_cell(struct str *out, const char *key, const struct json_t *value)
+static void add_cell(struct str *out, const char *key, const struct json_t *value, bool exact)
 {
     if (json_kind(value) == JSON_KIND_OBJECT) {
         add_object_cell(out, value);
         return;
     }
     if (json_kind(value) != JSON_KIND_ARRAY) {
-        add_scalar(out, key, value);
+        add_scalar(out, key, value, exact);
         return;
     }
     size_t count = json_count(value);
@@ -136,7 +139,7 @@ static void add_cell(struct str *out, const char *key, const struct json_t *valu
     str_add_text(out, numbers ? "[" : "");
     for (size_t i = 0; i < count; i++) {
         str_add_text(out, i ? ", " : "");
-        add_scalar(out, key, json_at(value, i));
+        add_scalar(out, key, json_at(value, i), exact);
     }
     str_add_text(out, numbers ? "]" : "");
 }
@@ -202,7 +205,7 @@ static void table_line(struct table *table, const struct json_t *row)
     for (size_t c = 0; c < table->count; c++) {
         str_clear(&text);
         if (row)
-            add_cell(&text, table->columns[c], json_get(row, table->columns[c]));
+            add_cell(&text, table->columns[c], json_get(row, table->columns[c]), false);
         else
             add_name(&text, table->columns[c]);
         table_cell(table, str_text(&text), c + 1 == table->count);
@@ -223,25 +226,56 @@ static void table_lines(struct table *table, const struct json_t *rows)
 struct place {
     struct str *out;
     unsigned indent, columns;
+    size_t values_at; /* the column of values, behind the longest name of the object */
 };
+
+static bool is_table(const struct json_t *value)
+{
+    return json_kind(value) == JSON_KIND_ARRAY && json_kind(json_at(value, 0)) == JSON_KIND_OBJECT;
+}
+
+static bool is_block(const struct json_t *value)
+{
+    return json_kind(value) == JSON_KIND_OBJECT && json_count(value) > 0;
+}
+
+static int note_name(void *context, const char *key, struct json_t *value)
+{
+    struct place *place = context;
+    struct str name = {0};
+    if (is_table(value) || is_block(value))
+        return 0;
+    add_name(&name, key);
+    size_t wanted = place->indent + name.bytes + 2;
+    place->values_at = wanted > place->values_at ? wanted : place->values_at;
+    str_deinit(&name);
+    return 0;
+}
 
 static int add_entry(void *context, const char *key, struct json_t *value);
 
-/* A table that would not fit the terminal is told row by row. */
-static void add_table(const struct place *place, struct json_t *rows)
+static void add_object(struct str *out, unsigned indent, unsigned columns, struct json_t *object)
 {
-    struct table table = {.out = place->out, .indent = place->indent, .measure = true};
-    size_t width = place->indent;
+    struct place place = {out, indent, columns, NAME_COLUMNS};
+    json_each(object, note_name, &place);
+    json_each(object, add_entry, &place);
+}
+
+/* A table that would not fit the terminal is told row by row. */
+static void add_table(struct str *out, unsigned indent, unsigned columns, struct json_t *rows)
+{
+    struct table table = {.out = out, .indent = indent, .measure = true};
+    size_t width = indent;
     json_each(json_at(rows, 0), note_column, &table);
     table_lines(&table, rows);
     for (size_t c = 0; c < table.count; c++)
         width += table.widths[c] + (c + 1 < table.count ? 2 : 0);
     table.measure = false;
-    if (width < place->columns)
+    if (width < columns)
         table_lines(&table, rows);
-    for (size_t i = 0; i < json_count(rows) && width >= place->columns; i++) {
-        str_add_text(place->out, i ? "\n" : "");
-        json_each(json_at(rows, i), add_entry, (void *)(uintptr_t)place);
+    for (size_t i = 0; i < json_count(rows) && width >= columns; i++) {
+        str_add_text(out, i ? "\n" : "");
+        add_object(out, indent, columns, json_at(rows, i));
     }
 }
 
@@ -249,24 +283,22 @@ static int add_entry(void *context, const char *key, struct json_t *value)
 {
     struct place *place = context;
     enum { INDENT = 2 };
-    bool table = json_kind(value) == JSON_KIND_ARRAY && json_kind(json_at(value, 0)) == JSON_KIND_OBJECT;
-    bool object = json_kind(value) == JSON_KIND_OBJECT && json_count(value) > 0;
     size_t began = place->out->bytes;
     str_add_fill(place->out, ' ', place->indent);
     add_name(place->out, key);
-    if (table || object) {
+    if (is_table(value) || is_block(value))
         str_add_text(place->out, "\n");
-        struct place inner = {place->out, place->indent + INDENT, place->columns};
-        if (table)
-            add_table(&inner, value);
-        else
-            json_each(value, add_entry, &inner);
+    if (is_table(value)) {
+        add_table(place->out, place->indent + INDENT, place->columns, value);
         return 0;
     }
-    size_t used = place->out->bytes - began;
-    str_add_fill(place->out, ' ', used < NAME_COLUMNS ? NAME_COLUMNS - used : 2);
+    if (is_block(value)) {
+        add_object(place->out, place->indent + INDENT, place->columns, value);
+        return 0;
+    }
+    str_add_fill(place->out, ' ', began + place->values_at - place->out->bytes);
     struct str cell = {0};
-    add_cell(&cell, key, value);
+    add_cell(&cell, key, value, true);
     add_wrapped(place->out, str_text(&cell), place->out->bytes - began, place->columns);
     str_add_text(place->out, "\n");
     str_fail_with(place->out, &cell);
@@ -280,8 +312,7 @@ static int print_text(const struct str *document, FILE *stream, struct err *err)
     struct str text = {0};
     int status = json_parse(document->data, document->bytes, "result", 0, &root, err);
     if (!status) {
-        struct place place = {&text, 0, console_columns_or(fileno(stream), UINT_MAX)};
-        json_each(root, add_entry, &place);
+        add_object(&text, 0, console_columns_or(fileno(stream), UINT_MAX), root);
         status = str_status(&text);
     }
     if (!status)

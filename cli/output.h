@@ -7,7 +7,7 @@
  *     return output_end(&output, common->json, err);
  *
  * Text is made from the same document: keys lose their unit, values gain it ("mean_sample_bytes": 28774 becomes
- * `mean sample  28.1 KiB`), a `_share` becomes a percentage, nested objects are indented, an array of objects becomes a table. On a terminal long
+ * `mean sample  28.1 KiB (28774)`, in a table `28.1 KiB`), a `_share` or `_fraction` becomes a percentage, nested objects are indented, an array of objects becomes a table. On a terminal long
  * texts are broken, and a table that is too wide is told row by row.
  */
 #ifndef MILLRACE_CLI_OUTPUT_H

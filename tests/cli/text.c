@@ -17,8 +17,10 @@ static void write_document(struct output *output)
     json_write_u64(json, "samples_count", 3068);
     json_write_u64(json, "mean_sample_bytes", 28774);
     json_write_u64(json, "small_bytes", 12);
+    json_write_f64(json, "of_limit_fraction", 0.125);
     json_write_f64(json, "read_bytes_per_second", 1048576.0);
     json_write_f64(json, "samples_per_second", 12.34);
+    json_write_f64(json, "moved_bytes_per_cpu_second", 2048);
     json_write_f64(json, "elapsed_seconds", 1.5);
     json_write_i64(json, "offset", -3);
     json_write_bool(json, "whole", true);
@@ -29,6 +31,7 @@ static void write_document(struct output *output)
     json_end_array(json);
     json_begin_object(json, "text");
     json_write_string(json, "element", "uint16");
+    json_write_u64(json, "tokens_of_the_longest_one_count", 7);
     json_end_object(json);
     json_begin_array(json, "tensors");
     for (int i = 0; i < 2; i++) {
@@ -38,6 +41,7 @@ static void write_document(struct output *output)
         json_write_u64(json, NULL, 4);
         json_write_u64(json, NULL, 2);
         json_end_array(json);
+        json_write_u64(json, "size_bytes", 1000 + i * 1000);
         json_end_object(json);
     }
     json_end_array(json);
@@ -62,19 +66,22 @@ static void a_result_reads_as_text_with_units(void **state)
     assert_string_equal(text, "samples               3068\n"
                               "mean sample           28.1 KiB (28774)\n"
                               "small                 12 bytes\n"
+                              "of limit              12.5%\n"
                               "read per second       1.0 MiB\n"
                               "samples per second    12.3\n"
+                              "moved per cpu second  2.0 KiB\n"
                               "elapsed               1.50 s\n"
                               "offset                -3\n"
                               "whole                 yes\n"
                               "val loss              -\n"
                               "fields                cls, jpg\n"
                               "text\n"
-                              "  element             uint16\n"
+                              "  element                    uint16\n"
+                              "  tokens of the longest one  7\n"
                               "tensors\n"
-                              "  name       shape\n"
-                              "  long.name  [4, 2]\n"
-                              "  b          [4, 2]\n");
+                              "  name       shape   size\n"
+                              "  long.name  [4, 2]  1000 bytes\n"
+                              "  b          [4, 2]  2.0 KiB\n");
 }
 
 static void the_same_result_is_one_line_of_json(void **state)
