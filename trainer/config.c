@@ -157,6 +157,16 @@ struct reading {
     struct err *err;
 };
 
+/* --set has no lines. */
+static void complain(const struct reading *reading, const struct yaml_leaf *leaf, const char *what)
+{
+    if (reading->by_set)
+        err_set(reading->err, -EINVAL, "%s %s", what, leaf->path);
+    else
+        err_set(reading->err, -EINVAL, "%s %s at line %d", what, leaf->path, leaf->line);
+    err_at(reading->err, reading->name, ERR_NO_OFFSET);
+}
+
 static int unknown_key(const struct reading *reading, const struct yaml_leaf *leaf)
 {
     static const char *const entry_keys[] = {"path", "weight"};
@@ -167,8 +177,7 @@ static int unknown_key(const struct reading *reading, const struct yaml_leaf *le
         keys[i] = fields[i].key;
     const char *nearest =
         entry ? str_nearest(entry + 2, entry_keys, 2) : str_nearest(leaf->path, keys, count);
-    err_set(reading->err, -EINVAL, "unknown key %s at line %d", leaf->path, leaf->line);
-    err_at(reading->err, reading->name, ERR_NO_OFFSET);
+    complain(reading, leaf, "unknown key");
     if (nearest)
         err_advise(reading->err, "did you mean %s?", nearest);
     else
@@ -214,8 +223,7 @@ static int read_leaf(void *context, const struct yaml_leaf *leaf)
                      strstr(rest, "].weight") ? "a number above 0, as 3 or 0.25" : "a path");
         else
             describe(field, wanted, sizeof wanted);
-        err_set(reading->err, -EINVAL, "wrong value of %s at line %d", leaf->path, leaf->line);
-        err_at(reading->err, reading->name, ERR_NO_OFFSET);
+        complain(reading, leaf, "wrong value of");
         err_expected(reading->err, "%s", wanted);
         err_found(reading->err, "%.200s%s", leaf->values_count ? leaf->values[0] : "nothing",
                   leaf->values_count > 1 ? ", ..." : "");
