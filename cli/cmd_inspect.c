@@ -66,8 +66,6 @@ static int write_page(struct inspection *in, enum path_kind kind, const char *pa
         status = io_open(args->html, NULL, &io, in->err);
     if (!status)
         status = io_write_file(io, args->html, page.data, page.bytes, args->force, in->err);
-    if (status == -EEXIST)
-        err_advise(in->err, "another name, or --force to replace it");
     if (!status) {
         json_write_string(in->json, "path", path);
         json_write_string(in->json, "page", args->html);

@@ -34,6 +34,15 @@ static int check_positional(const struct verb *verb, const struct option_list *p
     return -EINVAL;
 }
 
+/* What lies below knows that an output is there already, and not what the verb's options are called. */
+static void advise_force(const struct verb *verb, struct err *err)
+{
+    for (size_t i = 0; i < verb->options.count; i++)
+        if (strcmp(verb->options.rows[i].name, "force") == 0 && err->code == -EEXIST &&
+            !strstr(err->advice, "--"))
+            err_advise(err, "remove it, choose another name, or replace it with --force");
+}
+
 static int run_verb(const struct verb *verb, void *args, const struct option_list *positional,
                     const char *const *words, struct console *console)
 {
@@ -52,6 +61,7 @@ static int run_verb(const struct verb *verb, void *args, const struct option_lis
     int status = verb->run(&invocation, &err);
     if (status < 0 && err.code == 0)
         err_errno(&err, status, "`millrace %s` failed", verb->name);
+    advise_force(verb, &err);
     if (status < 0 || (status != EXIT_DONE && err.code))
         console_error(console, &err);
     return status == -EINVAL ? EXIT_USAGE : status < 0 ? EXIT_FAILED : status;

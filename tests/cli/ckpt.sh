@@ -272,6 +272,22 @@ a_step_that_is_being_copied_is_not_pruned() {
   same "$(steps_of reading)" 6
 }
 
+an_output_that_is_there_stays_and_force_is_named() {
+  local verb
+  for verb in "convert checkpoint run/ckpt there" "inspect shards --html there" "index shards/shard-000000.tar --dali there" "ckpt copy run/ckpt stays"; do
+    echo mine >there
+    [[ -d stays ]] || millrace ckpt copy run/ckpt stays --quiet
+    [[ $verb != convert* ]] || verb+=" --to full"
+    # shellcheck disable=SC2086
+    same "$(status_of millrace $verb)" 1 "status of $verb"
+    one_line errors
+    contains "$(cat errors)" "--force"
+    same "$(cat there)" mine
+    # shellcheck disable=SC2086
+    same "$(status_of millrace $verb --force)" 0 "status of $verb --force"
+  done
+}
+
 an_inspection_reads_headers_alone() {
   same "$(MILLRACE_FAULT=read:eio:rank-00000 status_of millrace inspect run/ckpt)" 0
   grep -q '^step  *6$' out
@@ -287,7 +303,7 @@ an_inspection_reads_headers_alone() {
   same "$(grep -v '^path' out)" "$(millrace inspect run/ckpt/step-00000006/rank-00000.safetensors | grep -v '^path')"
 }
 
-run_cases an_inspection_reads_headers_alone a_list_tells_steps_times_sizes_metrics_and_what_is_not_whole a_prune_says_first_what_it_would_do \
+run_cases an_output_that_is_there_stays_and_force_is_named an_inspection_reads_headers_alone a_list_tells_steps_times_sizes_metrics_and_what_is_not_whole a_prune_says_first_what_it_would_do \
   a_prune_by_accuracy_keeps_the_most_accurate \
   a_prune_that_can_not_be_meant_is_refused who_gives_a_runs_folder_is_told_the_one_in_it a_folder_that_is_none_of_checkpoints_is_left_as_it_is a_folder_that_a_run_owns_is_neither_pruned_nor_swept_nor_copied_into \
   a_sweep_names_what_it_removes_and_leaves_steps_alone temporaries_of_others_are_left_alone a_copy_has_the_bytes_of_the_newest_or_of_the_step_that_is_named \
