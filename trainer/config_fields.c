@@ -290,7 +290,8 @@ static const struct config_field fields[] = {
     {"parallel.timeout", CONFIG_DURATION, AT(parallel.timeout_ns), "10min", 0, 1e18,
      .help = "the run ends where ranks wait for one longer than this; 0: they wait for ever"},
     {"parallel.check_sync", CONFIG_COUNT, AT(parallel.check_sync), "0", 0, COUNT_MAX,
-     .help = "updates between comparisons of what all ranks hold alike, to find a flipped bit; 0: never"},
+     .help = "updates between comparisons of what ranks hold alike, and each with what it was, to find a "
+             "flipped bit; 0: never"},
     {"parallel.debug", CONFIG_BOOL, AT(parallel.debug), "false",
      .help = "ranks compare each call that they make together, to find where they differ; slower, changes no "
              "bit"},

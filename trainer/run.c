@@ -325,7 +325,7 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
     if (status)
         return status;
     status = open_state(run, *reader, path, err);
-    if (!status && run->config->parallel.check_sync > 0 && run->comm->ranks > 1)
+    if (!status && run->config->parallel.check_sync > 0)
         status = run_open_sync_check(run, err);
     status = run_agree(run, status, "restoring the state", err);
     return status ? status : weights_refresh(&run->weights, err);

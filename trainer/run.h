@@ -125,7 +125,7 @@ struct run {
     char *tensor_names;
     uint64_t tensors_count;
     struct metrics *metrics;
-    struct sync_check *sync_check; /* NULL: ranks are not compared */
+    struct sync_check *sync_check; /* NULL: nothing is compared */
     struct rank_sum mean;          /* of weights and moments that ranks update by themselves; unused else */
     bool weights_differ;           /* between ranks, since the last mean */
     bool moments_differ;           /* likewise */
@@ -259,9 +259,11 @@ void *run_row_place(const struct run *run, const struct param *param, uint64_t r
 /* Names the run and its numerics, and opens the saver of all parameters and moments: the model, the optimizer and the loader are open. */
 int run_open_saver(struct run *run, struct err *err);
 
-/* Of all that ranks hold alike (run_sync.c): opens the comparison; then, collectively, makes it after what is queued. */
+/* Of all that ranks hold alike (run_sync.c): opens the comparison; then, collectively, makes it after what is queued. Where one was made after the
+ * last step, what a rank alone keeps must still be what it was: before an update. */
 int run_open_sync_check(struct run *run, struct err *err);
 int run_check_sync(struct run *run, struct err *err);
+int run_check_kept(struct run *run, struct err *err);
 
 /* Where the training data stands, and the digests of what all ranks were given of it. Collective. */
 int run_cursor(const struct run *run, struct cursor *ret_cursor, struct err *err);

@@ -1,6 +1,6 @@
 /*
  * run_sync — what ranks of a run hold alike, for them to compare: what each has of weights and moments, and the weights that passes use, which
- * are the same everywhere whoever holds what. See run.h and sync_check.h.
+ * are the same everywhere whoever holds what. What a rank alone keeps is looked at again before its next update. See run.h and sync_check.h.
  */
 #include "trainer/run.h"
 
@@ -92,18 +92,30 @@ static int add_gathered(struct run *run, struct err *err)
     return status ? status : run->ops->table->sync(run->ops, err);
 }
 
+/* What this rank keeps; weights that each rank updates as a whole are among what passes use. */
+static void add_kept(struct run *run)
+{
+    const struct weights *weights = &run->weights;
+    for (uint64_t i = 0; i < run->params->count; i++) {
+        const struct param *param = &run->params->list[i];
+        bool is_among = weights->master == weights->whole && run->comm->ranks > 1 &&
+                        partition_is_whole(&run->partition, param->group);
+        for (unsigned kind = is_among; kind < kinds_of(run); kind++)
+            add_held(run, param, kind);
+    }
+}
+
 static int add_all(struct run *run, struct err *err)
 {
     const struct weights *weights = &run->weights;
-    unsigned first_kind = weights->master == weights->whole; /* those are among the whole ones */
     int status = weights_settle(&run->weights, err);
     if (!status)
         status = run->ops->table->sync(run->ops, err);
     if (status)
         return status;
-    for (uint64_t i = 0; i < run->params->count; i++)
-        for (unsigned kind = first_kind; kind < kinds_of(run); kind++)
-            add_held(run, &run->params->list[i], kind);
+    add_kept(run);
+    if (run->comm->ranks == 1)
+        return 0;
     if (!weights->whole)
         return add_gathered(run, err);
     for (uint64_t g = 0; g < run->params->groups_count; g++)
@@ -120,4 +132,14 @@ int run_check_sync(struct run *run, struct err *err)
         return status; /* others may wait for what this rank did not begin to gather: only giving up ends that */
     struct comm_options options = run_comm_options(run, "comparing the ranks");
     return sync_check_compare(run->sync_check, run->step, status, &options, err);
+}
+
+int run_check_kept(struct run *run, struct err *err)
+{
+    if (!run->sync_check || !sync_check_watches(run->sync_check))
+        return 0;
+    sync_check_begin_again(run->sync_check);
+    add_kept(run);
+    struct comm_options options = run_comm_options(run, "looking again at what each rank keeps");
+    return sync_check_end_again(run->sync_check, 0, &options, err);
 }

@@ -271,6 +271,8 @@ int run_step(struct run *run, struct err *err)
     int64_t own_valid_count = counts.valid_count;
     status = agree_on_step(run, &counts, err);
     if (!status)
+        status = run_check_kept(run, err);
+    if (!status)
         status = decide_and_update(run, run_is_local(run) ? own_valid_count : counts.valid_count, err);
     if (status)
         return status;

@@ -31,11 +31,15 @@ struct sync_check {
     } * names; /* [pieces_max] */
     uint64_t pieces_count, pieces_max;
     struct held *own, *all; /* [pieces_max], of this rank; [ranks][pieces_count] */
+    bool *is_alone;         /* [pieces_max]: no other rank holds it */
     struct holder *holders; /* [ranks] */
     struct hash_stream *stream;
     char *block; /* of an array on a device; NULL where that is the host, as copies */
     struct device_stream *copies;
-    int status; /* of reading */
+    uint64_t step;        /* of the comparison */
+    bool watches, again;  /* it found no difference; its pieces are looked at once more */
+    uint64_t again_count; /* so many of them */
+    int status;           /* of reading, or of what this rank alone holds */
     struct err failure;
     bool has_failed;
 };
@@ -57,12 +61,13 @@ int sync_check_open(struct comm *comm, struct device *device, uint64_t pieces_ma
                                  .names = calloc(pieces_max, sizeof *check->names),
                                  .own = calloc(pieces_max, sizeof *check->own),
                                  .all = calloc((size_t)comm->ranks * pieces_max, sizeof *check->all),
+                                 .is_alone = calloc(pieces_max, sizeof *check->is_alone),
                                  .holders = calloc((size_t)comm->ranks, sizeof *check->holders),
                                  .stream = hash_stream_open(),
                                  .block = is_host(device) ? NULL : malloc(BLOCK_BYTES)};
     int status = 0;
-    if (!check->names || !check->own || !check->all || !check->holders || !check->stream ||
-        (!is_host(device) && !check->block))
+    if (!check->names || !check->own || !check->all || !check->is_alone || !check->holders ||
+        !check->stream || (!is_host(device) && !check->block))
         status = err_set(err, -ENOMEM, "out of memory to compare ranks");
     if (!status && !is_host(device))
         status = device->ops->stream_open(device, &check->copies, err);
@@ -87,6 +92,7 @@ void sync_check_close(struct sync_check *check)
         free(check->own);
         free(check->all);
     }
+    free(check->is_alone);
     free(check->holders);
     free(check->names);
     free(check->block);
@@ -117,11 +123,50 @@ static int hash_piece(struct sync_check *check, const struct sync_piece *piece, 
 void sync_check_begin(struct sync_check *check)
 {
     check->pieces_count = 0;
+    check->watches = check->again = false;
     check->status = 0;
+}
+
+void sync_check_begin_again(struct sync_check *check)
+{
+    assert(check->watches);
+    check->watches = false;
+    check->again = true;
+    check->again_count = 0;
+    check->status = 0;
+}
+
+static int name_change(struct sync_check *check, const struct sync_piece *piece, uint64_t before,
+                       uint64_t now)
+{
+    struct err *err = &check->failure;
+    err_set(err, -EBADMSG, "after step %" PRIu64 " %s%s%.120s changed without an update", check->step,
+            piece->kind ? piece->kind : "", piece->kind ? " of " : "", piece->name);
+    err_expected(err, "%016" PRIx64 ", which this rank alone holds", before);
+    err_found(err, "%016" PRIx64, now);
+    err_advise(err, "remove a checkpoint of that step, go on from the one before it, and have this machine's "
+                    "memory tested");
+    return -EBADMSG;
+}
+
+/* One that others hold as well is for the next comparison. */
+static void look_again(struct sync_check *check, const struct sync_piece *piece)
+{
+    uint64_t n = check->again_count++, hash = 0;
+    assert(n < check->pieces_count && check->own[n].bytes == piece->bytes);
+    if (!check->is_alone[n] || check->status)
+        return;
+    check->status = hash_piece(check, piece, &hash, &check->failure);
+    if (!check->status && hash != check->own[n].hash)
+        check->status = name_change(check, piece, check->own[n].hash, hash);
 }
 
 void sync_check_add(struct sync_check *check, const struct sync_piece *piece)
 {
+    if (check->again) {
+        look_again(check, piece);
+        return;
+    }
     assert(check->pieces_count < check->pieces_max);
     struct held *held = &check->own[check->pieces_count];
     check->names[check->pieces_count++] = (struct tensor_name){piece->kind, piece->name};
@@ -196,14 +241,24 @@ static int by_stretch(const void *left, const void *right)
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
+static bool are_neighbours(const struct sync_check *check, size_t left, size_t right)
+{
+    return right < (size_t)check->comm->ranks &&
+           is_comparable(&check->holders[left].held, &check->holders[right].held);
+}
+
 /* Each rank with a neighbour that holds the same stretch. */
-static int find_difference(const struct sync_check *check, uint64_t step, struct err *err)
+static int find_difference(struct sync_check *check, uint64_t step, struct err *err)
 {
     size_t ranks = (size_t)check->comm->ranks;
     for (uint64_t n = 0; n < check->pieces_count; n++) {
         for (size_t r = 0; r < ranks; r++)
             check->holders[r] = (struct holder){*held_by(check, (int)r, n), (int)r};
         qsort(check->holders, ranks, sizeof *check->holders, by_stretch);
+        for (size_t i = 0; i < ranks; i++)
+            if (check->holders[i].rank == check->comm->rank)
+                check->is_alone[n] = check->holders[i].held.bytes > 0 && !are_neighbours(check, i, i + 1) &&
+                                     (i == 0 || !are_neighbours(check, i - 1, i));
         for (size_t i = 1; i < ranks; i++)
             if (differs(check, check->holders[i].rank, check->holders[i - 1].rank, n))
                 return name_difference(check, check->holders[i].rank, n, step, err);
@@ -211,16 +266,21 @@ static int find_difference(const struct sync_check *check, uint64_t step, struct
     return 0;
 }
 
-int sync_check_compare(struct sync_check *check, uint64_t step, int status,
-                       const struct comm_options *options, struct err *err)
+static int agree(struct sync_check *check, int status, const struct comm_options *options, struct err *err)
 {
-    struct comm_work work;
     if (!status && check->status) {
         status = check->status;
         if (err)
             *err = check->failure;
     }
-    status = comm_agree(check->comm, status, options, err);
+    return comm_agree(check->comm, status, options, err);
+}
+
+int sync_check_compare(struct sync_check *check, uint64_t step, int status,
+                       const struct comm_options *options, struct err *err)
+{
+    struct comm_work work;
+    status = agree(check, status, options, err);
     if (status)
         return status;
     status = check->comm->ops->all_gather(check->comm, check->own, check->all,
@@ -228,5 +288,21 @@ int sync_check_compare(struct sync_check *check, uint64_t step, int status,
     if (!status)
         status = comm_wait(check->comm, &work, err);
     check->has_failed = check->has_failed || status;
-    return status ? status : find_difference(check, step, err);
+    if (!status)
+        status = find_difference(check, step, err);
+    check->step = step;
+    check->watches = !status;
+    return status;
+}
+
+bool sync_check_watches(const struct sync_check *check)
+{
+    return check->watches;
+}
+
+int sync_check_end_again(struct sync_check *check, int status, const struct comm_options *options,
+                         struct err *err)
+{
+    check->again = false;
+    return agree(check, status, options, err);
 }

@@ -6,7 +6,12 @@
  *     sync_check_add(check, &piece);              all ranks, as many and in the same order, though each adds its own piece of a tensor
  *     sync_check_compare(check, step, status, &options, err);
  *
- * Compared are ranks whose pieces are the same stretch of the tensor; a piece that no other rank holds is compared with nothing.
+ * Compared are ranks whose pieces are the same stretch of the tensor. A piece that no other rank holds is compared with itself: looked at once more before it
+ * is used for the next time, it is what it was, unless a bit flipped meanwhile.
+ *
+ *     sync_check_begin_again(check);
+ *     sync_check_add(check, &piece);              the same pieces in the same order; the last ones may be left out
+ *     sync_check_end_again(check, status, &options, err);
  */
 #ifndef MILLRACE_TRAINER_SYNC_CHECK_H
 #define MILLRACE_TRAINER_SYNC_CHECK_H
@@ -14,6 +19,7 @@
 #include "comm/comm.h"
 #include "device/device.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct sync_check;
@@ -38,5 +44,12 @@ void sync_check_add(struct sync_check *check, const struct sync_piece *piece);
 /* Collective. status: what this rank failed with since begin. -EBADMSG on all ranks names those that hold something else than most do. */
 int sync_check_compare(struct sync_check *check, uint64_t step, int status,
                        const struct comm_options *options, struct err *err);
+
+/* Was there a comparison that found no difference, and no look at the same since? Alike on all ranks. */
+bool sync_check_watches(const struct sync_check *check);
+void sync_check_begin_again(struct sync_check *check);
+/* Collective; status as above. -EBADMSG on ranks that hold something else than they held, -EREMOTEIO on the others. */
+int sync_check_end_again(struct sync_check *check, int status, const struct comm_options *options,
+                         struct err *err);
 
 #endif

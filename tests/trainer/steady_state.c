@@ -4,13 +4,13 @@
 #include "tests/support/allocations.h"
 #include "tests/support/test.h"
 
-#include "convert/dataset.h"
+#include "tests/trainer/text_case.h"
 #include "trainer/trainer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 60, WARM_STEPS = 15, TEXT_BYTES = 20000 };
+enum { STEPS = 60, WARM_STEPS = 15 };
 
 struct watch {
     size_t at_warm, at_end;
@@ -31,24 +31,12 @@ static void steps_ask_for_no_memory(void **state)
 {
     (void)state;
     (void)allocations_ours(); /* skips where they can't be counted */
-    char folder[TEST_PATH_BYTES_MAX], path[2 * TEST_PATH_BYTES_MAX], shards[2 * TEST_PATH_BYTES_MAX];
-    test_make_folder(folder);
-    snprintf(path, sizeof path, "%s/text.txt", folder);
-    snprintf(shards, sizeof shards, "%s/shards", folder);
-    char *text = malloc(TEXT_BYTES);
-    assert_non_null(text);
-    for (int i = 0; i < TEXT_BYTES; i++)
-        text[i] = (char)('a' + i * i % 23);
-    test_write_file(path, text, TEXT_BYTES);
-    free(text);
-
+    char folder[TEST_PATH_BYTES_MAX], shards[2 * TEST_PATH_BYTES_MAX];
     struct err err;
     struct io *io;
+    test_make_folder(folder);
     assert_ok(io_open(folder, NULL, &io, &err), &err);
-    struct convert_options convert = {
-        .source = path, .target = shards, .tokenizer = "bytes", .errors_max = -1};
-    struct convert_result converted;
-    assert_ok(convert_dataset(io, &convert, &converted, &err), &err);
+    text_case_make(io, folder, shards);
 
     char train[3 * TEST_PATH_BYTES_MAX], dir[2 * TEST_PATH_BYTES_MAX], events[2 * TEST_PATH_BYTES_MAX];
     snprintf(train, sizeof train, "data.train=%s/dataset.json", shards);

@@ -24,10 +24,9 @@ static int set_up(void **state)
 }
 
 /* Two tensors that all hold; of the last one each pair of ranks holds its own stretch. */
-static int look(uint64_t step, struct err *err)
+static void add_tensors(void)
 {
     static const char *const names[] = {"blocks.0.attn.q.weight", "blocks.1.mlp.up.weight", "head.weight"};
-    sync_check_begin(check);
     for (int t = 0; t < TENSORS; t++) {
         const struct sync_piece piece = {.kind = t == 0 ? "exp_avg" : NULL,
                                          .name = names[t],
@@ -37,7 +36,23 @@ static int look(uint64_t step, struct err *err)
                                          .data = arrays[t]};
         sync_check_add(check, &piece);
     }
+}
+
+static int look(uint64_t step, struct err *err)
+{
+    sync_check_begin(check);
+    add_tensors();
     return sync_check_compare(check, step, 0, NULL, err);
+}
+
+static int look_again(struct err *err)
+{
+    assert_true(sync_check_watches(check));
+    sync_check_begin_again(check);
+    add_tensors();
+    int status = sync_check_end_again(check, 0, NULL, err);
+    assert_false(sync_check_watches(check)); /* until the next comparison */
+    return status;
 }
 
 static void flip(int tensor)
@@ -94,6 +109,34 @@ static void pieces_are_compared_among_those_that_hold_the_same_stretch(void **st
         assert_non_null(strstr(err.what, "after step 41 head.weight is not"));
 }
 
+/* The last of an odd number of ranks; alone it has all. */
+static void what_one_rank_alone_holds_is_compared_with_what_it_was(void **state)
+{
+    struct err err = {0};
+    char line[ERR_LINE_BYTES_MAX];
+    bool is_last = world->rank == world->ranks - 1, is_odd = world->ranks % 2 == 1;
+    (void)state;
+    assert_false(sync_check_watches(check));
+    assert_ok(look(50, &err), &err);
+    assert_ok(look_again(&err), &err);
+    assert_ok(look(51, &err), &err);
+    if (is_last)
+        flip(2);
+    int status = look_again(&err);
+    assert_int_equal(status, !is_odd ? 0 : is_last ? -EBADMSG : -EREMOTEIO);
+    if (status == -EBADMSG) {
+        err_format(&err, line, sizeof line);
+        assert_non_null(strstr(line, "after step 51 head.weight changed without an update"));
+    }
+    if (world->ranks == 1)
+        return;
+    if (is_last)
+        flip(is_odd ? 1
+                    : 2); /* of others as well: for the comparison; a second flip of the same bit mends it */
+    assert_int_equal(look(52, &err), is_odd ? -EBADMSG : 0);
+    assert_int_equal(sync_check_watches(check), !is_odd);
+}
+
 static void a_rank_that_can_not_read_fails_on_all(void **state)
 {
     struct err err = {0};
@@ -142,6 +185,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(equal_ranks_are_in_step, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_flipped_bit_is_named_by_rank_step_and_tensor, set_up, tear_down),
         cmocka_unit_test_setup_teardown(pieces_are_compared_among_those_that_hold_the_same_stretch, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_one_rank_alone_holds_is_compared_with_what_it_was, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_rank_that_can_not_read_fails_on_all, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_piece_that_can_not_be_read_fails_on_all, set_up, tear_down),

@@ -1,5 +1,5 @@
 /*
- * What ranks hold alike, on real ranks that share weights as the strategies do: a bit that is flipped in any of it is named.
+ * What ranks hold, on real ranks that share weights as the strategies do: a bit that is flipped in any of it is named.
  */
 #include "trainer/run.h"
 
@@ -135,6 +135,57 @@ static void weights_that_are_gathered_for_passes_are_compared(void **state)
     close_run();
 }
 
+/* On the last rank alone something flipped, which it alone holds. */
+static void assert_found_before_the_update(const char *tensor)
+{
+    struct err err = {0};
+    char expected[PARAMS_NAME_BYTES_MAX + 64];
+    snprintf(expected, sizeof expected, "after step %d %s changed without an update", STEP, tensor);
+    assert_int_equal(run_check_kept(&run, &err), is_last() ? -EBADMSG : -EREMOTEIO);
+    if (is_last() && !strstr(err.what, expected))
+        fail_msg("\"%s\" is not in \"%s\"", expected, err.what);
+}
+
+/* The first parameter of which this rank keeps a part, and where. */
+static const struct param *own_part(unsigned kind, void **ret_memory)
+{
+    for (uint64_t i = 0; i < run.params->count; i++) {
+        const struct param *param = &run.params->list[i];
+        struct span shard = partition_shard(&run.partition, param->group, run.partition.options.rank);
+        struct row_range rows = span_rows(&shard, param);
+        if (rows.count > 0) {
+            *ret_memory = run_row_place(&run, param, rows.first, kind);
+            return param;
+        }
+    }
+    fail();
+    return NULL;
+}
+
+/* zero1 and zero3: a part that nobody else holds becomes everybody's with its next update. */
+static void a_bit_of_what_one_rank_alone_keeps_is_found_before_its_update(void **state)
+{
+    struct err err = {0};
+    (void)state;
+    for (int sharded = 0; sharded < 2; sharded++)
+        for (unsigned kind = 0; kind < 3; kind++) {
+            static const char *const kinds[] = {"", "exp_avg of ", "exp_avg_sq of "};
+            char name[PARAMS_NAME_BYTES_MAX + 16];
+            void *memory = NULL;
+            open_run((uint32_t)world->ranks, sharded);
+            assert_ok(run_check_kept(&run, &err), &err); /* there is nothing yet to compare with */
+            assert_in_step();
+            assert_ok(run_check_kept(&run, &err), &err);
+            assert_in_step();
+            const struct param *param = own_part(kind, &memory);
+            snprintf(name, sizeof name, "%s%s", kinds[kind], param->name);
+            if (is_last())
+                flip(memory, 1);
+            assert_found_before_the_update(name);
+            close_run();
+        }
+}
+
 /* hybrid_shard: ranks of two machines hold the same shard. */
 static void a_bit_of_one_of_two_replicas_is_named(void **state)
 {
@@ -166,6 +217,7 @@ int main(void)
         cmocka_unit_test(a_bit_of_what_every_rank_holds_is_named),
         cmocka_unit_test(a_bit_of_weights_that_were_gathered_is_named),
         cmocka_unit_test(weights_that_are_gathered_for_passes_are_compared),
+        cmocka_unit_test(a_bit_of_what_one_rank_alone_keeps_is_found_before_its_update),
         cmocka_unit_test(a_bit_of_one_of_two_replicas_is_named),
     };
     return ranks_main(tests, sizeof tests / sizeof tests[0], 0);

@@ -1,0 +1,13 @@
+/*
+ * text_case — a small dataset of text for runs.
+ */
+#ifndef MILLRACE_TESTS_TRAINER_TEXT_CASE_H
+#define MILLRACE_TESTS_TRAINER_TEXT_CASE_H
+
+#include "io/io.h"
+#include "tests/support/test.h"
+
+/* 20,000 bytes, a byte a token, in shards below the folder; shards: gets their place. */
+void text_case_make(struct io *io, const char *folder, char shards[2 * TEST_PATH_BYTES_MAX]);
+
+#endif
