@@ -9,6 +9,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+
+enum { FILES_OPEN_MAX = 1 << 16 };
+
+/* A batch may be of as many shards as samples, each a file that is open: more than shells give by default, but the machine would. */
+static void raise_open_files(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= FILES_OPEN_MAX)
+        return;
+    limit.rlim_cur = limit.rlim_max < FILES_OPEN_MAX ? limit.rlim_max : FILES_OPEN_MAX;
+    (void)setrlimit(RLIMIT_NOFILE, &limit); /* a wish */
+}
 
 static bool is_one_of(const char *word, const char *a, const char *b)
 {
@@ -108,6 +121,7 @@ int main(int argc, char **argv)
     const struct verb *verb;
     int words, status = EXIT_DONE;
     console_init(&console);
+    raise_open_files();
     if (argc < 2) {
         err_set(&err, -EINVAL, "no verb given");
         err_advise(&err, "`millrace help` lists them");

@@ -247,6 +247,7 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
     if (!loader)
         return err_set(err, -ENOMEM, "out of memory for a loader");
     loader->opened_ns = clock_now_ns();
+    loader->released_short = UINT64_MAX;
     copy_options(loader, options);
     if (options->decode == LOADER_IMAGE)
         image_libraries(loader->pixels_libraries);

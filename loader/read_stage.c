@@ -31,10 +31,18 @@ static void end_run(struct loader *loader, struct load_slot *slot, const struct 
 
 /* ---- How far ahead. ---- */
 
-/* With mutex: a slot is free, and no more are ahead than shall be. */
+/* With mutex: nothing is ahead any more, and the consumer gives back nothing while it waits. */
+static bool is_last_hope(const struct loader *loader)
+{
+    return loader->taken == loader->planned &&
+           (loader->consumer_waits || loader->released == loader->planned);
+}
+
+/* With mutex: a slot is free, no more are ahead than shall be, and those that are leave it files. */
 static bool may_begin(const struct loader *loader)
 {
-    return loader->planned - loader->released < loader->slots_count &&
+    bool lacks_files = loader->released_short == loader->released && !is_last_hope(loader);
+    return loader->planned - loader->released < loader->slots_count && !lacks_files &&
            loader->planned - loader->taken <
                (at_once_is_steady(loader) ? loader->ahead_at_once : loader->ahead_max);
 }
@@ -71,6 +79,24 @@ static void add_complete_items(struct loader *loader, struct load_slot *slot)
     slot_set_ready(loader, slot);
 }
 
+/* For want of files the micro-batch waits until one before it is given back. False: there is none to wait for. */
+static bool step_back(struct loader *loader, struct load_slot *slot, const struct plan *before)
+{
+    pthread_mutex_lock(&loader->mutex);
+    bool waits = !is_last_hope(loader);
+    if (waits) {
+        loader->released_short = loader->released;
+        loader->reader_block = LOAD_NO_SLOT;
+        stats_update_full(loader);
+    }
+    pthread_mutex_unlock(&loader->mutex);
+    if (!waits)
+        return false;
+    slot_clear(loader, slot);
+    loader->plan = *before;
+    return true;
+}
+
 /* Begins the next micro-batch. NULL: none is free, or all is planned, or it could not be begun and the run ends. */
 static struct load_slot *begin_slot(struct loader *loader)
 {
@@ -83,6 +109,7 @@ static struct load_slot *begin_slot(struct loader *loader)
     pthread_mutex_unlock(&loader->mutex);
     if (block != LOAD_RUNS)
         return NULL;
+    const struct plan before = loader->plan;
     struct plan_micro micro;
     if (!plan_next(&loader->plan, &micro)) {
         pthread_mutex_lock(&loader->mutex);
@@ -101,6 +128,8 @@ static struct load_slot *begin_slot(struct loader *loader)
     uint64_t began_ns = trace_begin(loader->reader_track);
     int status = read_plan_slot(loader, slot, first, stride, &err);
     trace_end_with(loader->reader_track, "plan", began_ns, "items", items);
+    if (shard_cache_is_short_of_files(status) && step_back(loader, slot, &before))
+        return NULL;
     pthread_mutex_lock(&loader->mutex);
     loader->planned++;
     if (status)

@@ -79,8 +79,8 @@ void shard_cache_close(struct shard_cache *cache)
     free(cache);
 }
 
-/* Closes the shard that was not used for longest, if there is one that nobody uses. */
-static void close_oldest(struct shard_cache *cache)
+/* Closes the shard that was not used for longest. False: all are in use. */
+static bool close_oldest(struct shard_cache *cache)
 {
     uint32_t oldest = cache->open_count;
     for (uint32_t i = 0; i < cache->open_count; i++) {
@@ -91,11 +91,12 @@ static void close_oldest(struct shard_cache *cache)
             oldest = i;
     }
     if (oldest == cache->open_count)
-        return;
+        return false;
     struct cache_entry *entry = &cache->entries[cache->list[oldest]];
     shard_close(entry->shard);
     entry->shard = NULL;
     cache->list[oldest] = cache->list[--cache->open_count];
+    return true;
 }
 
 static int check_against_list(const struct shard *shard, const struct dataset_shard *listed, struct err *err)
@@ -134,18 +135,25 @@ int shard_cache_path(const struct shard_cache *cache, uint64_t shard, char *path
     return dataset_shard_path(cache->datasets[dataset], shard - cache->first[dataset], path, err);
 }
 
+bool shard_cache_is_short_of_files(int status)
+{
+    return status == -EMFILE || status == -ENFILE;
+}
+
 static int open_entry(struct shard_cache *cache, uint64_t shard, struct err *err)
 {
     struct cache_entry *entry = &cache->entries[shard];
     struct shard *opened = NULL;
     char path[IO_PATH_BYTES_MAX];
     if (cache->open_count >= cache->open_max)
-        close_oldest(cache);
+        (void)close_oldest(cache);
     uint32_t dataset = find_dataset(cache, shard);
     int status = shard_cache_path(cache, shard, path, err);
     if (!status) {
         atomic_store(&cache->opening, shard + 1);
-        status = shard_open(cache->io, path, &opened, err);
+        do /* others of the process may have the files that this was to have */
+            status = shard_open(cache->io, path, &opened, err);
+        while (shard_cache_is_short_of_files(status) && close_oldest(cache));
         atomic_store(&cache->opening, 0);
     }
     if (!status)

@@ -32,8 +32,11 @@ uint64_t shard_cache_first(const struct shard_cache *cache, uint32_t dataset);
 int shard_cache_path(const struct shard_cache *cache, uint64_t shard, char *path, struct err *err);
 /* True while a shard is being opened; which one. Does not wait for it. */
 bool shard_cache_is_opening(const struct shard_cache *cache, uint64_t *ret_shard);
-/* The shard, to be put back. It is checked against its dataset's list. Errors are those of shard_open. */
+/* The shard, to be put back. It is checked against its dataset's list. Errors are those of shard_open; where the process can have no more
+ * files, shards that nobody uses are closed first. */
 int shard_cache_get(struct shard_cache *cache, uint64_t shard, struct shard **ret_shard, struct err *err);
 void shard_cache_put(struct shard_cache *cache, uint64_t shard);
+/* Whether it failed for that, so that it can be had when others were put back. */
+bool shard_cache_is_short_of_files(int status);
 
 #endif

@@ -183,9 +183,11 @@ struct loader {
     uint64_t lacks_noted; /* G: taken + 1 when the consumer last found nothing; 0: it never did */
     struct load_slot *slots;
     uint64_t planned, ready, taken,
-        released;                      /* G: micro-batches that the reader began, that are decoded, that the
+        released;    /* G: micro-batches that the reader began, that are decoded, that the
                                                  consumer took and gave back: released <= taken <= ready <= planned */
-    bool plan_ended;                   /* G: the reader will plan no more */
+    bool plan_ended; /* G: the reader will plan no more */
+    uint64_t
+        released_short; /* G: how many were given back when the next one lacked files; UINT64_MAX: none did */
     enum load_block reader_block;      /* G */
     bool reader_waits, consumer_waits; /* G */
     struct load_work *work;            /* G: a ring of work_capacity */
