@@ -1,4 +1,5 @@
-"""docs_check PROGRAM ROOT — what README.md and docs/ name exists: options of the verbs that they type, keys and values of a configuration.
+"""docs_check PROGRAM ROOT — what README.md, CONTRIBUTING.md and docs/ name exists: options of the verbs that they type, keys and values of a configuration, headings
+and files of this project.
 
 Prints a line for each that does not; status 1 where there is any, or where next to nothing was found to look at.
 """
@@ -21,8 +22,9 @@ verbs = {verb: set(re.findall(OPTION, tell(*verb.split(), "--help").stdout))
          for verb in re.findall(r"^  ((?:convert |ckpt |bench )?[a-z]+)  ", tell("help").stdout, re.M)}
 keys = set(re.findall(rf"^[* ] ({KEY}) ", tell("help", "config").stdout, re.M))
 groups = {key.rsplit(".", n)[0] for key in keys for n in range(1, key.count(".") + 1)}
+folders = [entry.name for entry in root.iterdir() if entry.is_dir() and re.match("[a-z]", entry.name) and entry.name != "build"]
 sections = {key.split(".")[0] for key in keys}
-checked = dict.fromkeys(("options", "keys", "snippets"), 0)
+checked = dict.fromkeys(("options", "keys", "snippets", "links", "files"), 0)
 problems = []
 
 
@@ -58,17 +60,39 @@ def check_snippet(place, text):
         problems.append(f"{place}: {said.strip()}")
 
 
+# As GitHub names them: small letters, no signs, - for spaces.
+def headings(path):
+    text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.M | re.S)
+    return {re.sub(r"[^\w -]", "", words.lower()).replace(" ", "-") for words in re.findall("^#+ (.*)", text, re.M)}
+
+
+def check_links(place, path, line):
+    for link in re.findall(r"\]\(([^)\s]+)\)", line):
+        if "://" in link:
+            continue
+        checked["links"] += 1
+        name, _, heading = link.partition("#")
+        target = path.parent / name if name else path
+        if not target.exists() or (heading and heading not in headings(target)):
+            problems.append(f"{place}: {link} leads nowhere")
+    for name in re.findall(rf"`((?:{'|'.join(folders)})/[\w./-]*\w)(?=[` ])", line):
+        checked["files"] += 1
+        if not re.search("[A-Z]{4}", name) and path.name != "peers.md" and not (root / name).exists(): # peers.md has others' files
+            problems.append(f"{place}: there is no file {name}")
+
+
 def as_yaml(key, value):
     *above, last = key.split(".")
     return "".join(f"{'  ' * n}{word}:\n" for n, word in enumerate(above)) + f"{'  ' * len(above)}{last}: {value}\n"
 
 
-for path in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
+for path in [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").glob("*.md"))]:
     text = path.read_text()
     for number, line in enumerate(text.split("\n"), 1):
         place = f"{path.relative_to(root)}:{number}"
         check_options(place, line)
         check_keys(place, line)
+        check_links(place, path, line)
         for key, value in re.findall(rf"`({KEY}): ([^`]+)`", line):
             if key in keys | groups | sections and (key in keys or value[0] in "{[") and not re.search(r"\b[A-Z]\b|^[a-z]$", value):
                 check_snippet(place, as_yaml(key, value))

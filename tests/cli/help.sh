@@ -99,7 +99,7 @@ the_version_is_told() {
   [[ $(millrace --version) =~ ^millrace\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
 }
 
-documents_name_options_and_keys_that_exist() {
+what_documents_name_exists() {
   need_python
   "$python" "$TEST_SOURCE_DIR/tests/cli/docs_check.py" "$MILLRACE" "$TEST_SOURCE_DIR" >wrong || fail "$(cat wrong)"
 }
@@ -108,4 +108,4 @@ run_cases every_verb_has_help_with_options_and_examples the_overview_lists_every
   a_mistyped_verb_is_answered_with_the_nearest verbs_that_are_not_there_do_not_pretend_to_be \
   a_mistyped_option_is_answered_with_the_nearest wrong_usage_is_told_in_one_line_with_status_2 \
   formats_and_configuration_have_a_reference the_printed_configuration_reads_back_as_itself the_version_is_told \
-  documents_name_options_and_keys_that_exist
+  what_documents_name_exists
