@@ -29,12 +29,8 @@ struct array {
 
 struct plan {
     struct full *full;
-    const struct ckpt_tensor *tensors;
-    uint64_t tensors_count;
-    uint32_t groups_count;
-    struct layout_chunk *own; /* what this rank tells */
-    uint64_t own_count;
-    struct held *held; /* of all, by name, then by where it begins */
+    struct telling_part own; /* what this rank tells */
+    struct held *held;       /* of all, by name, then by where it begins */
     uint64_t held_count;
     struct array *arrays; /* in the order of the file */
     uint64_t arrays_count;
@@ -72,17 +68,18 @@ static bool find_run(const uint64_t *shape, const struct box *box, enum dtype dt
     return runs.runs_count == 1;
 }
 
-/* What this rank tells: its parts of the model's section, and arrays without elements. */
-static int choose(struct plan *plan, struct err *err)
+/* What a rank tells: its parts of the model's section, and arrays without elements. Gives its chunks, on failure too. */
+static int choose(const struct full_holding *holding, uint32_t groups_count, struct telling_part *ret_part,
+                  struct err *err)
 {
-    plan->own = calloc(plan->tensors_count + 1, sizeof *plan->own);
-    if (!plan->own)
-        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays", plan->tensors_count);
-    for (uint64_t i = 0; i < plan->tensors_count; i++) {
-        const struct ckpt_tensor *tensor = &plan->tensors[i];
+    *ret_part = (struct telling_part){.chunks = calloc(holding->tensors_count + 1, sizeof *ret_part->chunks)};
+    if (!ret_part->chunks)
+        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays", holding->tensors_count);
+    for (uint64_t i = 0; i < holding->tensors_count; i++) {
+        const struct ckpt_tensor *tensor = &holding->tensors[i];
         struct box box = box_make(tensor->start, tensor->extent, tensor->rank);
         uint64_t bytes, begin, elements = 0;
-        int status = layout_check_tensor(tensor, plan->groups_count, &bytes, err);
+        int status = layout_check_tensor(tensor, groups_count, &bytes, err);
         if (status)
             return status;
         if (hash_is_optimizer(tensor->name))
@@ -96,9 +93,9 @@ static int choose(struct plan *plan, struct err *err)
         }
         box_shape_volume(tensor->shape, tensor->rank, &elements);
         if (bytes > 0 || elements == 0)
-            plan->own[plan->own_count++] = (struct layout_chunk){.tensor = tensor, .box = box};
+            ret_part->chunks[ret_part->chunks_count++] = (struct layout_chunk){.tensor = tensor, .box = box};
     }
-    return layout_check_names(plan->own, plan->own_count, err);
+    return layout_check_names(ret_part->chunks, ret_part->chunks_count, err);
 }
 
 static int compare_held(const void *a, const void *b)
@@ -130,7 +127,7 @@ static int list_held(struct plan *plan, struct err *err)
             *next = (struct held){.name = telling_name(chunk),
                                   .chunk = chunk,
                                   .rank = r,
-                                  .tensor = r == full->rank ? plan->own[i].tensor : NULL};
+                                  .tensor = r == full->rank ? plan->own.chunks[i].tensor : NULL};
             find_run(chunk->shape, &box, (enum dtype)chunk->dtype, &next->begin_bytes, &next->size_bytes);
         }
     }
@@ -268,21 +265,48 @@ static int plan_file(struct plan *plan, struct err *err)
     return status ? status : cut(plan, err);
 }
 
-int full_init(struct full *full, const struct ckpt_tensor *tensors, uint64_t tensors_count,
-              uint32_t groups_count, struct comm *comm, struct err *err)
+/* Of the plan what is not the own part. */
+static void free_plan(struct plan *plan, int status)
+{
+    free(plan->held);
+    free(plan->arrays);
+    if (status)
+        full_deinit(plan->full);
+}
+
+int full_init(struct full *full, const struct full_holding *own, uint32_t groups_count, struct comm *comm,
+              struct err *err)
 {
     *full = (struct full){.rank = comm->rank, .ranks = comm->ranks};
-    struct plan plan = {
-        .full = full, .tensors = tensors, .tensors_count = tensors_count, .groups_count = groups_count};
-    int status = choose(&plan, err);
-    status = telling_exchange(comm, status, plan.own, plan.own_count, 0, &full->telling, err);
+    struct plan plan = {.full = full};
+    int status = choose(own, groups_count, &plan.own, err);
+    status = telling_exchange(comm, status, plan.own.chunks, plan.own.chunks_count, 0, &full->telling, err);
     if (!status)
         status = collective_agree(comm, plan_file(&plan, err), "planning the checkpoint", err);
-    free(plan.own);
-    free(plan.held);
-    free(plan.arrays);
-    if (status)
-        full_deinit(full);
+    free_plan(&plan, status);
+    free(plan.own.chunks);
+    return status;
+}
+
+int full_rehearse(struct full *full, const struct full_holding *all, int rank, int ranks,
+                  uint32_t groups_count, struct err *err)
+{
+    *full = (struct full){.rank = rank, .ranks = ranks};
+    struct plan plan = {.full = full};
+    struct telling_part *parts = calloc((size_t)ranks, sizeof *parts);
+    int status = parts ? 0 : err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %d ranks", ranks);
+    for (int r = 0; r < ranks && !status; r++)
+        status = choose(&all[r], groups_count, &parts[r], err);
+    if (!status)
+        status = telling_collect(parts, ranks, &full->telling, err);
+    if (!status) {
+        plan.own = parts[rank];
+        status = plan_file(&plan, err);
+    }
+    free_plan(&plan, status);
+    for (int r = 0; parts && r < ranks; r++)
+        free(parts[r].chunks);
+    free(parts);
     return status;
 }
 

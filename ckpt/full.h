@@ -71,10 +71,19 @@ struct full {
     bool exchange_failed; /* the memory of both is borrowed for ever: comm.h */
 };
 
+/* What a rank passes. */
+struct full_holding {
+    const struct ckpt_tensor *tensors;
+    uint64_t tensors_count;
+};
+
 /* Plans the file of all arrays of the model's section. Collective, blocks. -EINVAL on all ranks where arrays overlap, leave something out
  * or disagree, -ENOTSUP where a rank holds a part that is not one run of bytes of its array. Borrows the arrays. */
-int full_init(struct full *full, const struct ckpt_tensor *tensors, uint64_t tensors_count,
-              uint32_t groups_count, struct comm *comm, struct err *err);
+int full_init(struct full *full, const struct full_holding *own, uint32_t groups_count, struct comm *comm,
+              struct err *err);
+/* The same plan of a rank, made alone from what each rank is going to pass: [ranks]. Others' data are not looked at, but are not NULL. */
+int full_rehearse(struct full *full, const struct full_holding *all, int rank, int ranks,
+                  uint32_t groups_count, struct err *err);
 void full_deinit(struct full *full); /* zeroed is fine */
 
 /* What is lent goes to who writes it, whose segments LAYOUT_ARRIVING have it afterwards. Collective, blocks; only where has_loans. */

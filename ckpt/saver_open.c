@@ -72,9 +72,9 @@ static int plan(struct ckpt_saver *saver, const struct ckpt_saver_options *optio
                                     .node_rank = saver->nodes.node->rank,
                                     .node_ranks = saver->nodes.node->ranks,
                                     .full = saver->layout_kind == CKPT_FULL ? &saver->full : NULL};
-    int status = layout.full ? full_init(&saver->full, tensors, tensors_count, options->groups_count,
-                                         saver->nodes.all, err)
-                             : 0;
+    const struct full_holding own = {tensors, tensors_count};
+    int status =
+        layout.full ? full_init(&saver->full, &own, options->groups_count, saver->nodes.all, err) : 0;
     if (!status)
         status = agree(saver, layout_init(&saver->layout, &layout, err), err);
     return status ? status : roster_init(&saver->roster, &saver->layout, &saver->nodes, err);

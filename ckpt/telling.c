@@ -118,3 +118,32 @@ int telling_exchange(struct comm *comm, int status, const struct layout_chunk *c
         *ret_telling = told;
     return status;
 }
+
+static int tell_all(const struct telling_part *parts, int ranks, struct str *texts,
+                    struct telling *ret_telling)
+{
+    size_t bytes_max = 0;
+    for (int r = 0; r < ranks; r++) {
+        int status = tell(parts[r].chunks, parts[r].chunks_count, parts[r].file_bytes, &texts[r]);
+        if (status)
+            return status;
+        bytes_max = texts[r].bytes > bytes_max ? texts[r].bytes : bytes_max;
+    }
+    char *all = calloc((size_t)ranks, bytes_max);
+    if (!all)
+        return -ENOMEM;
+    for (int r = 0; r < ranks; r++)
+        memcpy(all + (size_t)r * bytes_max, texts[r].data, texts[r].bytes);
+    *ret_telling = (struct telling){all, bytes_max};
+    return 0;
+}
+
+int telling_collect(const struct telling_part *parts, int ranks, struct telling *ret_telling, struct err *err)
+{
+    struct str *texts = calloc((size_t)ranks, sizeof *texts);
+    int status = texts ? tell_all(parts, ranks, texts, ret_telling) : -ENOMEM;
+    for (int r = 0; texts && r < ranks; r++)
+        str_deinit(&texts[r]);
+    free(texts);
+    return status ? err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %d ranks", ranks) : 0;
+}

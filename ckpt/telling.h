@@ -34,6 +34,14 @@ struct telling {
 int telling_exchange(struct comm *comm, int status, const struct layout_chunk *chunks, uint64_t chunks_count,
                      uint64_t file_bytes, struct telling *ret_telling, struct err *err);
 
+/* The same of chunks that all are at hand, of ranks that need not be there. */
+struct telling_part {
+    struct layout_chunk *chunks;
+    uint64_t chunks_count, file_bytes;
+};
+int telling_collect(const struct telling_part *parts, int ranks, struct telling *ret_telling,
+                    struct err *err);
+
 /* What a rank told; its chunks one after the other. */
 const struct telling_head *telling_of(const struct telling *telling, int rank);
 const struct telling_chunk *telling_first(const struct telling_head *head);

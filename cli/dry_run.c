@@ -4,7 +4,6 @@
 #include "cli/dry_run.h"
 
 #include "base/bytes.h"
-#include "ckpt/ckpt.h"
 #include "cli/dry_run_fits.h"
 #include "cli/output.h"
 #include "cli/usage_json.h"
@@ -187,10 +186,6 @@ static int tell_all(const struct dry_run_options *options, struct err *err)
 
 int dry_run(const struct dry_run_options *options, struct err *err)
 {
-    if (options->config->checkpoint.layout == CKPT_FULL) /* which takes all ranks to plan */
-        log_line(
-            options->log, LOG_INFO,
-            "with checkpoint.layout full, staging and the size of a checkpoint are told as with sharded");
     if (options->fits_bytes > 0)
         return dry_run_fits(options, err);
     return options->all_strategies ? tell_all(options, err) : tell_one(options, err);

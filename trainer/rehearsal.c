@@ -3,6 +3,7 @@
  */
 #include "trainer/rehearsal.h"
 
+#include "ckpt/full.h"
 #include "ckpt/layout.h"
 #include "ckpt/snapshot.h"
 #include "comm/comm_null.h"
@@ -84,12 +85,56 @@ static int open_data(struct run *run, struct loader **ret_beside, struct err *er
     return loader_open(&options, ret_beside, err);
 }
 
-/* The memory that a saver stages in, and its file. */
-static int open_staging(struct run *run, const struct rehearsal_options *options, struct layout *layout,
-                        struct staging *staging, struct err *err)
+/* What a rank stages, as a saver plans it. */
+struct planned_save {
+    struct full full; /* of the layout full */
+    struct layout layout;
+    struct staging staging;
+};
+
+static void close_staging(struct planned_save *save)
 {
+    staging_deinit(&save->staging);
+    layout_deinit(&save->layout);
+    full_deinit(&save->full);
+}
+
+/* Who writes what of the file that all write follows from what all of them hold. */
+static int plan_full(struct run *run, const struct rehearsal_options *options, struct full *full,
+                     struct err *err)
+{
+    struct ckpt_tensor **tensors = calloc(options->ranks, sizeof *tensors);
+    char **names = calloc(options->ranks, sizeof *names);
+    struct full_holding *holdings = calloc(options->ranks, sizeof *holdings);
+    bool has_memory = tensors && names && holdings;
+    int status = has_memory ? 0 : err_set(err, -ENOMEM, "out of memory for a rehearsal");
+    for (uint32_t rank = 0; rank < options->ranks && !status; rank++) {
+        status = run_describe_tensors_of(run, rank, &tensors[rank], &names[rank],
+                                         &holdings[rank].tensors_count, err);
+        holdings[rank].tensors = tensors[rank];
+    }
+    if (!status)
+        status = full_rehearse(full, holdings, (int)options->rank, (int)options->ranks,
+                               (uint32_t)run->params->groups_count, err);
+    for (uint32_t rank = 0; has_memory && rank < options->ranks; rank++) {
+        free(tensors[rank]);
+        free(names[rank]);
+    }
+    free(tensors);
+    free(names);
+    free(holdings);
+    return status;
+}
+
+/* The memory that a saver stages in, and its files. */
+static int open_staging(struct run *run, const struct rehearsal_options *options, struct planned_save *save,
+                        struct err *err)
+{
+    bool is_full = run->config->checkpoint.layout == CKPT_FULL;
     int status =
         run_describe_tensors(run, false, &run->tensors, &run->tensor_names, &run->tensors_count, err);
+    if (!status && is_full)
+        status = plan_full(run, options, &save->full, err);
     if (status)
         return status;
     bool is_shared = run->config->checkpoint.shared;
@@ -100,12 +145,14 @@ static int open_staging(struct run *run, const struct rehearsal_options *options
         .rank = (int)options->rank,
         .ranks = (int)options->ranks,
         .node_rank = (int)(is_shared ? options->rank : options->rank % options->local_ranks),
-        .node_ranks = (int)(is_shared ? options->ranks : options->local_ranks)};
+        .node_ranks = (int)(is_shared ? options->ranks : options->local_ranks),
+        .full = is_full ? &save->full : NULL};
     unsigned buffers;
-    status = layout_init(layout, &wanted, err);
+    status = layout_init(&save->layout, &wanted, err);
     if (!status)
-        status = snapshot_count_buffers(layout, run_staging_bytes(run), &buffers, err);
-    return status ? status : staging_init(staging, layout, run->device, run->ops->stream, buffers, err);
+        status = snapshot_count_buffers(&save->layout, run_staging_bytes(run), &buffers, err);
+    return status ? status
+                  : staging_init(&save->staging, &save->layout, run->device, run->ops->stream, buffers, err);
 }
 
 /* A micro-batch forward and backward, or what a rank does beside others that have one. */
@@ -194,18 +241,16 @@ static int make_steps(struct run *run, struct rehearsal *rehearsal, struct err *
 static int train(struct run *run, const struct rehearsal_options *options, struct rehearsal *rehearsal,
                  struct err *err)
 {
-    struct layout layout = {0};
-    struct staging staging = {0};
+    struct planned_save save = {0};
     int status = run_open_optimizer(run, err);
     if (!status)
         status = run_connect(run, err);
     if (!status)
-        status = open_staging(run, options, &layout, &staging, err);
+        status = open_staging(run, options, &save, err);
     if (!status && !options->memory_only)
         status = make_steps(run, rehearsal, err);
-    rehearsal->file_bytes = layout.file_bytes;
-    staging_deinit(&staging);
-    layout_deinit(&layout);
+    rehearsal->file_bytes = save.layout.image_bytes;
+    close_staging(&save);
     return status;
 }
 

@@ -251,9 +251,12 @@ struct model_config run_model_config(const struct run *run, bool trains);
 struct feed_options run_feed_options(const struct run *run);
 struct optimizer_options run_optimizer_options(const struct run *run);
 
-/* The boxes of parameters and moments: what this rank saves, or what it holds and loads. Gives both arrays, which are malloc'ed. */
+/* The boxes of parameters and moments: what this rank saves, or what it holds and loads. Gives both arrays, which are malloc'ed. Then what another
+ * rank saves, whose data is elsewhere: that of its boxes is no address of anything. */
 int run_describe_tensors(const struct run *run, bool loads, struct ckpt_tensor **ret_tensors,
                          char **ret_names, uint64_t *ret_count, struct err *err);
+int run_describe_tensors_of(const struct run *run, uint32_t rank, struct ckpt_tensor **ret_tensors,
+                            char **ret_names, uint64_t *ret_count, struct err *err);
 /* Where the row lies of what this rank holds of a parameter; kind: 0 is the parameter, others its moments. */
 void *run_row_place(const struct run *run, const struct param *param, uint64_t row, unsigned kind);
 /* Names the run and its numerics, and opens the saver of all parameters and moments: the model, the optimizer and the loader are open. */

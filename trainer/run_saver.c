@@ -14,6 +14,7 @@
 /* Rows of a parameter and of its moments, which are laid out alike. */
 struct boxes {
     const struct run *run;
+    uint32_t rank; /* of the partition: whose they are */
     bool loads;
     struct ckpt_tensor *list;
     char *names;
@@ -43,9 +44,8 @@ static void add_box(struct boxes *boxes, const struct param *param, unsigned kin
     const struct partition *partition = &run->partition;
     bool is_whole = partition_is_whole(partition, param->group);
     /* of what several ranks hold together, each saves what it sums */
-    struct span span = boxes->loads || is_whole
-                           ? partition_shard(partition, param->group, partition->options.rank)
-                           : partition_part(partition, param->group, partition->options.rank);
+    struct span span = boxes->loads || is_whole ? partition_shard(partition, param->group, boxes->rank)
+                                                : partition_part(partition, param->group, boxes->rank);
     struct row_range rows = span_rows(&span, param);
     if (rows.count == 0 || (kind > 0 && param->frozen))
         return;
@@ -54,24 +54,26 @@ static void add_box(struct boxes *boxes, const struct param *param, unsigned kin
              kind ? optimizer_moment_name(run->optimizer.options.type, kind - 1) : "", kind ? "." : "",
              param->name);
     struct ckpt_tensor *tensor = &boxes->list[boxes->count++];
-    *tensor = (struct ckpt_tensor){.name = name,
-                                   .dtype = run->ops->master,
-                                   .rank = param->rank,
-                                   .replicated = is_whole,
-                                   .group = param->group,
-                                   .data = run_row_place(run, param, rows.first, kind)};
+    *tensor = (struct ckpt_tensor){
+        .name = name,
+        .dtype = run->ops->master,
+        .rank = param->rank,
+        .replicated = is_whole,
+        .group = param->group,
+        .data = boxes->rank == partition->options.rank ? run_row_place(run, param, rows.first, kind) : name};
     for (uint32_t d = 0; d < param->rank; d++)
         tensor->shape[d] = tensor->extent[d] = param->shape[d];
     tensor->start[0] = rows.first;
     tensor->extent[0] = rows.count;
 }
 
-int run_describe_tensors(const struct run *run, bool loads, struct ckpt_tensor **ret_tensors,
-                         char **ret_names, uint64_t *ret_count, struct err *err)
+static int describe(const struct run *run, uint32_t rank, bool loads, struct ckpt_tensor **ret_tensors,
+                    char **ret_names, uint64_t *ret_count, struct err *err)
 {
     unsigned kinds = 1 + optimizer_moments_count(&run->optimizer.options);
     uint64_t count_max = kinds * run->params->count;
     struct boxes boxes = {.run = run,
+                          .rank = rank,
                           .loads = loads,
                           .list = calloc(count_max, sizeof *boxes.list),
                           .names = calloc(count_max, NAME_BYTES)};
@@ -84,6 +86,20 @@ int run_describe_tensors(const struct run *run, bool loads, struct ckpt_tensor *
             add_box(&boxes, &run->params->list[i], kind);
     *ret_count = boxes.count;
     return 0;
+}
+
+int run_describe_tensors(const struct run *run, bool loads, struct ckpt_tensor **ret_tensors,
+                         char **ret_names, uint64_t *ret_count, struct err *err)
+{
+    return describe(run, run->partition.options.rank, loads, ret_tensors, ret_names, ret_count, err);
+}
+
+/* Where each has all by itself, the partition has one rank. */
+int run_describe_tensors_of(const struct run *run, uint32_t rank, struct ckpt_tensor **ret_tensors,
+                            char **ret_names, uint64_t *ret_count, struct err *err)
+{
+    return describe(run, run->partition.options.ranks == 1 ? 0 : rank, false, ret_tensors, ret_names,
+                    ret_count, err);
 }
 
 /* A GPU makes updates faster than a disk takes a state: with room for what is not written yet, the run goes on meanwhile. */
