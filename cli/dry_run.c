@@ -25,6 +25,12 @@ static void take_larger(struct usage *most, const struct usage *other)
     most->traffic.received_bytes = bytes_max(most->traffic.received_bytes, other->traffic.received_bytes);
 }
 
+bool dry_run_allows(const struct train_config *config)
+{
+    struct err err = {0};
+    return config_check(config, NULL, "", &err) == 0;
+}
+
 int dry_run_rehearse(const struct dry_run_options *options, const struct train_config *config,
                      struct planned *ret_planned, struct err *err)
 {
@@ -157,20 +163,24 @@ static int tell_all(const struct dry_run_options *options, struct err *err)
     struct planned *planned = malloc(sizeof *planned);
     struct train_config *config = malloc(sizeof *config);
     struct output output;
+    bool is_first = true;
     int status = planned && config ? 0 : err_set(err, -ENOMEM, "out of memory for a dry run");
     output_begin(&output);
     for (uint32_t i = 0; strategy_names[i] && !status; i++) {
         *config = *options->config;
         config->parallel.strategy = i;
+        if (!dry_run_allows(config))
+            continue;
         status = dry_run_rehearse(options, config, planned, err);
         if (status)
             break;
-        if (i == 0 && options->as_json) {
+        if (is_first && options->as_json) {
             write_run(&output.json, options, planned);
             json_begin_array(&output.json, "strategies");
-        } else if (i == 0) {
+        } else if (is_first) {
             print_titles();
         }
+        is_first = false;
         tell_planned(&output.json, options, strategy_names[i], planned);
     }
     if (!status && options->as_json) {

@@ -57,6 +57,8 @@ static int try_setting(struct search *search, const struct setting *setting, str
     const struct planned *planned = search->planned;
     *search->config = *search->options->config;
     apply(search->config, setting);
+    if (!dry_run_allows(search->config))
+        return 0;
     int status = dry_run_rehearse(search->options, search->config, search->planned, err);
     if (status)
         return status;

@@ -19,6 +19,9 @@ struct planned {
     bool is_host;                          /* device memory is the host's */
 };
 
+/* Would a run of it begin? A strategy may contradict what else the configuration says. */
+bool dry_run_allows(const struct train_config *config);
+
 int dry_run_rehearse(const struct dry_run_options *options, const struct train_config *config,
                      struct planned *ret_planned, struct err *err);
 

@@ -26,7 +26,7 @@ static int line_of(const struct check *check, const char *key)
     const struct config_field *fields = config_fields(&count);
     for (size_t i = 0; i < count; i++)
         if (strcmp(fields[i].key, key) == 0)
-            return check->lines[i];
+            return check->lines ? check->lines[i] : CONFIG_BY_DEFAULT;
     return CONFIG_BY_DEFAULT;
 }
 

@@ -155,6 +155,15 @@ all_strategies_are_told_as_each_by_itself() {
   same "$(millrace train vit.yaml --dry-run --ranks 3 --all-strategies | wc -l)" 7 "lines of the table"
 }
 
+only_settings_that_a_run_takes_are_told() {
+  local set=(--set parallel.reduction=fast --set parallel.local_sgd.steps=2)
+  same "$(millrace train gpt2.yaml --dry-run --ranks 4 --all-strategies "${set[@]}" | tail -n +2 | cut -d' ' -f1)" ddp "with local updates"
+  millrace train gpt2.yaml --dry-run --ranks 4 --fits 1GB --json "${set[@]}" >fits
+  same "$(grep -o '"set":"parallel.strategy=[a-z0-9_]*' fits | cut -d= -f2 | sort -u)" ddp "with local updates, what fits"
+  millrace train gpt2.yaml --dry-run --ranks 4 --all-strategies --json --set parallel.strategy=zero3 --set parallel.offload.params=true >told
+  same "$(grep -o '"strategy":"[a-z0-9_]*' told | cut -d'"' -f4 | xargs)" "zero3 shard_grad_op hybrid_shard" "with parameters in the host's memory"
+}
+
 # Who writes what of it depends on what all hold: their parts of blocks, of which each takes a whole one of staging.
 the_file_that_all_write_is_told_of_each() {
   has_mpi || skip "there is no MPI"
@@ -174,4 +183,4 @@ what_is_of_a_dry_run_alone_is_refused_without() {
 
 run_cases one_rank_takes_what_was_told each_strategy_takes_and_moves_what_was_told each_setting_takes_and_moves_what_was_told what_gives_up_the_promise_takes_and_moves_what_was_told \
   flops_are_those_of_the_products fitting_settings_are_listed_by_their_cost all_strategies_are_told_as_each_by_itself \
-  the_file_that_all_write_is_told_of_each what_is_of_a_dry_run_alone_is_refused_without no_strategy_keeps_a_quiet_copy
+  only_settings_that_a_run_takes_are_told the_file_that_all_write_is_told_of_each what_is_of_a_dry_run_alone_is_refused_without no_strategy_keeps_a_quiet_copy
