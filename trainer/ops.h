@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "device/device.h"
+#include "trainer/time_parts.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -108,7 +109,7 @@ struct sgd_options {
 struct decision; /* trainer/decision.h */
 struct decision_request;
 
-/* All hooks are required. Sizes are in elements; rows and columns of row-major matrices. Targets and sources do not overlap
+/* All hooks are required but those that say so. Sizes are in elements; rows and columns of row-major matrices. Targets and sources do not overlap
  * unless said. */
 struct ops_table {
     const char *name; /* "cpu", "cuda" */
@@ -220,6 +221,9 @@ struct ops_table {
     /* decision_make (trainer/decision.h), of all in device memory but the request. */
     void (*decide)(struct ops *ops, struct decision *decision, const int64_t *losses, const int64_t *squares,
                    const struct decision_request *request);
+
+    /* Optional: time_parts_turn by the device's own clock, when it comes to it. parts: device memory, zero at first. */
+    void (*turn)(struct ops *ops, struct time_parts *parts, enum time_part part);
 
     /* Everything that the bits depend on: device model, libraries with versions, algorithms. Appends text. */
     void (*numerics_id)(struct ops *ops, struct str *out);

@@ -17,6 +17,7 @@
 #include "trainer/cuda/pointwise.h"
 #include "trainer/cuda/rope.h"
 #include "trainer/cuda/rows.h"
+#include "trainer/cuda/times.h"
 #include "trainer/cuda/update.h"
 #include "trainer/cuda/xent.h"
 #include "trainer/ops_null.h"
@@ -30,6 +31,7 @@
 enum {
     /* Counts up with every change of a kernel that may change bits. */
     OPS_CUDA_KERNELS_VERSION = 1,
+    NATIVE_CAPABILITY_MAJOR = 9, /* what kernels are machine code for; others' drivers compile them */
     LOGITS_ALIGN = 64,   /* tiles of products are of 64 columns, and their rows are read by 16 bytes */
     ROPE_TABLES_MAX = 4, /* different shapes of rotary positions in one run */
 };
@@ -154,6 +156,18 @@ static void norm_bwd(struct ops *ops, const struct norm_shape *shape, void *d_x,
           "the gradient of a norm");
 }
 
+/* Kernels take such attention, but the device does not take the kernels. */
+static int too_wide_a_head(const struct ops *ops, const struct attn_shape *shape, struct err *err)
+{
+    const struct device_cuda_info *info = device_cuda_info(ops->device);
+    cudaGetLastError(); /* told once */
+    err_set(err, -EINVAL, "attention of head dimension %" PRIu64 " takes more shared memory than %s has",
+            shape->head_dim, info->name);
+    err_found(err, "%" PRIu64 " bytes a block", info->shared_bytes_max);
+    err_advise(err, "choose more heads, which are narrower, or precision.compute: fp32");
+    return -EINVAL;
+}
+
 static int plan_attn(struct ops *ops, const struct attn_shape *shape, struct err *err)
 {
     if (shape->batch == 0 || shape->tokens == 0 || shape->heads == 0 || shape->kv_heads == 0 ||
@@ -165,8 +179,10 @@ static int plan_attn(struct ops *ops, const struct attn_shape *shape, struct err
         err_expected(err, "a head dimension of at most 256, a multiple of 8 in %s", dtype_name(ops->compute));
         return -EINVAL;
     }
-    return device_cuda_status(ops->device, (int)cuda_attention_prepare(ops->compute, shape), "attention",
-                              err);
+    cudaError_t code = cuda_attention_prepare(ops->compute, shape);
+    if (code == cudaErrorInvalidValue)
+        return too_wide_a_head(ops, shape, err);
+    return device_cuda_status(ops->device, (int)code, "attention", err);
 }
 
 static void attn_fwd(struct ops *ops, const struct attn_shape *shape, void *out, void *lse, const void *qkv,
@@ -384,11 +400,19 @@ static void count_add(struct ops *ops, int64_t *word, const uint8_t *flags, uint
     check(cuda_of(ops), cuda_count_add(word, flags, count, cuda_of(ops)->stream), "a count");
 }
 
+static void turn(struct ops *ops, struct time_parts *parts, enum time_part part)
+{
+    check(cuda_of(ops), cuda_turn(parts, part, cuda_of(ops)->stream), "a look at the clock");
+}
+
 static void numerics_id(struct ops *ops, struct str *out)
 {
     const struct device_cuda_info *info = device_cuda_info(ops->device);
-    str_add_format(out, "cuda: %s, capability %d.%d, runtime %d; ", info->name, info->capability_major,
-                   info->capability_minor, info->runtime_version);
+    str_add_format(out, "cuda: %s, capability %d.%d, %d multiprocessors, runtime %d; ", info->name,
+                   info->capability_major, info->capability_minor, info->multiprocessors,
+                   info->runtime_version);
+    if (info->capability_major != NATIVE_CAPABILITY_MAJOR || info->capability_minor != 0)
+        str_add_format(out, "compiled by driver %d; ", info->driver_version);
     cuda_gemm_describe(cuda_of(ops)->gemm, out);
     str_add_format(out, "; kernels %d; %s", OPS_CUDA_KERNELS_VERSION, dtype_name(ops->compute));
 }
@@ -463,6 +487,7 @@ static const struct ops_table table = {
     .exact_add = exact_add,
     .count_add = count_add,
     .decide = decide,
+    .turn = turn,
     .numerics_id = numerics_id,
     .sync = cuda_sync,
     .status = cuda_status,

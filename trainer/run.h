@@ -55,6 +55,7 @@ static_assert(sizeof(struct run_words) == (6 + 2 * EXACT_SUM_WORDS) * sizeof(int
 struct step_record {
     struct run_words words;
     struct decision decision;
+    struct time_parts times; /* of the device itself, since the run began; where ops tell them */
 };
 
 /* A step that is queued and of which the host has not heard. */
@@ -146,6 +147,7 @@ struct run {
     struct evaluation evaluation;
     struct early_stop early_stop;
     struct ranges ranges;
+    struct time_spent device_spent; /* by the device, in all steps that are settled */
     char folder[IO_PATH_BYTES_MAX]; /* of the checkpoints */
     char run_id[17];
     struct str numerics_id;

@@ -114,6 +114,7 @@ static int settle_oldest(struct run *run, struct err *err)
                  (unsigned long long)oldest->step, decision->scaler.scale, run->scaler.scale);
     run->scaler = decision->scaler;
     run->optimizer.updates = decision->updates_count;
+    run->device_spent = oldest->record->times.spent;
     add_to_window(&run->window, oldest);
     return 0;
 }

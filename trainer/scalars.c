@@ -57,6 +57,15 @@ static void add_time(struct list *list, const struct trainer_report *report)
             add(list, parts[i].name, (double)report->time.ns[parts[i].part] / 1e9);
 }
 
+/* What the device did in that time; the rest of it, it waited. */
+static void add_device_time(struct list *list, const struct time_spent *time)
+{
+    add(list, "device_forward_seconds", (double)time->ns[TIME_FORWARD] / 1e9);
+    add(list, "device_backward_seconds", (double)time->ns[TIME_BACKWARD] / 1e9);
+    add(list, "device_reduce_seconds", (double)time->ns[TIME_REDUCE] / 1e9);
+    add(list, "device_update_seconds", (double)time->ns[TIME_UPDATE] / 1e9);
+}
+
 static void add_step(struct list *list, const struct trainer_report *report)
 {
     add(list, "loss", report->loss);
@@ -68,6 +77,8 @@ static void add_step(struct list *list, const struct trainer_report *report)
     add(list, "data_wait_share", report->data_wait_share);
     add(list, "checkpoint_wait_share", report->checkpoint_wait_share);
     add_time(list, report);
+    if (report->queues)
+        add_device_time(list, &report->device_time);
     add_gauges(list, &report->gauges);
 }
 

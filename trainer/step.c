@@ -92,6 +92,13 @@ bool run_wishes_stop(struct run *run)
     return is_up;
 }
 
+/* What is queued from now on is that part of the device's time. TIME_OTHER: nothing is, until more comes. */
+static void turn_device(struct run *run, enum time_part part)
+{
+    if (run->ops->table->turn)
+        run->ops->table->turn(run->ops, &run->device_record->times, part);
+}
+
 struct pass {
     struct run *run;
     const struct model_input *input;
@@ -105,12 +112,15 @@ static void queue_pass(void *context)
     struct run *run = pass->run;
     const struct model_result result = {run->losses, run->correct};
     range_begin(&run->ranges, RANGE_FORWARD);
+    turn_device(run, TIME_FORWARD);
     model_forward(run->model, &run->stage, pass->memory, &run->activations, pass->input, NULL, NULL, NULL);
     range_end(&run->ranges);
     range_begin(&run->ranges, RANGE_BACKWARD);
+    turn_device(run, TIME_BACKWARD);
     model_backward(run->model, &run->stage, pass->memory, &run->activations, pass->input, &result, NULL,
                    NULL);
     run_add_result(run, &result);
+    turn_device(run, TIME_REDUCE);
     range_end(&run->ranges);
 }
 
@@ -161,6 +171,7 @@ static int micro_gradients(struct run *run, uint64_t round, const struct model_m
     status = run_pass(run, &pass, err);
     if (!status)
         status = reduction_end_round(run->reduction, round, err);
+    turn_device(run, TIME_OTHER);
     range_end(&run->ranges);
     if (status) {
         int cause = offload_status(run->activations.offload, err);
@@ -197,6 +208,7 @@ static int sum_gradients(struct run *run, struct run_words *counts, struct err *
     for (uint64_t round = 0; round < reduction_rounds(run->reduction) && !status; round++)
         status = make_round(run, round, counts, err);
     range_begin(&run->ranges, RANGE_NORM);
+    turn_device(run, TIME_REDUCE);
     if (!status)
         status = reduction_finish(run->reduction, err);
     if (!status)
@@ -250,11 +262,13 @@ static int decide_and_update(struct run *run, int64_t valid_count, struct err *e
 {
     bool is_local = run_is_local(run);
     range_begin(&run->ranges, RANGE_UPDATE);
+    turn_device(run, TIME_UPDATE);
     run->weights_differ = run->moments_differ = is_local;
     run_decide(run, valid_count);
     int status = is_local ? give_words(run, err) : 0;
     if (!status)
         status = update(run, err);
+    turn_device(run, TIME_OTHER);
     range_end(&run->ranges);
     return status;
 }

@@ -8,19 +8,20 @@ void time_parts_start(struct time_parts *parts, uint64_t now_ns)
     *parts = (struct time_parts){.turned_ns = now_ns};
 }
 
-void time_parts_turn(struct time_parts *parts, enum time_part part, uint64_t now_ns)
-{
-    parts->spent.ns[parts->part] += now_ns - parts->turned_ns;
-    parts->turned_ns = now_ns;
-    parts->part = part;
-}
-
 struct time_spent time_parts_take(struct time_parts *parts, uint64_t now_ns)
 {
     time_parts_turn(parts, parts->part, now_ns);
     struct time_spent spent = parts->spent;
     parts->spent = (struct time_spent){0};
     return spent;
+}
+
+struct time_spent time_spent_since(const struct time_spent *now, const struct time_spent *before)
+{
+    struct time_spent since;
+    for (int part = 0; part < TIME_PARTS; part++)
+        since.ns[part] = now->ns[part] - before->ns[part];
+    return since;
 }
 
 uint64_t time_spent_in_training(const struct time_spent *spent)

@@ -4,10 +4,12 @@
  * A clock that always runs for exactly one part: whoever begins another thing turns it. So the parts are the time that passed by
  * construction, and the remainder is a part like the others. A turn reads the clock and adds, nothing else.
  *
- * Threads: one owner.
+ * Threads: one owner. A GPU has a clock of its own for its work, turned by its own time when it comes to it (ops.h's turn).
  */
 #ifndef MILLRACE_TRAINER_TIME_PARTS_H
 #define MILLRACE_TRAINER_TIME_PARTS_H
+
+#include "base/shared_inline.h"
 
 #include <stdint.h>
 
@@ -38,9 +40,17 @@ struct time_parts {
 
 void time_parts_start(struct time_parts *parts, uint64_t now_ns);
 /* From now on the time is that of part. */
-void time_parts_turn(struct time_parts *parts, enum time_part part, uint64_t now_ns);
+SHARED_INLINE void time_parts_turn(struct time_parts *parts, enum time_part part, uint64_t now_ns)
+{
+    parts->spent.ns[parts->part] += now_ns - parts->turned_ns;
+    parts->turned_ns = now_ns;
+    parts->part = part;
+}
+
 /* What was spent since the start, or the last time that this was called, until now; the clock goes on for the part that it runs for. */
 struct time_spent time_parts_take(struct time_parts *parts, uint64_t now_ns);
+/* What of `now` came after `before`. */
+struct time_spent time_spent_since(const struct time_spent *now, const struct time_spent *before);
 /* Of all parts but TIME_EVALUATE. */
 uint64_t time_spent_in_training(const struct time_spent *spent);
 /* "forward" */

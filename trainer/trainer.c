@@ -21,6 +21,7 @@
 struct window {
     uint64_t samples_count, valid_count;       /* of run->window, when the clock began */
     uint64_t data_wait_ns, checkpoint_wait_ns; /* of the run, when the clock began */
+    struct time_spent device_spent;            /* likewise */
 };
 
 /* A save that is under way. */
@@ -44,7 +45,8 @@ static void start_clock(struct loop *loop)
     loop->window = (struct window){.samples_count = run->window.samples_count,
                                    .valid_count = run->window.valid_count,
                                    .data_wait_ns = loader_stats(run->loader).wait_ns,
-                                   .checkpoint_wait_ns = ckpt_saver_stats(run->saver).blocked_ns};
+                                   .checkpoint_wait_ns = ckpt_saver_stats(run->saver).blocked_ns,
+                                   .device_spent = run->device_spent};
 }
 
 static uint32_t current_epoch(const struct run *run)
@@ -90,6 +92,7 @@ static void report_steps(struct loop *loop)
         .checkpoint_wait_share = save_ns / 1e9 / seconds,
         .time = time,
         .elapsed_seconds = seconds,
+        .device_time = time_spent_since(&run->device_spent, &clock->device_spent),
         .queues = run->ranges.queues,
         .remaining_seconds = pace * (double)(run->steps - run->step),
         .gauges = gauges_read(&loop->gauges, model_flops(run->model) * micros_per_second),

@@ -21,6 +21,15 @@ void shim_set_memory(size_t total_bytes);
  * with one device at first. */
 void shim_set_driver(int version, int devices);
 
+/* Which GPU it is, and how much shared memory a block of it may have. One of compute capability 9.0 with 227 KiB at first. */
+struct shim_architecture {
+    int major, minor;
+    size_t shared_bytes_max;
+};
+#define SHIM_HOPPER ((struct shim_architecture){9, 0, 227 << 10})
+void shim_set_architecture(struct shim_architecture architecture);
+struct shim_architecture shim_architecture(void);
+
 /* The next kernel, copy or fill that runs fails so, and with it all that follows until the program ends or this is called again: the
  * device is lost, as after an illegal address. cudaSuccess mends it. */
 void shim_set_failure(cudaError_t status);
@@ -31,6 +40,9 @@ struct shim_products {
     bool has_algorithms;    /* at first it has */
 };
 void shim_set_products(struct shim_products products);
+
+/* The device's clock goes on by so many nanoseconds each time that it is read, and only then; 0, as at first: it is the host's. */
+void shim_set_clock(uint64_t tick_ns);
 
 /* Since the program began, but for the last. */
 struct shim_counts {

@@ -7,6 +7,7 @@
 #include "tests/cuda_on_cpu/grid.h"
 
 #include "tests/cuda_on_cpu/block.h"
+#include "tests/cuda_on_cpu/control.h"
 #include "tests/cuda_on_cpu/memory.h"
 #include "tests/cuda_on_cpu/order_choice.h"
 #include "tests/cuda_on_cpu/queue.h"
@@ -28,7 +29,6 @@ enum {
     BLOCK_XY_MAX = 1024,
     BLOCK_Z_MAX = 64,
     SHARED_BYTES = 48 << 10,
-    SHARED_BYTES_MAX = 227 << 10,
     SHARED_ALIGN_BYTES = 128,
     UNWRITTEN = 0xff, /* a NaN in every floating type */
     KERNELS_MAX = 1024,
@@ -68,7 +68,8 @@ static size_t allowed_bytes(const void *kernel)
 
 cudaError_t CUDARTAPI cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value)
 {
-    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || value > SHARED_BYTES_MAX)
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 ||
+        (size_t)value > shim_architecture().shared_bytes_max)
         return status_set(cudaErrorInvalidValue);
     pthread_mutex_lock(&allowed.lock);
     size_t i = 0;

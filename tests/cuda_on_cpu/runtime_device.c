@@ -30,6 +30,18 @@ void shim_set_driver(int version, int devices)
     device_count = devices;
 }
 
+static struct shim_architecture is = {9, 0, 227 << 10}; /* set while nothing runs */
+
+void shim_set_architecture(struct shim_architecture architecture)
+{
+    is = architecture;
+}
+
+struct shim_architecture shim_architecture(void)
+{
+    return is;
+}
+
 /* One code for a driver that is absent and for one of an older major version. */
 static cudaError_t driver_status(void)
 {
@@ -134,14 +146,15 @@ cudaError_t CUDARTAPI cudaGetDeviceProperties(struct cudaDeviceProp *properties,
     memset(properties, 0, sizeof *properties);
     snprintf(properties->name, sizeof properties->name, "CPU behind tests/cuda_on_cpu");
     memory_info(&unused, &properties->totalGlobalMem);
-    properties->major = 9;
+    properties->major = is.major;
+    properties->minor = is.minor;
     properties->multiProcessorCount = 4;
     properties->warpSize = 32;
     properties->maxThreadsPerBlock = 1024;
     properties->maxThreadsPerMultiProcessor = 2048;
     properties->sharedMemPerBlock = 48 << 10;
-    properties->sharedMemPerBlockOptin = 227 << 10;
-    properties->sharedMemPerMultiprocessor = 228 << 10;
+    properties->sharedMemPerBlockOptin = is.shared_bytes_max;
+    properties->sharedMemPerMultiprocessor = is.shared_bytes_max + 1024;
     properties->unifiedAddressing = 1;
     properties->asyncEngineCount = 2;
     properties->l2CacheSize = 50 << 20;

@@ -27,11 +27,13 @@ template <int ROWS> struct f32_tiles {
     }
 };
 
+enum { F32_NARROW_HEAD = 64, F32_WIDE_HEAD = 256 };
+
 /* Wide heads have lower tiles: six of them fit into the shared memory of any device since compute capability 8. */
 template <typename Call> static cudaError_t f32_dispatch(const struct attn_shape *shape, const Call &call)
 {
-    return shape->head_dim <= 64 ? call(std::integral_constant<int, 32>())
-                                 : call(std::integral_constant<int, 16>());
+    return shape->head_dim <= F32_NARROW_HEAD ? call(std::integral_constant<int, 32>())
+                                              : call(std::integral_constant<int, 16>());
 }
 
 enum { F32_FWD_TILES = 4, F32_FWD_SCORES = 1, F32_BWD_TILES = 6, F32_BWD_SCORES = 2 };
@@ -268,11 +270,12 @@ static cudaError_t f32_bwd_launch(const struct attn_shape *shape,
                   stats->queries, stats->bounds, arrays->row_starts);
 }
 
+/* What a kernel may have is its property, whatever the shape: enough for the widest head that it takes. */
 cudaError_t attention_f32_prepare(const struct attn_shape *shape)
 {
     return f32_dispatch(shape, [&](auto rows) {
         constexpr int ROWS = decltype(rows)::value;
-        int head_dim = (int)shape->head_dim;
+        int head_dim = shape->head_dim <= F32_NARROW_HEAD ? F32_NARROW_HEAD : F32_WIDE_HEAD;
         size_t fwd = f32_tiles<ROWS>::bytes(head_dim, F32_FWD_TILES, F32_FWD_SCORES);
         size_t bwd = f32_tiles<ROWS>::bytes(head_dim, F32_BWD_TILES, F32_BWD_SCORES);
         cudaError_t status = LAUNCH_ALLOW_SHARED((attention_f32_fwd_kernel<ROWS>), fwd);

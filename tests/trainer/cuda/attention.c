@@ -310,6 +310,25 @@ static void large_scores_overflow_nothing(void **state)
     }
 }
 
+/* All attention of a run is prepared before any of it runs, in whatever order. */
+static void a_narrower_head_that_is_prepared_later_takes_nothing_from_a_wider_one(void **state)
+{
+    (void)state;
+    static const struct attn_shape wide = {1, 16, 1, 1, 256, true}, narrow = {1, 16, 1, 1, 72, true};
+    struct cuda_attention_fwd_arrays arrays;
+    struct attention_sizes sizes = attention_sizes_of(&wide);
+    double *qkv = cuda_case_values(DTYPE_F32, 1, sizes.qkv, 1);
+    void *out = cuda_case_blank(DTYPE_F32, sizes.out), *lse = cuda_case_blank(DTYPE_F32, sizes.lse);
+    arrays = (struct cuda_attention_fwd_arrays){out, lse, cuda_case_array(DTYPE_F32, qkv, sizes.qkv), NULL};
+    order_set(0);
+    cuda_ok(cuda_attention_prepare(DTYPE_F32, &wide));
+    cuda_ok(cuda_attention_prepare(DTYPE_F32, &narrow));
+    cuda_ok(cuda_attention_fwd(DTYPE_F32, &wide, &arrays, NULL));
+    free(cuda_case_read(DTYPE_F32, out, sizes.out)); /* waits */
+    cuda_case_free((void *)(uintptr_t)arrays.qkv), cuda_case_free(out), cuda_case_free(lse);
+    free(qkv);
+}
+
 static void the_workspace_is_linear_in_tokens(void **state)
 {
     (void)state;
@@ -354,6 +373,7 @@ int main(void)
         cmocka_unit_test(starts_of_zero_are_no_starts),
         cmocka_unit_test(a_document_behind_others_has_the_bits_of_one_alone),
         cmocka_unit_test(large_scores_overflow_nothing),
+        cmocka_unit_test(a_narrower_head_that_is_prepared_later_takes_nothing_from_a_wider_one),
         cmocka_unit_test(the_workspace_is_linear_in_tokens),
         cmocka_unit_test(what_no_kernel_takes_is_refused),
     };

@@ -141,13 +141,38 @@ static void steps_wait_for_nothing_and_ask_for_no_memory(void **state)
         assert_int_equal(after.allocations, before.allocations);
         /* a micro-batch's buffer goes back to the loader; the step before the one before the last is done */
         assert_int_equal(after.event_waits - before.event_waits, steps * (MICROS + 1));
-        /* of a micro-batch two copies and a graph; two sums of the tree; words, squares, decision, record */
-        assert_int_equal(after.queued - before.queued, steps * (3 * MICROS + 2 + groups + 4));
+        /* of a micro-batch two copies, a graph and a turn of the device's clock; two sums of the tree; words, squares, decision, record, and
+         * three more turns */
+        assert_int_equal(after.queued - before.queued, steps * (4 * MICROS + 2 + groups + 4 + 3));
         assert_int_equal(s->run.queued_count, DECISION_AHEAD_MAX);
         assert_ok(run_settle(&s->run, 0, &err), &err);
         assert_int_equal(s->run.optimizer.updates, STEPS);
         assert_int_equal(s->run.window.samples_count, STEPS * MICROS);
         stepped_close(s);
+    }
+}
+
+/* A clock that ticks once a look: each part is as long as it has turns, in graphs and beside them. */
+static void the_devices_time_is_told_by_parts(void **state)
+{
+    enum { STEPS = 5, TICK_NS = 1000 };
+    for (size_t order = 0; order < order_count(); order++) {
+        struct err err;
+        char name[32];
+        order_set(order);
+        shim_set_clock(TICK_NS);
+        snprintf(name, sizeof name, "times-%zu", order);
+        struct stepped *s = stepped_open(*state, name, (const char *const[]){"precision.compute=bf16", NULL});
+        for (int step = 1; step <= STEPS; step++)
+            assert_ok(run_step(&s->run, &err), &err);
+        assert_ok(run_settle(&s->run, 0, &err), &err);
+        const uint64_t *ns = s->run.device_spent.ns;
+        assert_int_equal(ns[TIME_FORWARD], STEPS * MICROS * TICK_NS);
+        assert_int_equal(ns[TIME_BACKWARD], STEPS * MICROS * TICK_NS);
+        assert_int_equal(ns[TIME_REDUCE], STEPS * (MICROS + 1) * TICK_NS);
+        assert_int_equal(ns[TIME_UPDATE], STEPS * TICK_NS);
+        stepped_close(s);
+        shim_set_clock(0);
     }
 }
 
@@ -378,6 +403,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_wait_for_nothing_and_ask_for_no_memory),
+        cmocka_unit_test(the_devices_time_is_told_by_parts),
         cmocka_unit_test(replayed_steps_have_the_bits_of_steps_that_are_queued_as_they_are),
         cmocka_unit_test(steps_that_the_host_learns_of_late_have_the_same_bits),
         cmocka_unit_test(weights_that_come_from_the_host_have_the_same_bits_in_any_order),

@@ -1,0 +1,22 @@
+/*
+ * clock — the device's clock: the host's, or one that a test sets (control.h).
+ */
+#include "base/clock.h"
+#include "tests/cuda_on_cpu/control.h"
+
+#include <stdatomic.h>
+
+uint64_t device_clock_ns(void);
+
+static _Atomic uint64_t tick_ns, told_ns; /* of a clock that is set */
+
+void shim_set_clock(uint64_t new_tick_ns)
+{
+    atomic_store(&tick_ns, new_tick_ns);
+}
+
+uint64_t device_clock_ns(void)
+{
+    uint64_t step_ns = atomic_load(&tick_ns);
+    return step_ns ? atomic_fetch_add(&told_ns, step_ns) + step_ns : clock_now_ns();
+}

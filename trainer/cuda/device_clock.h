@@ -1,0 +1,25 @@
+/*
+ * device_clock — the time on a device, as nanoseconds that go on from kernel to kernel, on all its multiprocessors alike. It ticks every
+ * microsecond or faster: for what takes many of them. C++ only.
+ */
+#ifndef MILLRACE_TRAINER_CUDA_DEVICE_CLOCK_H
+#define MILLRACE_TRAINER_CUDA_DEVICE_CLOCK_H
+
+#include <stdint.h>
+
+#ifdef __CUDACC__
+
+__device__ inline uint64_t device_clock_ns()
+{
+    uint64_t now_ns;
+    asm volatile("mov.u64 %0, %%globaltimer;\n" : "=l"(now_ns));
+    return now_ns;
+}
+
+#else
+
+extern "C" uint64_t device_clock_ns(); /* of the tests: tests/cuda_on_cpu/clock.c */
+
+#endif
+
+#endif
