@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { STEPS = 4, STOP_STEP = 2, SETS_MAX = 48, TEXT_BYTES = 3000, SIDE = 16, PICTURES = 12 };
+enum { STEPS = 4, STOP_STEP = 2, SETS_MAX = 48, TEXT_BYTES = 700, SIDE = 16, PICTURES = 12 };
 
 /* A folder with a dataset of text and one of pictures. */
 struct fixture {
