@@ -1,8 +1,9 @@
-"""turns — what bench/loaders/run and bench/train/run measure with: peers that wait for their turn, commands, and what came of several rounds."""
+"""turns — what the programs in bench/ measure with: peers that wait for their turn, commands, and what came of several rounds."""
 import atexit
 import json
 import os
 import pathlib
+import shutil
 import signal
 import statistics
 import subprocess
@@ -12,6 +13,15 @@ import time
 
 class Failed(Exception):
     pass
+
+
+def need(parser, path, how):
+    """Ends the program as wrong usage does where what it is to run, or to read, is not there."""
+    if not shutil.which(str(path)) and not os.path.isdir(path):
+        parser.error(f"there is no {path}: {how}")
+
+
+BUILDING = "cmake --preset release && cmake --build --preset release"
 
 
 class Peer:

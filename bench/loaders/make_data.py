@@ -16,7 +16,11 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tarfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+import turns
 
 SIDE, RAW_SIDE, QUALITY = 512, 256, 90
 
@@ -84,6 +88,8 @@ def main():
     parser.add_argument("--bytes-copies", type=int, default=16, help="of each photo in bytes/, so that a disk is busy for some seconds")
     parser.add_argument("--millrace", default="build/release/millrace")
     args = parser.parse_args()
+    turns.need(parser, args.millrace, turns.BUILDING)
+    turns.need(parser, args.photos, "a folder of class folders of JPEGs")
 
     original, small, raw, undecoded = (args.out / name for name in ("original", "small", "raw", "bytes"))
     copy_photos(args.photos, original / "photos", args.copies)

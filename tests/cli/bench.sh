@@ -266,6 +266,16 @@ training_without_torch_is_measured_all_the_same() {
   grep -Eq '^\| two ranks over one \| [0-9.]+ x \|' out || fail "$(cat out)"
 }
 
+what_a_comparison_lacks_is_said_with_what_makes_it() {
+  need_python
+  status_of "$python" "$here"/../../bench/ckpt/run . --millrace ./none >/dev/null
+  contains "$(tail -n 1 errors)" "there is no ./none: cmake "
+  same "$(status_of "$python" "$here"/../../bench/ckpt/run . --millrace "$MILLRACE" --python ./none)" 2
+  contains "$(tail -n 1 errors)" "there is no ./none: bench/ckpt/setup"
+  same "$(status_of "$python" "$here"/../../bench/loaders/run none --millrace "$MILLRACE")" 2
+  contains "$(tail -n 1 errors)" "make_data.py PHOTOS none"
+}
+
 # ---- bench/loaders ----
 
 compare_bytes() { # --option value...
@@ -310,4 +320,4 @@ run_cases each_way_is_measured_and_named text_is_a_table a_folder_that_is_not_th
   exchanges_stand_beside_the_memory_and_the_threads_of_the_machine ranks_that_a_launcher_started_are_those_that_are_measured exchanges_that_can_not_be_are_wrong_usage \
   a_step_stands_beside_its_products_alone_and_its_time_adds_up a_configuration_is_measured_on_its_data_and_leaves_nothing \
   steps_of_several_ranks_tell_what_of_their_exchange_was_hidden training_that_is_stopped_or_can_not_be_leaves_nothing training_without_torch_is_measured_all_the_same \
-  peers_that_are_missing_or_die_cost_only_their_own_rows
+  what_a_comparison_lacks_is_said_with_what_makes_it peers_that_are_missing_or_die_cost_only_their_own_rows
