@@ -17,15 +17,16 @@
 
 enum { CONFIG_BYTES_MAX = 1 << 20 };
 
-struct loading {
-    const char *path;
+struct init {
+    char path[IO_PATH_BYTES_MAX];
     const struct model_config *config;
+    const struct params *params;
     struct weights *source;
     bool has_family;
     enum hf_family family;
     float *turned; /* room for the largest transposed tensor */
     uint64_t turned_count;
-    struct err *err;
+    struct err *err; /* of the call that is made */
 };
 
 /* --- what a config.json must say --- */
@@ -72,7 +73,7 @@ static int expect_text(const struct json_t *root, const char *path, const char *
     return 0;
 }
 
-static int check_config(const struct loading *l, const struct json_t *root, const char *path)
+static int check_config(const struct init *l, const struct json_t *root, const char *path)
 {
     const struct model_config *c = l->config;
     bool llama = l->family == HF_LLAMA;
@@ -101,7 +102,7 @@ static int check_config(const struct loading *l, const struct json_t *root, cons
 }
 
 /* Beside the weights, if there is one. */
-static int check_config_file(const struct loading *l, struct io *io)
+static int check_config_file(const struct init *l, struct io *io)
 {
     char folder[IO_PATH_BYTES_MAX], path[IO_PATH_BYTES_MAX], *text = NULL;
     size_t bytes = 0;
@@ -138,7 +139,7 @@ static void format_shape(const uint64_t *shape, uint32_t rank, char text[128])
 }
 
 /* Learned positions may be more than are wanted. */
-static int check_shape(const struct loading *l, const struct weights_tensor *found, const uint64_t *shape,
+static int check_shape(const struct init *l, const struct weights_tensor *found, const uint64_t *shape,
                        uint32_t rank, bool more_rows)
 {
     const struct manifest_tensor *tensor = found->tensor;
@@ -160,7 +161,7 @@ static int check_shape(const struct loading *l, const struct weights_tensor *fou
 
 /* By their name; files of the bare model lack the first part of it. A head that is the table of tokens is stored once: transformers
  * keeps the name of the table, safetensors' save_model that of the head. */
-static bool find_theirs(const struct loading *l, const struct param *param, struct hf_place *place,
+static bool find_theirs(const struct init *l, const struct param *param, struct hf_place *place,
                         struct weights_tensor *ret_tensor)
 {
     if (!l->has_family || !hf_place_of(l->family, param->name, place))
@@ -177,7 +178,7 @@ static bool find_theirs(const struct loading *l, const struct param *param, stru
            weights_find(l->source, "lm_head.weight", ret_tensor);
 }
 
-static int make_room(struct loading *l, uint64_t count)
+static int make_room(struct init *l, uint64_t count)
 {
     if (count <= l->turned_count)
         return 0;
@@ -190,7 +191,7 @@ static int make_room(struct loading *l, uint64_t count)
 }
 
 /* Theirs is [in, out * parts], ours [out, in]. */
-static int load_transposed(struct loading *l, const struct param *param, const struct hf_place *place,
+static int load_transposed(struct init *l, const struct param *param, const struct hf_place *place,
                            const struct weights_tensor *found, float *target)
 {
     uint64_t out = param->shape[0], in = param->shape[1];
@@ -207,7 +208,7 @@ static int load_transposed(struct loading *l, const struct param *param, const s
     return status;
 }
 
-static int load_straight(struct loading *l, const struct param *param, const struct hf_place *place,
+static int load_straight(struct init *l, const struct param *param, const struct hf_place *place,
                          const struct weights_tensor *found, float *target)
 {
     const uint64_t shape[2] = {param->shape[0] * place->parts, param->shape[1]};
@@ -217,7 +218,7 @@ static int load_straight(struct loading *l, const struct param *param, const str
     return status ? status : weights_read(found, start, param->shape, target, l->err);
 }
 
-static int load_param(struct loading *l, const struct param *param, float *target)
+static int load_param(struct init *l, const struct param *param, float *target)
 {
     struct weights_tensor found;
     struct hf_place place = {.parts = 1};
@@ -234,7 +235,7 @@ static int load_param(struct loading *l, const struct param *param, float *targe
 }
 
 /* A model of more layers would load without complaint. */
-static int check_depth(const struct loading *l)
+static int check_depth(const struct init *l)
 {
     struct weights_tensor found;
     struct hf_place place;
@@ -250,19 +251,44 @@ static int check_depth(const struct loading *l)
     return -EINVAL;
 }
 
-int init_load(struct io *io, const char *path, const struct model_config *config, const struct params *params,
-              float *weights, const struct log *log, struct err *err)
+int init_open(struct io *io, const char *path, const struct model_config *config, const struct params *params,
+              const struct log *log, struct init **ret_init, struct err *err)
 {
-    struct loading l = {.path = path, .config = config, .err = err};
-    l.has_family = hf_family_of(model_type_name(config->type), &l.family);
-    int status = weights_open(io, path, &l.source, log, err);
-    if (!status && l.has_family)
-        status = check_config_file(&l, io);
+    struct init *l = calloc(1, sizeof *l);
+    if (!l)
+        return err_set(err, -ENOMEM, "out of memory for the initial weights");
+    snprintf(l->path, sizeof l->path, "%s", path);
+    l->config = config;
+    l->params = params;
+    l->err = err;
+    l->has_family = hf_family_of(model_type_name(config->type), &l->family);
+    int status = weights_open(io, path, &l->source, log, err);
+    if (!status && l->has_family)
+        status = check_config_file(l, io);
     if (!status)
-        status = check_depth(&l);
-    for (uint64_t p = 0; p < params->count && !status; p++)
-        status = load_param(&l, &params->list[p], weights + params->list[p].offset);
-    weights_close(l.source);
-    free(l.turned);
+        status = check_depth(l);
+    if (status)
+        init_close(l);
+    else
+        *ret_init = l;
     return status;
+}
+
+int init_load_group(struct init *l, uint64_t group, float *values, struct err *err)
+{
+    const struct param_group *g = &l->params->groups[group];
+    int status = 0;
+    l->err = err;
+    for (uint64_t p = g->first; p < g->first + g->count && !status; p++)
+        status = load_param(l, &l->params->list[p], values + (l->params->list[p].offset - g->offset));
+    return status;
+}
+
+void init_close(struct init *l)
+{
+    if (!l)
+        return;
+    weights_close(l->source);
+    free(l->turned);
+    free(l);
 }

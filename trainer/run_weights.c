@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -145,44 +146,47 @@ int run_open_weights(struct run *run, struct err *err)
     return weights_init(&run->weights, &options, run->model, &run->stage, err);
 }
 
-/* A group at a time, so that no rank ever holds all. */
-static int fill_random(struct run *run, struct err *err)
+/* A group at a time, so that no rank ever holds all. init: NULL: random. */
+static int fill_groups(struct run *run, struct init *init, struct err *err)
 {
     const struct params *params = run->params;
     void *host = malloc(run->partition.group_elements_max * ops_master_bytes(run->ops));
     int status = host ? 0 : err_set(err, -ENOMEM, "out of memory for the initial weights");
     for (uint64_t g = 0; g < params->groups_count && !status; g++) {
-        params_init_group(params, g, run->config->run.seed, run->ops->master, host);
-        status = weights_fill_group(&run->weights, g, host, err);
+        if (init) {
+            memset(host, 0, params->groups[g].elements * ops_master_bytes(run->ops));
+            status = init_load_group(init, g, host, err);
+        } else {
+            params_init_group(params, g, run->config->run.seed, run->ops->master, host);
+        }
+        if (!status)
+            status = weights_fill_group(&run->weights, g, host, err);
     }
     free(host);
     return status;
 }
 
-/* What the file does not have stays random. */
 static int fill_from(struct run *run, const char *path, struct err *err)
 {
+    struct init *init = NULL;
     struct io *io;
-    void *host = malloc(run->params->elements * ops_master_bytes(run->ops));
-    if (!host)
-        return err_set(err, -ENOMEM, "out of memory for the initial weights");
-    params_init_values(run->params, run->config->run.seed, run->ops->master, host);
+    assert(run->ops->master == DTYPE_F32);
     int status = io_open(path, NULL, &io, err);
-    if (!status) {
-        status = init_load(io, path, model_config_of(run->model), run->params, host, run->options->log, err);
-        io_close(io);
-    }
+    if (status)
+        return status;
+    status = init_open(io, path, model_config_of(run->model), run->params, run->options->log, &init, err);
     if (!status)
-        status = weights_fill(&run->weights, host, err);
+        status = fill_groups(run, init, err);
+    init_close(init);
+    io_close(io);
     if (!status)
         run_say(run, "weights: from %s", path);
-    free(host);
     return status;
 }
 
 int run_fill_weights(struct run *run, const char *init, struct err *err)
 {
-    return init ? fill_from(run, init, err) : fill_random(run, err);
+    return init ? fill_from(run, init, err) : fill_groups(run, NULL, err);
 }
 
 static void need(void *context, uint64_t group, enum model_use use)

@@ -185,17 +185,6 @@ int weights_fill_group(struct weights *weights, uint64_t group, const void *host
                          err);
 }
 
-int weights_fill(struct weights *weights, const void *host_arena, struct err *err)
-{
-    const struct params *params = weights->options.partition->params;
-    size_t element_bytes = ops_master_bytes(weights->options.ops);
-    int status = 0;
-    for (uint64_t g = 0; g < params->groups_count && !status; g++)
-        status = weights_fill_group(weights, g,
-                                    (const char *)host_arena + params->groups[g].offset * element_bytes, err);
-    return status;
-}
-
 int weights_refresh(struct weights *weights, struct err *err)
 {
     struct ops *ops = weights->options.ops;

@@ -11,7 +11,7 @@
  * Where both types are one and the weights are whole, the master weights lie in the whole arena themselves.
  *
  *     weights_init(&weights, &options, model, &stage, err);
- *     weights_fill(&weights, host_arena, err);  or a checkpoint's boxes at weights_shard;  then weights_refresh(&weights, err);
+ *     weights_fill_group(&weights, group, host_group, err) for each group;  or a checkpoint's boxes at weights_shard;  then weights_refresh(&weights, err);
  *     for each step:
  *         for each pass: weights_begin_pass(&weights); its hooks call weights_need and weights_done
  *         for each group: update weights_shard and weights_compute_shard; weights_updated(&weights, group, err);
@@ -80,9 +80,8 @@ int weights_connect(struct weights *weights, struct err *err);
 int weights_open_gather(struct weights *weights, struct err *err);
 void weights_deinit(struct weights *weights); /* safe on a zeroed one */
 
-/* The initial values: of a group, master type, in host memory, of which this rank takes its shard; an arena of all groups. */
+/* The initial values: of a group, master type, in host memory, of which this rank takes its shard. */
 int weights_fill_group(struct weights *weights, uint64_t group, const void *host_group, struct err *err);
-int weights_fill(struct weights *weights, const void *host_arena, struct err *err);
 /* What this rank holds of the group: where its shard begins. The latter NULL where no copy of its own follows. */
 void *weights_shard(const struct weights *weights, uint64_t group);
 void *weights_compute_shard(const struct weights *weights, uint64_t group);

@@ -46,6 +46,17 @@ static void *read_values(const char *folder, const char *name, size_t bytes)
     return values;
 }
 
+int hf_load(const struct model_config *config, struct io *io, const char *path, const struct params *params,
+            float *weights, struct err *err)
+{
+    struct init *init = NULL;
+    int status = init_open(io, path, config, params, NULL, &init, err);
+    for (uint64_t g = 0; g < params->groups_count && !status; g++)
+        status = init_load_group(init, g, weights + params->groups[g].offset, err);
+    init_close(init);
+    return status;
+}
+
 void hf_check_logits(const struct model_config *config, struct io *io, const char *path, const char *folder)
 {
     enum { LOGITS = HF_ITEMS * HF_BLOCK * HF_VOCABULARY };
@@ -54,7 +65,7 @@ void hf_check_logits(const struct model_config *config, struct io *io, const cha
     case_open(&c, config, HF_ITEMS, DTYPE_F32, 1);
     const struct params *params = model_params(c.model);
     memset(c.weights, 0xff, params->elements * sizeof(float)); /* each must be loaded */
-    assert_ok(init_load(io, path, config, params, c.weights, NULL, &err), &err);
+    assert_ok(hf_load(config, io, path, params, c.weights, &err), &err);
     int32_t *tokens = read_values(folder, "tokens.i32", HF_ITEMS * HF_BLOCK * sizeof *tokens);
     float *expected = read_values(folder, "logits.f32", LOGITS * sizeof *expected);
     for (int i = 0; i < HF_ITEMS; i++) {

@@ -13,6 +13,9 @@ extern const struct model_config hf_gpt2, hf_llama;
 
 /* The Python that has transformers, with the network switched off; skips the test where none has it. */
 const char *hf_need_python(void);
+/* All groups of the weights at path, into an arena. */
+int hf_load(const struct model_config *config, struct io *io, const char *path, const struct params *params,
+            float *weights, struct err *err);
 /* The logits of folder/tokens.i32 by the model with the weights at path are those of folder/logits.f32. */
 void hf_check_logits(const struct model_config *config, struct io *io, const char *path, const char *folder);
 

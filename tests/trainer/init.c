@@ -3,12 +3,17 @@
  */
 #include "trainer/init.h"
 
+#include "ckpt/safetensors.h"
 #include "tests/support/scratch.h"
 #include "tests/trainer/hf_case.h"
 #include "tests/trainer/model_case.h"
+#include "trainer/run.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void make_models(void)
 {
@@ -34,7 +39,7 @@ static int load(const struct model_config *config, const char *name, struct err 
     struct model_case c;
     place(path, name);
     case_open(&c, config, 1, DTYPE_F32, 1);
-    int status = init_load(io, path, config, model_params(c.model), c.weights, NULL, err);
+    int status = hf_load(config, io, path, model_params(c.model), c.weights, err);
     case_close(&c);
     return status;
 }
@@ -109,6 +114,86 @@ static void an_index_that_leads_elsewhere_is_refused(void **state)
     }
 }
 
+/* ---- Memory. ---- */
+
+enum { WIDE = 264, DEEP = 32, READING_BYTES_MAX = 36 << 20 /* what a load reads ahead, and a little */ };
+
+/* A file of ours with all parameters, which are a hole in it. */
+static void make_zeros(const struct params *params, const char *path)
+{
+    struct safetensors_entry *entries = calloc(params->count, sizeof *entries);
+    struct str header = {0};
+    struct err err;
+    uint64_t file_bytes;
+    assert_non_null(entries);
+    for (uint64_t i = 0; i < params->count; i++) {
+        const struct param *param = &params->list[i];
+        entries[i] = (struct safetensors_entry){
+            .name = param->name, .dtype = DTYPE_F32, .rank = param->rank, .size_bytes = param->count * 4};
+        memcpy(entries[i].shape, param->shape, sizeof param->shape);
+    }
+    qsort(entries, params->count, sizeof *entries, safetensors_compare);
+    assert_ok(safetensors_encode(entries, params->count, NULL, 0, SAFETENSORS_ALIGN_BYTES, &header,
+                                 &file_bytes, &err),
+              &err);
+    test_write_file(path, header.data, header.bytes);
+    assert_int_equal(truncate(path, (off_t)file_bytes), 0);
+    str_deinit(&header);
+    free(entries);
+}
+
+static uint64_t peak_bytes(void)
+{
+    char line[256];
+    unsigned long long kib = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file && fgets(line, sizeof line, file))
+        (void)sscanf(line, "VmHWM: %llu", &kib);
+    if (file)
+        fclose(file);
+    return kib << 10;
+}
+
+/* What one of sixteen ranks does that share the weights out. */
+static void of_weights_that_are_shared_out_no_rank_reads_all_at_once(void **state)
+{
+    char path[TEST_PATH_BYTES_MAX + 64];
+    struct train_config config = {0};
+    struct trainer_options options = {.config = &config};
+    struct run run = {.config = &config, .options = &options};
+    struct model_config model = case_gpt2;
+    const struct partition_options one_of_many = {.rank = 3, .ranks = 16, .shards = 16};
+    struct err err;
+    (void)state;
+    if (test_is_sanitized())
+        test_skip("a sanitizer's own memory is counted too");
+    model.width = WIDE;
+    model.layers = DEEP;
+    ops_for_test(DTYPE_F32, 1, &run.device, &run.ops);
+    assert_ok(model_open(&model, run.ops, 2, &run.model, &err), &err);
+    run.params = model_params(run.model);
+    run.stage = (struct model_stage){.blocks_count = DEEP, .embeds = true, .heads = true};
+    assert_ok(partition_init(&run.partition, &one_of_many, run.params, &err), &err);
+    const struct weights_options weights = {
+        .ops = run.ops, .partition = &run.partition, .shards = true, .reshards = true};
+    assert_ok(weights_init(&run.weights, &weights, run.model, &run.stage, &err), &err);
+    place(path, "zeros.safetensors");
+    make_zeros(run.params, path);
+    assert_ok(run_fill_weights(&run, NULL, &err), &err); /* the weights' own memory is there */
+    uint64_t before = peak_bytes(), group_bytes = run.partition.group_elements_max * sizeof(float);
+    assert_ok(run_fill_weights(&run, path, &err), &err);
+    uint64_t more = peak_bytes() - before;
+    assert_true(run.params->elements * sizeof(float) > 2 * (2 * group_bytes + READING_BYTES_MAX));
+    if (more > 2 * group_bytes + READING_BYTES_MAX)
+        fail_msg("reading took %llu bytes more, where a group has %llu", (unsigned long long)more,
+                 (unsigned long long)group_bytes);
+    weights_deinit(&run.weights);
+    partition_deinit(&run.partition);
+    model_close(run.model);
+    ops_close(run.ops);
+    device_close(run.device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -116,6 +201,8 @@ int main(void)
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(weights_of_another_model_are_refused_by_what_differs, scratch_set_up,
                                         scratch_tear_down),
+        cmocka_unit_test_setup_teardown(of_weights_that_are_shared_out_no_rank_reads_all_at_once,
+                                        scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(an_index_that_leads_elsewhere_is_refused, scratch_set_up,
                                         scratch_tear_down),
     };

@@ -5,6 +5,7 @@
 
 #include "base/philox.h"
 #include "tests/support/test.h"
+#include "trainer/weights.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -182,4 +183,14 @@ double case_loss(struct model_case *c)
     for (uint64_t i = 0; i < c->rows; i++)
         sum += c->losses[i];
     return sum;
+}
+
+void case_fill_weights(struct weights *weights, const struct params *params, const void *arena)
+{
+    struct err err;
+    size_t element_bytes = ops_master_bytes(weights->options.ops);
+    for (uint64_t g = 0; g < params->groups_count; g++)
+        assert_ok(weights_fill_group(weights, g,
+                                     (const char *)arena + params->groups[g].offset * element_bytes, &err),
+                  &err);
 }

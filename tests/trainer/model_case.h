@@ -48,6 +48,10 @@ void case_forward(struct model_case *c, bool trains);
 void case_backward(struct model_case *c, void *gradients);
 /* Of a model that adds to gradients: into them as they are. */
 void case_backward_adding(struct model_case *c, void *gradients);
+struct weights;
+void case_fill_weights(struct weights *weights, const struct params *params,
+                       const void *arena); /* as params lay it out */
+
 double case_loss(struct model_case *c); /* the sum of losses of a forward pass */
 
 #endif

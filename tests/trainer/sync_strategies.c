@@ -24,7 +24,7 @@ static void fill_weights(void)
     void *host = malloc(run.params->elements * ops_master_bytes(run.ops));
     assert_non_null(host);
     params_init_values(run.params, 3, run.ops->master, host);
-    assert_ok(weights_fill(&run.weights, host, &err), &err);
+    case_fill_weights(&run.weights, run.params, host);
     assert_ok(weights_refresh(&run.weights, &err), &err);
     free(host);
 }

@@ -51,7 +51,7 @@ static int open_weights(struct fixture *f, struct weights_options options, struc
     f->expected = malloc(params->elements * sizeof *f->expected);
     assert_non_null(f->expected);
     params_init_values(params, 3, DTYPE_F32, f->expected);
-    assert_ok(weights_fill(&f->weights, f->expected, err), err);
+    case_fill_weights(&f->weights, params, f->expected);
     assert_ok(weights_refresh(&f->weights, err), err);
     return 0;
 }
