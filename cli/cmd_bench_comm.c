@@ -182,7 +182,7 @@ static int run(const struct invocation *invocation, struct err *err)
         status = local_ranks_run(invocation, (unsigned)bench.args->ranks, &is_done, err);
     if (status || is_done)
         return status;
-    status = crew_open(invocation, &bench.comm, err);
+    status = crew_open(invocation, &bench.comm, NULL, err);
     if (status)
         return status;
     status = check_ranks(bench.comm, err);

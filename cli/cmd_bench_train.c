@@ -54,6 +54,7 @@ struct bench {
     const struct invocation *invocation;
     const struct bench_train_args *args;
     struct comm *comm;
+    int local_rank;
     struct io *io;
     atomic_int *stop;
     char folder[IO_PATH_BYTES_MAX]; /* our own */
@@ -67,6 +68,7 @@ static int measure(struct bench *bench, const char *what, const struct train_con
 {
     const struct trainer_options options = {.config = config,
                                             .comm = bench->comm,
+                                            .local_rank = bench->local_rank,
                                             .resume = CONFIG_RESUME_NEVER,
                                             .io = bench->io,
                                             .stop = bench->stop,
@@ -237,7 +239,7 @@ static int run(const struct invocation *invocation, struct err *err)
     int status = local_ranks_run(invocation, (unsigned)bench.args->ranks, &is_done, err);
     if (status || is_done)
         return status;
-    status = crew_open(invocation, &bench.comm, err);
+    status = crew_open(invocation, &bench.comm, &bench.local_rank, err);
     if (status)
         return status;
     status = crew_agree(bench.comm, io_open(".", NULL, &bench.io, err), err);

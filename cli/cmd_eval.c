@@ -82,7 +82,7 @@ static int run(const struct invocation *invocation, struct err *err)
         .report = show,
         .report_context = &reporter,
     };
-    int status = crew_open(invocation, &options.comm, err);
+    int status = crew_open(invocation, &options.comm, &options.local_rank, err);
     if (status)
         return status;
     status = crew_agree(options.comm, read_config(invocation, options.comm, &config, &options.io, err), err);

@@ -388,7 +388,7 @@ static int run(const struct invocation *invocation, struct err *err)
     struct trainer_options options = {0};
     options.stop = signals_install(); /* before the others are waited for: a signal to one is for all */
     signals_outlive_pipes();
-    int status = crew_open(invocation, &options.comm, err);
+    int status = crew_open(invocation, &options.comm, &options.local_rank, err);
     if (status)
         return status;
     status = crew_agree(options.comm, read_options(invocation, &config, &options, err), err);

@@ -17,12 +17,15 @@ static const char *variable(const char *name)
     return getenv(name);
 }
 
-int crew_open(const struct invocation *invocation, struct comm **ret_comm, struct err *err)
+int crew_open(const struct invocation *invocation, struct comm **ret_comm, int *ret_local_rank,
+              struct err *err)
 {
     struct ranks ranks;
     int status = ranks_detect(variable, &ranks, err);
     if (status)
         return status;
+    if (ret_local_rank)
+        *ret_local_rank = ranks.local_rank;
     console_set_rank(invocation->console, ranks.rank, ranks.ranks);
     return ranks_open(&ranks, ret_comm, err);
 }

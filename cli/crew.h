@@ -1,7 +1,7 @@
 /*
  * crew — a verb on several ranks: who they are, who speaks, and how all of them end.
  *
- *     status = crew_open(invocation, &comm, err);       // by the launcher's word; alone where there is none
+ *     status = crew_open(invocation, &comm, &local_rank, err);       // by the launcher's word; alone where there is none
  *     status = ...
  *     return crew_close(invocation, comm, status, err); // what went wrong is told before anybody ends
  *
@@ -14,8 +14,9 @@
 #include "cli/verb.h"
 #include "comm/comm.h"
 
-/* All ranks. From here on the console knows which rank it is. -EINVAL where the environment contradicts itself or MPI. */
-int crew_open(const struct invocation *invocation, struct comm **ret_comm, struct err *err);
+/* All ranks. From here on the console knows which rank it is. ret_local_rank: as struct ranks has it; NULL is fine. -EINVAL where the environment contradicts itself or MPI. */
+int crew_open(const struct invocation *invocation, struct comm **ret_comm, int *ret_local_rank,
+              struct err *err);
 /* Did all come as far as this with status 0? As comm_agree. */
 int crew_agree(struct comm *comm, int status, struct err *err);
 /* Prints what is in err where status is a failure, flushes stdout, and closes. What the verb is to return: its status, or that of what was

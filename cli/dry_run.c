@@ -41,6 +41,7 @@ int dry_run_rehearse(const struct dry_run_options *options, const struct train_c
                                           .local_ranks = options->local_ranks};
     *ret_planned = (struct planned){0};
     int status = rehearsal_model(config, &rehearsal.model, err);
+    rehearsal.by_nccl = !status && rehearsal_is_by_nccl(config, rehearsal.model, options->local_ranks);
     for (uint32_t i = 0; i < options->ranks && !status; i++) {
         struct rehearsal one;
         rehearsal.rank = i;
@@ -194,8 +195,21 @@ static int tell_all(const struct dry_run_options *options, struct err *err)
     return status;
 }
 
+/* What the figures are of, where that is not in the configuration. */
+static void tell_assumptions(const struct dry_run_options *options)
+{
+    const struct ops_null_model *model;
+    if (options->ranks > 1 && rehearsal_model(options->config, &model, NULL) == 0 &&
+        rehearsal_is_by_nccl(options->config, model, options->local_ranks))
+        log_line(
+            options->log, LOG_INFO,
+            "weights and gradients are told as from GPU to GPU, a rank on each; what NCCL takes for itself "
+            "is not told");
+}
+
 int dry_run(const struct dry_run_options *options, struct err *err)
 {
+    tell_assumptions(options);
     if (options->fits_bytes > 0)
         return dry_run_fits(options, err);
     return options->all_strategies ? tell_all(options, err) : tell_one(options, err);

@@ -64,8 +64,6 @@ enum { COMM_LIBRARY_BYTES = 64 };
 /* Hooks are required unless said. Errors: -ETIMEDOUT, -ECONNABORTED, -EIO with detail. Sizes are equal on all ranks unless said. */
 struct comm_ops {
     const char *name; /* "self", "mpi", "nccl" */
-    /* all_gather, reduce_scatter and all_to_all take memory of a device (comm_nccl.h) in place of the host's. The others never do. */
-    bool takes_device_memory;
 
     /* Ranks of the same color (>= 0; negative: none, *ret_comm becomes NULL) form a new communicator ordered by (key, rank).
      * Blocks. Gives the communicator. */
@@ -117,6 +115,8 @@ struct comm_ops {
 struct comm {
     const struct comm_ops *ops;
     int rank, ranks;
+    /* all_gather, reduce_scatter and all_to_all take memory of a device (comm_nccl.h) in place of the host's. The others never do. */
+    bool takes_device_memory;
 };
 
 /* Blocks until the work is done; its status. -ETIMEDOUT where the deadline passed first, naming what was late. */

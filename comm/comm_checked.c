@@ -236,7 +236,10 @@ int comm_checked_open(struct comm *inner, struct comm **ret_comm, struct err *er
         free(calls);
         return err_set(err, -ENOMEM, "out of memory to check the calls of %d ranks", inner->ranks);
     }
-    *comm = (struct comm_checked){.base = {.ops = &checked_ops, .rank = inner->rank, .ranks = inner->ranks},
+    *comm = (struct comm_checked){.base = {.ops = &checked_ops,
+                                           .rank = inner->rank,
+                                           .ranks = inner->ranks,
+                                           .takes_device_memory = inner->takes_device_memory},
                                   .inner = inner,
                                   .calls = calls};
     *ret_comm = &comm->base;

@@ -178,7 +178,10 @@ int comm_counted_open(struct comm *inner, struct comm_counts *counts, struct com
     struct comm_counted *comm = malloc(sizeof *comm);
     if (!comm)
         return err_set(err, -ENOMEM, "out of memory to count the bytes of %d ranks", inner->ranks);
-    *comm = (struct comm_counted){.base = {.ops = &counted_ops, .rank = inner->rank, .ranks = inner->ranks},
+    *comm = (struct comm_counted){.base = {.ops = &counted_ops,
+                                           .rank = inner->rank,
+                                           .ranks = inner->ranks,
+                                           .takes_device_memory = inner->takes_device_memory},
                                   .inner = inner,
                                   .counts = counts};
     *ret_comm = &comm->base;

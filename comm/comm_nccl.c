@@ -141,6 +141,21 @@ static void nccl_note(struct comm *base, const char *what, uint64_t step)
         host->ops->note(host, what, step);
 }
 
+/* The roll calls. */
+static void nccl_add_tracks(struct comm *base, struct trace *trace)
+{
+    struct comm *host = nccl_of(base)->host;
+    if (host->ops->add_tracks)
+        host->ops->add_tracks(host, trace);
+}
+
+static void nccl_tell_library(const struct comm *base, char text[COMM_LIBRARY_BYTES])
+{
+    static_assert((int)COMM_NCCL_TEXT_BYTES <= (int)COMM_LIBRARY_BYTES, "it has room");
+    (void)base;
+    comm_nccl_library(text, NULL);
+}
+
 static int nccl_check(struct comm *base, struct err *err)
 {
     struct comm *host = nccl_of(base)->host;
@@ -203,6 +218,16 @@ static void nccl_abort(struct comm *base)
     pthread_mutex_lock(&comm->shared->mutex);
     nccl_end(comm, &why);
     pthread_mutex_unlock(&comm->shared->mutex);
+    comm->host->ops->abort(comm->host); /* also where it had ended here alone */
+}
+
+void comm_nccl_halt(struct comm *base)
+{
+    struct nccl_shared *shared = nccl_of(base)->shared;
+    assert(base->ops == &nccl_ops);
+    pthread_mutex_lock(&shared->mutex);
+    nccl_halt(shared);
+    pthread_mutex_unlock(&shared->mutex);
 }
 
 /* Until NCCL is not at it any more. */
@@ -335,7 +360,9 @@ static int make_comm(struct nccl_shared *shared, struct comm *host, struct comm 
         return -ENOMEM;
     }
     *comm = (struct comm_nccl){
-        .base = {.ops = &nccl_ops, .rank = host->rank, .ranks = host->ranks}, .shared = shared, .host = host};
+        .base = {.ops = &nccl_ops, .rank = host->rank, .ranks = host->ranks, .takes_device_memory = true},
+        .shared = shared,
+        .host = host};
     pthread_mutex_lock(&shared->mutex);
     shared->comms_count++;
     pthread_mutex_unlock(&shared->mutex);
@@ -372,7 +399,6 @@ static int nccl_split(struct comm *base, int color, int key, struct comm **ret_c
 
 static const struct comm_ops nccl_ops = {
     .name = "nccl",
-    .takes_device_memory = true,
     .split = nccl_split,
     .all_gather = nccl_all_gather,
     .reduce_scatter = nccl_reduce_scatter,
@@ -383,9 +409,11 @@ static const struct comm_ops nccl_ops = {
     .test = nccl_test,
     .wait = nccl_wait,
     .note = nccl_note,
+    .add_tracks = nccl_add_tracks,
     .check = nccl_check,
     .abort = nccl_abort,
     .close = nccl_close,
+    .tell_library = nccl_tell_library,
 };
 
 int comm_nccl_check(struct err *err)

@@ -8,7 +8,7 @@
 int comm_nccl_check(struct err *err)
 {
     err_set(err, -ENOTSUP, "this build has no NCCL");
-    err_advise(err, "build it where CMake finds the CUDA toolkit and nccl.h");
+    err_advise(err, "build it where CMake finds the CUDA toolkit and nccl.h, or use parallel.comm: host");
     return -ENOTSUP;
 }
 
@@ -16,6 +16,11 @@ int comm_nccl_library(char text[COMM_NCCL_TEXT_BYTES], struct err *err)
 {
     (void)text;
     return comm_nccl_check(err);
+}
+
+void comm_nccl_halt(struct comm *comm)
+{
+    (void)comm;
 }
 
 int comm_nccl_open(struct comm *host, struct device *device, uint64_t timeout_ns, struct comm **ret_comm,

@@ -17,7 +17,7 @@ static int null_split(struct comm *comm, int color, int key, struct comm **ret_c
 {
     (void)key;
     *ret_comm = NULL;
-    return color < 0 ? 0 : comm_null_open(comm->rank, comm->ranks, ret_comm, err);
+    return color < 0 ? 0 : comm_null_open(comm->rank, comm->ranks, comm->takes_device_memory, ret_comm, err);
 }
 
 static int null_all_gather(struct comm *comm, const void *send, void *receive, size_t bytes,
@@ -97,12 +97,13 @@ static const struct comm_ops null_ops = {
     .close = null_close,
 };
 
-int comm_null_open(int rank, int ranks, struct comm **ret_comm, struct err *err)
+int comm_null_open(int rank, int ranks, bool takes_device_memory, struct comm **ret_comm, struct err *err)
 {
     struct comm *comm = malloc(sizeof *comm);
     if (!comm)
         return err_set(err, -ENOMEM, "out of memory for a rank by itself");
-    *comm = (struct comm){.ops = &null_ops, .rank = rank, .ranks = ranks};
+    *comm = (struct comm){
+        .ops = &null_ops, .rank = rank, .ranks = ranks, .takes_device_memory = takes_device_memory};
     *ret_comm = comm;
     return 0;
 }

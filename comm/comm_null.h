@@ -9,6 +9,7 @@
 
 #include "comm/comm.h"
 
-int comm_null_open(int rank, int ranks, struct comm **ret_comm, struct err *err);
+/* takes_device_memory: as comm_nccl does, or as those of the host. */
+int comm_null_open(int rank, int ranks, bool takes_device_memory, struct comm **ret_comm, struct err *err);
 
 #endif

@@ -325,17 +325,9 @@ int nccl_op_start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_
     return 0;
 }
 
-void nccl_end(struct comm_nccl *comm, const struct err *why)
+static void end_here(struct nccl_shared *shared)
 {
-    struct nccl_shared *shared = comm->shared;
-    if (shared->ended)
-        return;
     shared->ended = true;
-    shared->why = *why;
-    if (why->code != -ECONNABORTED)
-        err_set(&shared->why, -ECONNABORTED, "the run was ended: rank %d: %.180s", comm->base.rank,
-                why->what);
-    comm->host->ops->abort(comm->host);
     for (struct comm_nccl *each = shared->comms; each; each = each->next) {
         for (struct nccl_op *op = each->first; op; op = op->next) {
             op->state = NCCL_DONE;
@@ -347,4 +339,29 @@ void nccl_end(struct comm_nccl *comm, const struct err *why)
             shared->nccl->CommAbort(each->handle);
         each->handle = NULL;
     }
+}
+
+void nccl_end(struct comm_nccl *comm, const struct err *why)
+{
+    struct nccl_shared *shared = comm->shared;
+    if (shared->ended)
+        return;
+    shared->why = *why;
+    if (why->code != -ECONNABORTED)
+        err_set(&shared->why, -ECONNABORTED, "the run was ended: rank %d: %.180s", comm->base.rank,
+                why->what);
+    comm->host->ops->abort(
+        comm->host); /* before NCCL's own end, which the others would see without a reason */
+    end_here(shared);
+}
+
+void nccl_halt(struct nccl_shared *shared)
+{
+    bool is_busy = false;
+    for (const struct comm_nccl *each = shared->comms; each; each = each->next)
+        is_busy = is_busy || each->first;
+    if (shared->ended || !is_busy)
+        return;
+    err_set(&shared->why, -ECONNABORTED, "what was under way between GPUs was given up");
+    end_here(shared);
 }

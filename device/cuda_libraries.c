@@ -31,7 +31,11 @@ static const struct {
      {"libcudnn.so.9", NULL},
      "cudnnGetVersion",
      VERSION_RETURNED},
-    {"NCCL", "not used, one rank needs none", {"libnccl.so.2", NULL}, "ncclGetVersion", VERSION_IN_ARGUMENT},
+    {"NCCL",
+     "weights and gradients between GPUs",
+     {"libnccl.so.2", NULL},
+     "ncclGetVersion",
+     VERSION_IN_ARGUMENT},
 };
 
 static_assert(sizeof known / sizeof known[0] == CUDA_LIBRARIES_MAX, "there is room for all");

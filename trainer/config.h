@@ -28,6 +28,7 @@ enum config_precision { CONFIG_FP32, CONFIG_BF16, CONFIG_FP16 };
 enum config_compression { CONFIG_COMPRESSION_NONE, CONFIG_COMPRESSION_POWERSGD };
 enum config_schedule_by { CONFIG_BY_STEP, CONFIG_BY_EPOCH };
 
+enum config_comm { CONFIG_COMM_AUTO, CONFIG_COMM_HOST, CONFIG_COMM_NCCL };
 enum config_resume { CONFIG_RESUME_AUTO, CONFIG_RESUME_NEVER, CONFIG_RESUME_PATH };
 
 enum config_metric { CONFIG_METRIC_VAL_LOSS, CONFIG_METRIC_VAL_ACCURACY };
@@ -117,6 +118,7 @@ struct train_config {
     } precision;
     struct {
         uint32_t strategy, reduction; /* a row of strategy_names; enum reduction_kind */
+        uint32_t comm;                /* enum config_comm */
         uint64_t shard;               /* ranks that hold one copy together; 0: as the strategy has it */
         uint64_t wrap_min_params;     /* units are joined to groups of as many; 0: each is one */
         uint64_t keep_below_params;   /* groups of fewer are held whole */

@@ -26,6 +26,7 @@ static const char *const optimizer_names[] = {"adamw", "sgd", NULL};
 static const char *const compute_names[] = {"fp32", "bf16", "fp16", NULL};
 static const char *const reduction_names[] = {"canonical", "fast", NULL};
 static const char *const compression_names[] = {"none", "powersgd", NULL};
+static const char *const comm_names[] = {"auto", "host", "nccl", NULL};
 static const char *const mask_names[] = {"none", "document", NULL};
 static const char *const layout_names[] = {"sharded", "full", NULL};
 static const char *const owner_names[] = {"auto", "lock", "lease", NULL};
@@ -287,6 +288,11 @@ static const struct config_field fields[] = {
      .help = "with reduction fast and ddp, each rank updates by its own gradients, and after so many updates "
              "the weights become the mean over "
              "ranks, as before each evaluation and save; 0: gradients are summed"},
+    {"parallel.comm", CONFIG_CHOICE, AT(parallel.comm), "auto", .choices = comm_names,
+     .help =
+         "the way of weights and gradients between GPUs: host by MPI through its memory, which lets ranks "
+         "share a GPU, nccl from one to the other; auto: nccl where each rank has a GPU of its own; changes "
+         "no bit"},
     {"parallel.timeout", CONFIG_DURATION, AT(parallel.timeout_ns), "10min", 0, 1e18,
      .help = "the run ends where ranks wait for one longer than this; 0: they wait for ever"},
     {"parallel.check_sync", CONFIG_COUNT, AT(parallel.check_sync), "0", 0, COUNT_MAX,

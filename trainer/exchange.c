@@ -46,10 +46,10 @@ int exchange_open(const struct exchange_options *options, struct exchange **ret_
     exchange->element_bytes = ops_master_bytes(options->ops);
     exchange->wire_bytes = exchange_wire_bytes(options);
     int status = allocate(exchange, err);
-    if (!status && exchange_device_bytes(options) > 0)
+    if (!status && exchange_wide_bytes(options) > 0)
         status = options->ops->device->ops->mem_alloc(options->ops->device,
                                                       mem_for(MEM_DEVICE, MEM_FOR_COMMUNICATION),
-                                                      exchange_device_bytes(options), &exchange->wide, err);
+                                                      exchange_wide_bytes(options), &exchange->wide, err);
     for (int i = 0; i < EXCHANGE_SLOTS && !status; i++)
         status = exchange_slot_open(exchange, &exchange->slots[i], err);
     if (status) {
@@ -72,7 +72,7 @@ void exchange_close(struct exchange *exchange)
     }
     exchange->options.ops->device->ops->mem_free(exchange->options.ops->device,
                                                  mem_for(MEM_DEVICE, MEM_FOR_COMMUNICATION), exchange->wide,
-                                                 exchange_device_bytes(&exchange->options));
+                                                 exchange_wide_bytes(&exchange->options));
     if (exchange_is_idle(exchange))
         free(exchange->whats);
     else
@@ -154,8 +154,10 @@ static int end_chunk(struct exchange *exchange, bool blocks, bool *ret_ended, st
     slot->state = EXCHANGE_FREE;
     exchange->ended++;
     status = exchange_slot_hand_over(exchange, slot, err);
-    slot->is_used = true;
-    return status ? status : ops->device->ops->event_record(ops->device, slot->copied, ops->stream, err);
+    slot->is_used = !exchange->options.comm->takes_device_memory; /* else the next one follows this use */
+    if (!status && slot->is_used)
+        status = ops->device->ops->event_record(ops->device, slot->copied, ops->stream, err);
+    return status;
 }
 
 /* One round of what can be done; blocks for the oldest chunk where told to. */

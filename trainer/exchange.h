@@ -10,7 +10,8 @@
  *     exchange_drain(&exchange, err);                       // blocks until all is done
  *
  * Chunks bound the memory: of a part no more than chunk_elements are under way in each of EXCHANGE_SLOTS. All ranks begin the same groups in
- * the same order. Where device memory is not the host's, bytes pass through pinned memory, copied beside the computation.
+ * the same order. Where device memory is not the host's, and the communicator takes only that, bytes pass through pinned memory, copied beside the
+ * computation.
  */
 #ifndef MILLRACE_TRAINER_EXCHANGE_H
 #define MILLRACE_TRAINER_EXCHANGE_H
@@ -38,8 +39,9 @@ struct exchange_chunk {
 typedef int exchange_received(void *context, const struct exchange_chunk *chunk, struct err *err);
 
 struct exchange_options {
-    struct comm *comm; /* borrowed; nothing else is done on it */
-    struct ops *ops;   /* borrowed: the pieces are made, and what has come is used, on its stream */
+    /* Borrowed; nothing else is done on it. One that takes device memory neither sums nor narrows. */
+    struct comm *comm;
+    struct ops *ops; /* borrowed: the pieces are made, and what has come is used, on its stream */
     const struct partition *partition; /* borrowed */
     uint64_t chunk_elements;
     uint32_t pieces_max;       /* of one rank */
@@ -80,8 +82,5 @@ int exchange_drain(struct exchange *exchange, struct err *err);
 uint64_t exchange_waited_ns(const struct exchange *exchange);
 /* Nothing is under way: else, after a failure, the pieces may be read until the process exits (comm.h). NULL is idle. */
 bool exchange_is_idle(const struct exchange *exchange);
-
-/* Bytes of device memory. */
-uint64_t exchange_device_bytes(const struct exchange_options *options);
 
 #endif

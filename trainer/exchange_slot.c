@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -29,9 +30,22 @@ static bool is_summed(const struct exchange_options *options)
     return options->sums && !exchange_narrows(options);
 }
 
+/* The device's memory goes as it is; nothing is narrowed or added on the way. */
+static bool is_direct(const struct exchange_options *options)
+{
+    return options->comm->takes_device_memory;
+}
+
+static unsigned receive_kind(const struct exchange_options *options)
+{
+    return mem_for(is_direct(options) ? MEM_DEVICE : MEM_PINNED, MEM_FOR_COMMUNICATION);
+}
+
 bool exchange_packs(const struct exchange_options *options)
 {
-    return options->sums || exchange_narrows(options) || !options->ops->device->ops->is_host;
+    assert(!is_direct(options) || !(options->sums || exchange_narrows(options)));
+    return options->sums || exchange_narrows(options) ||
+           (!options->ops->device->ops->is_host && !is_direct(options));
 }
 
 size_t exchange_wire_bytes(const struct exchange_options *options)
@@ -56,7 +70,7 @@ static size_t send_bytes(const struct exchange_options *options)
                                    : 0;
 }
 
-uint64_t exchange_device_bytes(const struct exchange_options *options)
+uint64_t exchange_wide_bytes(const struct exchange_options *options)
 {
     return exchange_narrows(options) ? received_elements(options) * ops_master_bytes(options->ops) : 0;
 }
@@ -68,8 +82,8 @@ int exchange_slot_open(struct exchange *exchange, struct exchange_slot *slot, st
     slot->works = calloc(options->pieces_max, sizeof *slot->works);
     if (!slot->works)
         return err_set(err, -ENOMEM, "out of memory for the exchange of gradients");
-    int status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION),
-                                        receive_bytes(options), &slot->receive, err);
+    int status =
+        device->ops->mem_alloc(device, receive_kind(options), receive_bytes(options), &slot->receive, err);
     if (!status && exchange_packs(options))
         status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION),
                                         send_bytes(options), &slot->send, err);
@@ -90,8 +104,7 @@ void exchange_slot_close(struct exchange *exchange, struct exchange_slot *slot)
         device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), slot->send,
                               send_bytes(options));
     if (is_idle && slot->receive)
-        device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), slot->receive,
-                              receive_bytes(options));
+        device->ops->mem_free(device, receive_kind(options), slot->receive, receive_bytes(options));
     if (is_idle)
         free(slot->works);
     else
@@ -229,8 +242,10 @@ int exchange_slot_send(struct exchange *exchange, struct exchange_slot *slot, st
 {
     struct comm *comm = exchange->options.comm;
     uint64_t timeout_ns = exchange->options.timeout_ns;
-    const struct comm_options options = {.deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
-                                         .what = exchange->whats[slot->group]};
+    const struct comm_options options = {
+        .deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
+        .what = exchange->whats[slot->group],
+        .stream = is_direct(&exchange->options) ? exchange->options.ops->stream : NULL};
     slot->state = EXCHANGE_SENDING;
     slot->works_count = 0;
     if (!is_summed(&exchange->options))

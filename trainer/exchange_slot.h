@@ -46,10 +46,11 @@ struct exchange {
     uint64_t waited_ns;
 };
 
-/* Must sends be copied: where device memory is not the host's, another type travels, or the library takes slices of one size? */
+/* Must sends be copied: where the communicator can't take them from where they lie, another type travels, or the library takes slices of one size? */
 size_t exchange_wire_bytes(const struct exchange_options *options); /* of an element on its way */
 bool exchange_narrows(const struct exchange_options *options);
 bool exchange_packs(const struct exchange_options *options);
+uint64_t exchange_wide_bytes(const struct exchange_options *options); /* of `wide` */
 struct span exchange_part(const struct exchange *exchange, uint64_t group, uint32_t rank);
 
 int exchange_slot_open(struct exchange *exchange, struct exchange_slot *slot, struct err *err);

@@ -13,7 +13,7 @@ struct slot {
     enum gather_level level;
     char *buffer;
     size_t element_bytes;
-    char *staging;               /* where device memory is not the host's: a group */
+    char *staging;               /* where the communicator does not take the device's memory: a group */
     struct device_event *copied; /* of this rank's piece to staging; then of the others' from there */
     bool is_started;             /* else its piece is being copied */
     struct comm_work work;
@@ -30,14 +30,14 @@ struct gather {
     uint64_t waited_ns;
 };
 
-static bool is_host(const struct gather_options *options)
+static bool is_staged(const struct gather_options *options)
 {
-    return options->ops->device->ops->is_host;
+    return !options->ops->device->ops->is_host && !options->comm->takes_device_memory;
 }
 
 static size_t staging_bytes(const struct gather_options *options)
 {
-    return is_host(options) ? 0 : options->partition->group_elements_max * ops_master_bytes(options->ops);
+    return is_staged(options) ? options->partition->group_elements_max * ops_master_bytes(options->ops) : 0;
 }
 
 static int allocate(struct gather *gather, struct err *err)
@@ -56,7 +56,7 @@ static int allocate(struct gather *gather, struct err *err)
         status = err_set(err, -ENOMEM, "out of memory for gathering weights");
     for (int i = 0; i < GATHER_SLOTS && !status; i++) {
         status = device->ops->event_open(device, &gather->slots[i].copied, err);
-        if (!status && !is_host(options))
+        if (!status && is_staged(options))
             status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION),
                                             staging_bytes(options), (void **)&gather->slots[i].staging, err);
     }
@@ -166,7 +166,8 @@ static int start(struct gather *gather, struct slot *slot, struct err *err)
     char *memory = slot->staging ? slot->staging : slot->buffer;
     uint64_t timeout_ns = gather->options.timeout_ns;
     const struct comm_options options = {.deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
-                                         .what = gather->whats[slot->group]};
+                                         .what = gather->whats[slot->group],
+                                         .stream = comm->takes_device_memory ? gather->options.stream : NULL};
     for (uint32_t rank = 0; rank < (uint32_t)comm->ranks; rank++) {
         bool is_other = rank != rank_of(gather) && is_member(gather, slot, rank);
         struct span piece = is_other ? piece_of(gather, slot, rank) : (struct span){0};

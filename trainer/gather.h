@@ -5,7 +5,7 @@
  *     gather_wait(&gather, group, err);                                          // the others' are at theirs
  *
  * Begun ones go on side by side and beside the computation. All ranks begin the same ones in the same order. Where device memory
- * is not the host's, bytes pass through pinned memory.
+ * is not the host's, and the communicator takes only that, bytes pass through pinned memory.
  */
 #ifndef MILLRACE_TRAINER_GATHER_H
 #define MILLRACE_TRAINER_GATHER_H

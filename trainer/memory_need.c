@@ -75,7 +75,8 @@ static void describe(const struct usage *usage, struct err *err)
         const char *name;
     } parts[] = {{MEM_FOR_PARAMETERS, "weights"}, {MEM_FOR_GRADIENTS, "gradients"},
                  {MEM_FOR_OPTIMIZER, "moments"},  {MEM_FOR_ACTIVATIONS, "activations of a micro-batch"},
-                 {MEM_FOR_LOADER, "batches"},     {MEM_FOR_WORK, "work"}};
+                 {MEM_FOR_LOADER, "batches"},     {MEM_FOR_COMMUNICATION, "communication"},
+                 {MEM_FOR_WORK, "work"}};
     char text[ERR_TEXT_BYTES_MAX - 48], size[STR_SIZE_BYTES];
     uint64_t pinned = 0;
     int at = snprintf(text, sizeof text, "%s:", str_format_size(memory_need_bytes(usage), size));

@@ -6,6 +6,7 @@
 #include "ckpt/full.h"
 #include "ckpt/layout.h"
 #include "ckpt/snapshot.h"
+#include "comm/comm_nccl.h"
 #include "comm/comm_null.h"
 #include "device/device_cuda.h"
 #include "device/device_null.h"
@@ -30,6 +31,32 @@ int rehearsal_model(const struct train_config *config, const struct ops_null_mod
     return err ? err_advise(err, "give --set device=cpu, or use a build with CUDA") : -ENODEV;
 }
 
+bool rehearsal_is_by_nccl(const struct train_config *config, const struct ops_null_model *model,
+                          uint32_t local_ranks)
+{
+    int count = 0;
+    if (model->is_host || config->parallel.comm == CONFIG_COMM_HOST)
+        return false;
+    if (config->parallel.comm == CONFIG_COMM_NCCL)
+        return true;
+    bool has_too_few = device_cuda_count(&count, NULL) == 0 && count > 0 && local_ranks > (uint32_t)count;
+    return comm_nccl_check(NULL) == 0 && !has_too_few;
+}
+
+/* The ranks' communicators, without ranks. */
+static int open_comms(struct run *run, const struct rehearsal_options *options, struct err *err)
+{
+    int rank = (int)options->rank, ranks = (int)options->ranks;
+    int status = comm_null_open(rank, ranks, false, &run->own_comm, err);
+    run->plain_comm = run->own_comm;
+    if (!status)
+        status = run_count_traffic(run, err);
+    if (status || !options->by_nccl || ranks == 1)
+        return status;
+    status = comm_null_open(rank, ranks, true, &run->nccl, err);
+    return status ? status : run_count_bulk(run, err);
+}
+
 static int open_backend(struct run *run, const struct rehearsal_options *options, struct err *err)
 {
     static const enum dtype compute[] = {
@@ -41,10 +68,7 @@ static int open_backend(struct run *run, const struct rehearsal_options *options
     }
     int status = ops_null_open(options->model, compute[run->config->precision.compute], DTYPE_F32,
                                &run->device, &run->ops, err);
-    if (!status)
-        status = comm_null_open((int)options->rank, (int)options->ranks, &run->own_comm, err);
-    run->plain_comm = run->own_comm;
-    return status ? status : run_count_traffic(run, err);
+    return status ? status : open_comms(run, options, err);
 }
 
 static int open_batch(struct run *run, const struct rehearsal_options *options, struct err *err)

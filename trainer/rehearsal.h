@@ -25,6 +25,7 @@ struct rehearsal_options {
     const struct ops_null_model *model; /* of what backend it is a rehearsal; see rehearsal_model */
     uint32_t rank, ranks;
     uint32_t local_ranks; /* on this rank's machine, as on each other one; divides ranks */
+    bool by_nccl;         /* weights and gradients go from GPU to GPU; see rehearsal_is_by_nccl */
     /* Where the data is open already: what it is. Then the loaders' memory is not counted. NULL: the datasets are looked at. */
     const struct loader_shape *shape;
     uint64_t steps;     /* then: of the run; 0: unknown */
@@ -45,6 +46,10 @@ struct rehearsal {
 /* For the configuration's device, `auto` as it would be chosen here. -ENODEV where this build does not know a GPU. */
 int rehearsal_model(const struct train_config *config, const struct ops_null_model **ret_model,
                     struct err *err);
+
+/* Would they, on a machine as this one? Without a GPU it is believed that each rank will have one. NCCL's own memory is not told. */
+bool rehearsal_is_by_nccl(const struct train_config *config, const struct ops_null_model *model,
+                          uint32_t local_ranks);
 
 /* -EINVAL as the run itself would fail. */
 int rehearse(const struct rehearsal_options *options, struct rehearsal *ret_rehearsal, struct err *err);

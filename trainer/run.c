@@ -45,6 +45,7 @@ void run_say(const struct run *run, const char *format, ...)
 void run_give_up(struct run *run, int status, const struct err *detail)
 {
     char text[ERR_LINE_BYTES_MAX];
+    run_halt_bulk(run);
     if (run->comm->ranks == 1 || status == -EREMOTEIO || status == -ECONNABORTED)
         return;
     struct trainer_report line = {.event = TRAINER_FAILED,
@@ -136,6 +137,7 @@ static int check_memory(const struct run *run, bool trains, struct err *err)
                                              .rank = run->batching.rank,
                                              .ranks = run->batching.ranks,
                                              .local_ranks = trains ? run->shards : 1,
+                                             .by_nccl = run->bulk->takes_device_memory,
                                              .shape = &run->shape,
                                              .is_evaluation = !trains,
                                              .memory_only = true};
@@ -213,7 +215,7 @@ static int open_ops(struct run *run, struct err *err)
     static const enum dtype compute[] = {
         [CONFIG_FP32] = DTYPE_F32, [CONFIG_BF16] = DTYPE_BF16, [CONFIG_FP16] = DTYPE_F16};
     const struct train_config *c = run->config;
-    int status = device_open(config_device_name(c->device), &run->device, err);
+    int status = run_open_device(run, err);
     if (!status)
         status = ops_open(run->device, compute[c->precision.compute], (unsigned)c->threads, &run->ops, err);
     return status;
@@ -221,7 +223,9 @@ static int open_ops(struct run *run, struct err *err)
 
 int run_count_traffic(struct run *run, struct err *err)
 {
-    return comm_counted_open(run->plain_comm, &run->traffic, &run->comm, err);
+    int status = comm_counted_open(run->plain_comm, &run->traffic, &run->comm, err);
+    run->bulk = run->comm;
+    return status;
 }
 
 static int open_comm(struct run *run, struct err *err)
@@ -312,6 +316,8 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
     status = run_agree(run, open_place(run, err), "opening the device", err);
     if (!status)
         status = run_count_shards(run, err);
+    if (!status)
+        status = run_open_bulk(run, err);
     if (status)
         return status;
     status = resume_find(run, reader, path, err);
@@ -434,6 +440,7 @@ static void release(struct run *run, void *memory, uint64_t bytes)
 
 void run_close(struct run *run)
 {
+    run_halt_bulk(run);
     ckpt_saver_close(run->saver); /* first: it reads the arenas */
     if (run->ops)
         run->ops->table->sync(run->ops, NULL); /* nothing uses them any more */
@@ -457,6 +464,7 @@ void run_close(struct run *run)
     rank_sum_close(&run->mean);
     partition_deinit(&run->partition);
     model_close(run->model);
+    run_close_bulk(run);
     ops_close(run->ops);
     device_close(run->device);
     comm_close(run->comm);

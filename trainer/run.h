@@ -90,7 +90,9 @@ struct run {
 
     struct comm *comm; /* the ranks', whose bytes are counted */
     struct comm *plain_comm,
-        *own_comm; /* the same, uncounted; where it was opened for the run, and is closed with it */
+        *own_comm;     /* the same, uncounted; where it was opened for the run, and is closed with it */
+    struct comm *bulk; /* what weights and gradients travel by, counted: comm, or over nccl */
+    struct comm *nccl; /* between GPUs; NULL: there is none */
     struct comm_counts traffic;
     struct comm_traffic step_traffic, mean_traffic; /* of the newest step, and mean of weights */
     struct device *device;
@@ -166,6 +168,7 @@ int run_fill_weights(struct run *run, const char *init, struct err *err);
 struct partition_options run_partition_options(const struct run *run, bool trains);
 struct weights_options run_weights_options(const struct run *run);
 struct reduction_options run_reduction_options(const struct run *run);
+bool run_moves_gradients(const struct run *run); /* and does nothing else to them on their way */
 /* Where a pass finds and leaves things, hooks included. round: of the reduction; UINT64_MAX: an evaluation, which has no gradients. */
 int run_begin_pass(struct run *run, uint64_t round, struct model_memory *ret_memory, struct err *err);
 
@@ -213,6 +216,14 @@ int run_settle(struct run *run, uint64_t left, struct err *err);
 /* Of all steps that are queued, as a range of waiting. */
 int run_settle_all(struct run *run, struct err *err);
 
+/* run_bulk.c. The device that the configuration names: a GPU by this rank's place on its machine. */
+int run_open_device(struct run *run, struct err *err);
+/* Once all ranks have theirs, run->bulk as the configuration wants it; until then it is comm. Collective. */
+int run_open_bulk(struct run *run, struct err *err);
+/* Nothing is under way between GPUs any more, on this rank: before device memory is freed, which waits for it. */
+void run_halt_bulk(struct run *run);
+void run_close_bulk(struct run *run);
+
 /* For a collective of the ranks that begins now; what: names it in messages, and lives as long as it. */
 struct comm_options run_comm_options(const struct run *run, const char *what);
 /* As comm_agree, of the ranks of the run. Alone: status. */
@@ -242,8 +253,9 @@ int run_open_data(struct run *run, struct ckpt_reader *reader, const char *path,
 int run_open_model(struct run *run, bool trains, struct err *err);
 int run_open_optimizer(struct run *run, struct err *err);
 int run_connect(struct run *run, struct err *err);
-/* Counts what goes through comm from now on; plain_comm is set. */
+/* Counts what goes through comm, or bulk, from now on; plain_comm, or nccl, is set. */
 int run_count_traffic(struct run *run, struct err *err);
+int run_count_bulk(struct run *run, struct err *err);
 uint64_t run_staging_bytes(const struct run *run); /* of checkpoints, at most */
 
 /* run_options.c: what the configuration says, as options of the parts; they borrow from the run. Of the loader: over the training or the

@@ -84,7 +84,7 @@ struct weights_options run_weights_options(const struct run *run)
 {
     const struct strategy *strategy = strategy_of_run(run);
     bool offloads = run->config->parallel.offload.params;
-    return (struct weights_options){.comm = run->comm,
+    return (struct weights_options){.comm = run->bulk,
                                     .ops = run->ops,
                                     .partition = &run->partition,
                                     .shards = strategy->shards_weights && (run->shards > 1 || offloads),
@@ -111,6 +111,13 @@ static struct exchange_wire wire_of(const struct run *run)
     return wire;
 }
 
+bool run_moves_gradients(const struct run *run)
+{
+    const struct train_config *config = run->config;
+    return config->parallel.reduction == REDUCTION_CANONICAL && config->precision.reduce == CONFIG_FP32 &&
+           config->parallel.compression.type == CONFIG_COMPRESSION_NONE;
+}
+
 struct reduction_options run_reduction_options(const struct run *run)
 {
     const struct train_config *config = run->config;
@@ -123,7 +130,7 @@ struct reduction_options run_reduction_options(const struct run *run)
                      .error_feedback = config->parallel.compression.error_feedback,
                      .warm_start = config->parallel.compression.warm_start,
                      .seed = config->run.seed},
-        .comm = run->comm,
+        .comm = run_moves_gradients(run) ? run->bulk : run->comm,
         .ops = run->ops,
         .partition = &run->partition,
         .batching = run->batching,

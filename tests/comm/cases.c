@@ -235,7 +235,7 @@ static void sum_slices(struct comm *comm, size_t count, enum dtype dtype)
 {
     struct comm_work work;
     struct err err = {0};
-    if (comm->ops->takes_device_memory) {
+    if (comm->takes_device_memory) {
         assert_int_equal(
             comm->ops->reduce_scatter(comm, NULL, NULL, count, dtype, COMM_CANONICAL, NULL, &work, &err),
             -ENOTSUP);

@@ -37,6 +37,12 @@ an_abort_ends_all_work_on_all_ranks() {
   done
 }
 
+what_is_halted_holds_up_neither_memory_nor_the_others() {
+  ! end halt || fail "mpirun saw nothing wrong"
+  for r in 0 2; do contains "$(cat got.$r)" "ECONNABORTED what was under way between GPUs was given up"; done
+  contains "$(cat got.1)" "ECONNABORTED the run was ended: rank "
+}
+
 calls_that_are_checked_name_the_rank_that_differs() {
   ! end checked || fail "mpirun saw nothing wrong"
   contains "$(cat got.*)" "EPROTO ranks do not make the same calls: call " # the first that finds it ends the others
@@ -49,4 +55,5 @@ a_rank_that_dies_ends_the_others() {
 }
 
 run_cases a_rank_that_does_not_come_ends_the_run_and_is_named a_transfer_that_never_ends_is_aborted an_abort_ends_all_work_on_all_ranks \
+  what_is_halted_holds_up_neither_memory_nor_the_others \
   calls_that_are_checked_name_the_rank_that_differs a_rank_that_dies_ends_the_others

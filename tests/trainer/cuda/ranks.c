@@ -1,0 +1,277 @@
+/*
+ * ranks — runs of several ranks on GPUs, whose weights and gradients go from one to the other by NCCL or through the host by MPI: the same bits as
+ * those of one rank alone. GPUs, streams and NCCL are the shim's.
+ */
+#include "tests/support/ranks.h"
+#include "tests/cuda_on_cpu/control.h"
+#include "tests/cuda_on_cpu/order.h"
+
+#include "ckpt/ckpt.h"
+#include "convert/dataset.h"
+#include "trainer/reduction.h"
+#include "trainer/rehearsal.h"
+#include "trainer/trainer.h"
+
+#include <cuda_runtime_api.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SETS_MAX = 48, TEXT_BYTES = 3000, GPUS = 4, ORDER_LATE = 1, ORDER_RANDOM = 2 };
+
+static char folder[TEST_PATH_BYTES_MAX];
+static struct io *io;
+static struct ckpt_hashes alone; /* the bits of one rank */
+static uint64_t runs_count;
+
+static void configure(const char *name, const char *const *extra, struct train_config *ret_config)
+{
+    char dir[2 * TEST_PATH_BYTES_MAX], train[2 * TEST_PATH_BYTES_MAX];
+    struct err err;
+    snprintf(dir, sizeof dir, "run.dir=%s/%s", folder, name);
+    snprintf(train, sizeof train, "data.train=%s/text", folder);
+    const char *sets[SETS_MAX] = {dir,
+                                  train,
+                                  "device=cuda",
+                                  "threads=1",
+                                  "run.steps=2",
+                                  "run.seed=5",
+                                  "data.memory=4MiB",
+                                  "data.workers=1",
+                                  "data.text.block=8",
+                                  "model.type=gpt2",
+                                  "model.layers=2",
+                                  "model.width=16",
+                                  "model.heads=1",
+                                  "precision.compute=bf16",
+                                  "batch.global=4",
+                                  "batch.micro=1",
+                                  "optimizer.lr=1e-2",
+                                  "optimizer.clip_norm=0.5",
+                                  "log.every=1000",
+                                  "eval.every=0",
+                                  "checkpoint.every=0",
+                                  "parallel.timeout=60s"};
+    size_t count = 0;
+    while (sets[count])
+        count++;
+    for (; *extra; extra++)
+        sets[count++] = *extra;
+    assert_ok(config_parse("", 0, "none", sets, count, ret_config, &err), &err);
+}
+
+static struct train_config
+    config; /* of the newest run, and what its ranks took and moved, as the first one is told */
+static struct usage used[GPUS];
+/* What is said of how weights travel: "" where nothing is. */
+static char said[256];
+
+static void hear(void *context, const struct trainer_report *report)
+{
+    (void)context;
+    if (report->event == TRAINER_STARTED && report->text && strncmp(report->text, "ranks: weights", 14) == 0)
+        snprintf(said, sizeof said, "%s", report->text);
+    if (report->event == TRAINER_USED)
+        used[report->rank] = *report->usage;
+}
+
+static int train(struct comm *comm, const char *name, const char *const *extra, struct err *err)
+{
+    struct trainer_result result = {0};
+    said[0] = '\0';
+    configure(name, extra, &config);
+    const struct trainer_options options = {
+        .config = &config, .comm = comm, .local_rank = comm ? comm->rank : 0, .io = io, .report = hear};
+    return trainer_run(&options, &result, err);
+}
+
+static void hash(const char *name, struct ckpt_hashes *ret_hashes)
+{
+    char path[3 * TEST_PATH_BYTES_MAX];
+    struct err err;
+    snprintf(path, sizeof path, "%s/%s/ckpt", folder, name);
+    assert_ok(ckpt_hash(io, path, ret_hashes, NULL, NULL, &err), &err);
+}
+
+static void one_rank_alone_sets_the_bits(void **state)
+{
+    (void)state;
+    char path[2 * TEST_PATH_BYTES_MAX], target[2 * TEST_PATH_BYTES_MAX], text[TEXT_BYTES];
+    static const char *const none[] = {NULL};
+    struct convert_result result;
+    struct err err = {0};
+    shim_set_driver(CUDART_VERSION, GPUS);
+    order_set(0);
+    ranks_make_folder(folder);
+    assert_ok(io_open(folder, NULL, &io, &err), &err);
+    if (world->rank == 0) {
+        snprintf(path, sizeof path, "%s/text.txt", folder);
+        snprintf(target, sizeof target, "%s/text", folder);
+        for (int i = 0; i < TEXT_BYTES; i++)
+            text[i] = (char)('a' + i * i / 7 % 19);
+        test_write_file(path, text, sizeof text);
+        const struct convert_options convert = {
+            .source = path, .target = target, .tokenizer = "bytes", .errors_max = -1};
+        assert_ok(convert_dataset(io, &convert, &result, &err), &err);
+        assert_ok(train(NULL, "alone", none, &err), &err);
+    }
+    ranks_meet();
+    hash("alone", &alone);
+}
+
+/* A dry run of the newest run tells what its ranks took between them, and what they moved. */
+static void check_dry_run(bool by_nccl)
+{
+    struct rehearsal_options options = {.config = &config,
+                                        .io = io,
+                                        .model = ops_null_cuda(),
+                                        .ranks = (uint32_t)world->ranks,
+                                        .local_ranks = (uint32_t)world->ranks,
+                                        .by_nccl = by_nccl};
+    for (int r = 0; r < world->ranks; r++) {
+        struct rehearsal told;
+        struct err err = {0};
+        options.rank = (uint32_t)r;
+        assert_ok(rehearse(&options, &told, &err), &err);
+        assert_memory_equal(&told.usage.traffic, &used[r].traffic, sizeof used[r].traffic);
+        for (int use = MEM_FOR_PARAMETERS; use <= MEM_FOR_COMMUNICATION; use++)
+            assert_memory_equal(told.usage.peak_bytes[use], used[r].peak_bytes[use],
+                                sizeof used[r].peak_bytes[use]);
+        if (by_nccl && config.parallel.reduction == REDUCTION_CANONICAL) /* nothing is staged */
+            assert_int_equal(told.usage.peak_bytes[MEM_FOR_COMMUNICATION][MEM_PINNED], 0);
+    }
+}
+
+/* By NCCL, as each rank has a GPU of its own, in that order of streams; or through the host. */
+static void check_bits(bool by_nccl, size_t order, const char *const *extra)
+{
+    char name[64];
+    struct ckpt_hashes found;
+    struct err err = {0};
+    order_set(order);
+    snprintf(name, sizeof name, "run-%llu", (unsigned long long)runs_count++);
+    assert_ok(train(world, name, extra, &err), &err);
+    if (world->rank == 0 && world->ranks > 1)
+        assert_true((strstr(said, "weights and gradients travel from GPU to GPU by NCCL") != NULL) ==
+                    by_nccl);
+    if (world->rank == 0)
+        check_dry_run(by_nccl);
+    ranks_meet();
+    hash(name, &found);
+    assert_memory_equal(&found, &alone, sizeof found);
+    ranks_meet();
+}
+
+static void ddp_has_the_bits_of_one_rank(void **state)
+{
+    (void)state;
+    check_bits(true, ORDER_RANDOM,
+               (const char *const[]){"parallel.strategy=ddp", "parallel.bucket=8KiB", NULL});
+}
+
+static void zero2_has_the_bits_of_one_rank(void **state)
+{
+    (void)state;
+    check_bits(true, 0, (const char *const[]){"parallel.strategy=zero2", "parallel.comm=nccl", NULL});
+}
+
+static const char *const zero3[] = {"parallel.strategy=zero3",
+                                    "parallel.bucket=8KiB",
+                                    "parallel.prefetch=2",
+                                    "parallel.offload.optimizer=true",
+                                    NULL,
+                                    NULL};
+
+static void zero3_has_the_bits_of_one_rank(void **state)
+{
+    (void)state;
+    check_bits(true, ORDER_LATE, zero3);
+}
+
+static void zero3_through_the_host_has_the_bits_of_one_rank(void **state)
+{
+    const char *sets[sizeof zero3 / sizeof zero3[0]];
+    (void)state;
+    memcpy(sets, zero3, sizeof zero3);
+    sets[sizeof zero3 / sizeof zero3[0] - 2] = "parallel.comm=host";
+    check_bits(false, ORDER_RANDOM, sets);
+}
+
+/* What is gathered comes from pinned memory of each rank, and is gathered on a stream of its own. */
+static void offloaded_weights_have_the_bits_of_one_rank(void **state)
+{
+    (void)state;
+    check_bits(true, ORDER_RANDOM,
+               (const char *const[]){"parallel.strategy=zero3", "parallel.offload.params=true", NULL});
+}
+
+/* Sums that are not the promise's go through the host, weights by NCCL. */
+static void fast_sums_pass_through_the_host(void **state)
+{
+    (void)state;
+    static const char *const sets[] = {"parallel.strategy=zero1", "parallel.reduction=fast",
+                                       "parallel.comm=nccl", NULL};
+    struct err err = {0};
+    if (world->ranks == 1)
+        return;
+    order_set(0);
+    assert_ok(train(world, "fast", sets, &err), &err);
+    if (world->rank == 0) {
+        assert_non_null(strstr(said, "weights that are gathered travel from GPU to GPU by NCCL"));
+        assert_non_null(strstr(said, "sums through the host"));
+        check_dry_run(true);
+    }
+    ranks_meet();
+}
+
+/* Some blocks whole, some shared; and calls that are compared. */
+static void ranks_that_compare_their_calls_have_the_bits_of_one(void **state)
+{
+    (void)state;
+    check_bits(true, ORDER_RANDOM,
+               (const char *const[]){"parallel.strategy=zero3", "parallel.keep_below_params=3500",
+                                     "parallel.debug=true", NULL});
+}
+
+static void ranks_that_share_a_gpu_talk_through_the_host(void **state)
+{
+    (void)state;
+    static const char *const by_itself[] = {NULL}, *const nccl[] = {"parallel.comm=nccl", NULL};
+    struct err err = {0};
+    if (world->ranks == 1)
+        return;
+    shim_set_driver(CUDART_VERSION, 1);
+    order_set(0);
+    assert_ok(train(world, "shared", by_itself, &err), &err);
+    if (world->rank == 0)
+        assert_string_equal(
+            said, "ranks: weights and gradients travel through the host, as ranks 0 and 1 share a GPU");
+    assert_int_equal(train(world, "refused", nccl, &err), -ENOTSUP);
+    assert_string_equal(err.what, "ranks 0 and 1 share a GPU");
+    shim_set_driver(CUDART_VERSION, GPUS);
+    ranks_meet();
+}
+
+static void what_was_made_is_removed(void **state)
+{
+    (void)state;
+    io_close(io);
+    ranks_remove_folder(folder);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_rank_alone_sets_the_bits),
+        cmocka_unit_test(ddp_has_the_bits_of_one_rank),
+        cmocka_unit_test(zero2_has_the_bits_of_one_rank),
+        cmocka_unit_test(zero3_has_the_bits_of_one_rank),
+        cmocka_unit_test(zero3_through_the_host_has_the_bits_of_one_rank),
+        cmocka_unit_test(offloaded_weights_have_the_bits_of_one_rank),
+        cmocka_unit_test(fast_sums_pass_through_the_host),
+        cmocka_unit_test(ranks_that_compare_their_calls_have_the_bits_of_one),
+        cmocka_unit_test(ranks_that_share_a_gpu_talk_through_the_host),
+        cmocka_unit_test(what_was_made_is_removed),
+    };
+    return ranks_main(tests, sizeof tests / sizeof tests[0], 0);
+}
