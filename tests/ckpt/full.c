@@ -2,6 +2,7 @@
  * full — real ranks that write `model.safetensors` together: the file is the one that `convert --to full` makes of the same arrays, and the step is
  * like any other.
  */
+#include "ckpt/full.h"
 #include "convert/checkpoint.h"
 #include "tests/ckpt/layouts.h"
 #include "tests/support/ranks.h"
@@ -299,6 +300,60 @@ static void a_folder_a_node_has_no_common_file(void **state)
     tear_down(&stage);
 }
 
+enum { REHEARSED_RANKS_MAX = 4 };
+
+/* Alone and from what is known of the others, a rank plans what all of them plan together. */
+static void a_plan_made_alone_is_the_one_made_together(void **state)
+{
+    (void)state;
+    struct stage stage = set_up();
+    struct ckpt_tensor tensors[REHEARSED_RANKS_MAX][SPECS];
+    struct full_holding all[REHEARSED_RANKS_MAX];
+    struct full together, alone;
+    struct err err = {0};
+    assert_in_range(world->ranks, 1, REHEARSED_RANKS_MAX);
+    for (int rank = 0; rank < world->ranks; rank++) {
+        take(tensors[rank], &stage.global, rank, world->ranks);
+        all[rank] = (struct full_holding){tensors[rank], SPECS};
+    }
+    assert_ok(full_init(&together, &all[world->rank], GROUPS, world, &err), &err);
+    assert_ok(full_rehearse(&alone, all, world->rank, world->ranks, GROUPS, &err), &err);
+    assert_int_equal(alone.file_bytes, together.file_bytes);
+    assert_int_equal(alone.has_loans, together.has_loans);
+    assert_int_equal(alone.loans_count, together.loans_count);
+    assert_int_equal(alone.pieces_count, together.pieces_count);
+    for (uint64_t i = 0; i < together.pieces_count; i++) {
+        assert_int_equal(alone.pieces[i].offset_bytes, together.pieces[i].offset_bytes);
+        assert_int_equal(alone.pieces[i].size_bytes, together.pieces[i].size_bytes);
+        assert_int_equal(alone.pieces[i].writer, together.pieces[i].writer);
+    }
+    assert_int_equal(alone.segments_count, together.segments_count);
+    for (uint64_t i = 0; i < together.segments_count; i++) {
+        assert_int_equal(alone.segments[i].size_bytes, together.segments[i].size_bytes);
+        assert_int_equal(alone.segments[i].source, together.segments[i].source);
+        if (alone.segments[i].source == LAYOUT_ARRAY)
+            assert_ptr_equal(alone.segments[i].data, together.segments[i].data);
+    }
+    full_deinit(&alone);
+    full_deinit(&together);
+    for (int rank = 0; rank < world->ranks; rank++)
+        layouts_free(tensors[rank], SPECS);
+    tear_down(&stage);
+}
+
+/* As among real ranks: the parts overlap, or leave something out. */
+static void a_plan_made_alone_is_refused_where_parts_make_no_whole(void **state)
+{
+    (void)state;
+    struct stage stage = set_up();
+    struct full_holding twice[2] = {{stage.tensors, SPECS}, {stage.tensors, SPECS}};
+    struct full full;
+    struct err err = {0};
+    assert_int_equal(full_rehearse(&full, twice, 0, 2, GROUPS, &err), -EINVAL);
+    full_deinit(&full);
+    tear_down(&stage);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,6 +363,8 @@ int main(void)
         cmocka_unit_test(a_step_of_the_other_layout_is_replaced_and_the_same_one_stays),
         cmocka_unit_test(parts_that_are_no_run_of_bytes_or_leave_something_out_are_refused),
         cmocka_unit_test(a_folder_a_node_has_no_common_file),
+        cmocka_unit_test(a_plan_made_alone_is_the_one_made_together),
+        cmocka_unit_test(a_plan_made_alone_is_refused_where_parts_make_no_whole),
     };
     return ranks_main(tests, sizeof tests / sizeof tests[0], 0);
 }
