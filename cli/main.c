@@ -47,12 +47,12 @@ static int check_positional(const struct verb *verb, const struct option_list *p
     return -EINVAL;
 }
 
-/* What lies below knows that an output is there already, and not what the verb's options are called. */
+/* What lies below advises to ask for an output that is there to be replaced, and does not know what the verb's options are called. */
 static void advise_force(const struct verb *verb, struct err *err)
 {
     for (size_t i = 0; i < verb->options.count; i++)
         if (strcmp(verb->options.rows[i].name, "force") == 0 && err->code == -EEXIST &&
-            !strstr(err->advice, "--"))
+            strstr(err->advice, "ask for it to be replaced"))
             err_advise(err, "remove it, choose another name, or replace it with --force");
 }
 
