@@ -197,6 +197,8 @@ int index_cache_store(struct io *io, const char *path, const struct io_stat *inf
         status = backend->ops->make_folder(backend, folder, err);
     if (!status)
         status = io_write_file(backend, cache_path, bytes.data, bytes.bytes, true, err);
+    if (status)
+        err_advise(err, "indexes are kept there: set XDG_CACHE_HOME to a folder that can be written");
 out:
     io_close(own);
     str_deinit(&bytes);

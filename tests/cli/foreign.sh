@@ -109,6 +109,16 @@ index_rebuilds_and_keeps_checksums() {
   grep -qE ' [0-9]+ bytes | [0-9.]+ KiB ' table || fail "a size without its unit: $(cat table)"
 }
 
+an_index_that_can_not_be_kept_is_told_with_another_place() {
+  make_tar here.tar
+  : >file
+  same "$(XDG_CACHE_HOME=$scratch/file status_of millrace index here.tar)" 1
+  one_line errors
+  contains "$(cat errors)" "$scratch/file"
+  contains "$(cat errors)" "set XDG_CACHE_HOME"
+  same "$(XDG_CACHE_HOME=$scratch/file status_of millrace read here.tar)" 0 # it needs none
+}
+
 a_shard_that_lost_its_trailer_needs_index() {
   head -c -512 shards/shard-000000.tar >lost.tar
   same "$(status_of millrace inspect lost.tar)" 1
@@ -213,6 +223,6 @@ dali_takes_one_shard_and_no_spaces() {
 
 run_cases tars_of_gnu_tar_read_like_ours tars_of_bsdtar_read_like_ours tars_of_python_read_like_ours \
   shards_of_webdataset_read_like_ours every_archive_is_judged_as_other_readers_judge_it \
-  index_rebuilds_and_keeps_checksums a_shard_that_lost_its_trailer_needs_index lists_of_other_tools_are_datasets \
+  index_rebuilds_and_keeps_checksums an_index_that_can_not_be_kept_is_told_with_another_place a_shard_that_lost_its_trailer_needs_index lists_of_other_tools_are_datasets \
   patterns_are_datasets train_learns_from_tars_as_from_shards wids_loads_our_dataset_json dali_takes_our_index \
   dali_takes_one_shard_and_no_spaces
