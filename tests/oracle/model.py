@@ -4,8 +4,8 @@
     model.py FOLDER
 
 FOLDER/N/case.json tells the configuration and where each tensor lies in FOLDER/N/weights.f64. Beside it this leaves
-gradients.f64 (the same layout) and losses.f64; of a block (input x.f64, the gradient of its output r.f64) out.f64 and
-d_x.f64 instead of losses.
+gradients.f64 (the same layout), losses.f64 and flops.f64, the operations of the products that both passes made; of a block (input x.f64, the gradient
+of its output r.f64) out.f64 and d_x.f64 instead of losses and operations.
 """
 import json
 import math
@@ -15,8 +15,27 @@ import sys
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 MEAN, DEVIATION = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+
+
+class Products(TorchDispatchMode):
+    """Counts what torch's own FlopCounterMode counts, which older versions of torch lack."""
+    flops = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        name = str(function).split(".")[1]
+        if name in ("mm", "bmm", "addmm", "baddbmm"):
+            left, right = args[-2:]
+            self.flops += 2 * left.numel() * right.shape[-1]
+        elif name == "convolution":
+            self.flops += 2 * result.numel() * args[1][0].numel()
+        elif name == "convolution_backward":
+            d_out, _, kernel = args[:3]
+            self.flops += 2 * d_out.numel() * kernel[0].numel() * sum(bool(made) for made in args[-1][:2])
+        return result
 
 
 class Tensors:
@@ -139,9 +158,11 @@ def run(folder):
         leave("out", out.detach().numpy())
         leave("d_x", x.grad.numpy())
     else:
-        losses = {"vit": vit, "gpt2": language, "llama": language}[c["kind"]](folder, w, c)
-        losses.sum().backward()
+        with Products() as products:
+            losses = {"vit": vit, "gpt2": language, "llama": language}[c["kind"]](folder, w, c)
+            losses.sum().backward()
         leave("losses", losses.detach().numpy())
+        leave("flops", [products.flops])
     leave("gradients", w.gradients())
 
 

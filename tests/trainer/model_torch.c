@@ -1,5 +1,5 @@
 /*
- * model_torch — tests: losses and gradients are torch's, in F64 (tests/oracle/model.py computes the models once more).
+ * model_torch — tests: losses, gradients and operations are torch's, in F64 (tests/oracle/model.py computes the models once more).
  */
 #include "base/json_writer.h"
 #include "tests/support/test.h"
@@ -126,6 +126,16 @@ static void write_model_case(const struct model_case *c, const struct block_conf
     write_case_file(folder, "tokens.i32", c->tokens, c->items * (config->block + 1) * sizeof *c->tokens);
 }
 
+/* torch also computes the pairs of tokens that causal attention then leaves out: scores and what they weigh, forwards and twice backwards. */
+static void compare_flops(const char *folder, const struct model_case *c)
+{
+    const struct model_config *config = &c->config;
+    uint64_t tokens = config->block, left_out = tokens * (tokens - 1) / 2; /* none of a ViT */
+    double more = tokens > 0 ? 12.0 * (double)(c->items * config->layers * config->width * left_out) : 0;
+    double flops = model_flops(c->model) + more;
+    compare(folder, "flops", &flops, 1);
+}
+
 static void check_model(const struct model_config *config, double epsilon)
 {
     const char *python = test_need_python("torch");
@@ -153,6 +163,7 @@ static void check_model(const struct model_config *config, double epsilon)
     case_backward(&c, c.gradients);
     compare(folder, "losses", c.losses, c.rows);
     compare_gradients(folder, model_params(c.model), 0, c.gradients);
+    compare_flops(folder, &c);
     case_close(&c);
     test_remove_folder(parent);
 }
