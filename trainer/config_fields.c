@@ -264,7 +264,7 @@ static const struct config_field fields[] = {
      .help = "blocks whose weights are whole on a rank at a time, where weights are shared, at most; 0: "
              "as the strategy and prefetch have it; changes no bit"},
     {"parallel.bucket", CONFIG_SIZE, AT(parallel.bucket_bytes), "8MiB", 1, 1e12,
-     .help = "gradients that travel at a time; changes no bit"},
+     .help = "gradients that travel at a time; changes no bit of canonical sums"},
     {"parallel.reduction", CONFIG_CHOICE, AT(parallel.reduction), "canonical", .choices = reduction_names,
      .help = "how gradients of micro-batches are added: canonical gives the same bits on any number of "
              "ranks; fast takes less memory, with "
