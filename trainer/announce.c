@@ -122,4 +122,7 @@ void announce_run(const struct run *run)
     run_say(run, "device %.*s; computes in %s", (int)strcspn(id, ";"), id, dtype_name(run->ops->compute));
     say_ranks(run);
     say_memory(run);
+    if (run->step == run->steps)
+        run_say(run, "this run has made all its %" PRIu64 " steps: a larger %s lets it go on", run->steps,
+                run->config->run.steps > 0 ? "run.steps" : "run.epochs");
 }

@@ -47,6 +47,8 @@ tiled_photos_give_the_weights_that_they_give_as_they_are() {
 a_finished_run_is_done_again_at_once() {
   same "$(status_of millrace train train.yaml)" 0
   cmp out whole.out
+  contains "$(cat errors)" "this run has made all its 12 steps: a larger run.steps lets it go on"
+  [[ $(cat whole.log) != *"made all its"* ]] || fail "said before they were made"
 }
 
 # Ranges lie within a step, which lies within the time of all; each as often as steps and micro-batches want.
