@@ -3,10 +3,9 @@
  */
 #include "base/clock.h"
 #include "tests/cuda_on_cpu/control.h"
+#include "trainer/cuda/device_clock.h"
 
 #include <stdatomic.h>
-
-uint64_t device_clock_ns(void);
 
 static _Atomic uint64_t tick_ns, told_ns; /* of a clock that is set */
 

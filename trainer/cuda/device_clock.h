@@ -1,6 +1,6 @@
 /*
  * device_clock — the time on a device, as nanoseconds that go on from kernel to kernel, on all its multiprocessors alike. It ticks every
- * microsecond or faster: for what takes many of them. C++ only.
+ * microsecond or faster: for what takes many of them.
  */
 #ifndef MILLRACE_TRAINER_CUDA_DEVICE_CLOCK_H
 #define MILLRACE_TRAINER_CUDA_DEVICE_CLOCK_H
@@ -18,7 +18,11 @@ __device__ inline uint64_t device_clock_ns()
 
 #else
 
-extern "C" uint64_t device_clock_ns(); /* of the tests: tests/cuda_on_cpu/clock.c */
+#ifdef __cplusplus
+extern "C"
+#endif
+    uint64_t
+    device_clock_ns(void); /* of the tests: tests/cuda_on_cpu/clock.c */
 
 #endif
 
