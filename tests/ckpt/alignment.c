@@ -2,8 +2,10 @@
  * Wherever arrays lie, they are saved and loaded whole: blocks that suit the disk move without a copy, the others by one.
  */
 #include "ckpt/manifest.h"
+#include "io/io_fault.h"
 #include "tests/ckpt/fixture.h"
 #include "tests/support/engines.h"
+#include "tests/support/gate.h"
 #include "tests/support/scratch.h"
 
 #include <stdlib.h>
@@ -110,11 +112,51 @@ static void arrays_of_any_alignment_are_saved_and_loaded_whole(void **state)
     io = usual;
 }
 
+/* All writes are held: what they would be made from where it lies changes before they are made. */
+static void arrays_that_suit_the_disk_may_change_while_they_are_saved(void **state)
+{
+    enum { BLOCKS = ((ARRAYS - 1) * ARRAY_BYTES + LAST_BYTES) / CKPT_BLOCK_BYTES };
+    static const enum io_cache caches[] = {IO_CACHE_NONE, IO_CACHE_ALL};
+    struct io *usual = io;
+    (void)state;
+    for (int c = 0; c < 2; c++) {
+        struct io_options options = engines_options();
+        struct placed arrays = place(0);
+        struct ckpt_saver *saver = NULL;
+        struct err err = {0};
+        char path[FIXTURE_PATH_BYTES];
+        options.cache = caches[c];
+        options.fault = "write:hold";
+        assert_ok(io_open(folder, &options, &io, &err), &err);
+        struct ckpt_saver_options saving = {
+            .folder = folder, .io = io, .groups_count = ARRAYS, .numerics_id = "any"};
+        for (unsigned i = 0; i < ARRAYS; i++)
+            fill(&arrays.tensors[i], i);
+        assert_ok(ckpt_saver_open(&saving, arrays.tensors, ARRAYS, &saver, &err), &err);
+        assert_ok(ckpt_saver_save(saver, (uint64_t)c, FIXTURE_STATE, &err), &err);
+        while (io_fault_counts(io).held < BLOCKS)
+            gate_pause();
+        for (uint32_t i = 0; i < ARRAYS; i++)
+            ckpt_saver_before_update(saver, i);
+        memset(arrays.memory, 0xEE, (size_t)ARRAYS * ROOM_BYTES);
+        io_fault_release(io);
+        assert_ok(ckpt_saver_wait(saver, &err), &err);
+        ckpt_saver_close(saver);
+        snprintf(path, sizeof path, "%s/step-%08d", folder, c);
+        load_and_compare(path, 0);
+        io_close(io);
+        free(arrays.memory);
+    }
+    io = usual;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(arrays_of_any_alignment_are_saved_and_loaded_whole, scratch_set_up,
                                         scratch_tear_down),
+        cmocka_unit_test_setup_teardown(arrays_that_suit_the_disk_may_change_while_they_are_saved,
+                                        scratch_set_up, scratch_tear_down),
     };
     return engines_run(tests);
 }

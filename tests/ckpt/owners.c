@@ -131,6 +131,21 @@ static void a_slow_owner_that_lost_its_lease_can_not_commit(void **state)
     }
 }
 
+/* It had just looked at its lease: what it began was not there yet when the new owner swept. */
+static void a_slow_owner_that_begins_after_it_lost_its_lease_can_not_commit(void **state)
+{
+    (void)state;
+    struct sleeper slow = start_sleeper("begin:hold");
+    struct ckpt_saver *saver = open_by_lease(io, 20);
+    struct told told = wake(&slow);
+    assert_int_equal(told.status, -EBUSY);
+    assert_int_equal(told.status_of_next, -EBUSY);
+    steps_check_listed(1);
+    assert_int_equal(fixture_list(io, folder, NULL), 1);
+    assert_int_equal(steps_temporaries_count(), 0);
+    ckpt_saver_close(saver);
+}
+
 static void a_second_run_is_refused_by_the_heartbeat_of_the_first(void **state)
 {
     (void)state;
@@ -172,6 +187,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, steps_set_up, steps_tear_down)
     const struct CMUnitTest tests[] = {
         CASE(a_slow_owner_that_lost_its_lease_can_not_commit),
+        CASE(a_slow_owner_that_begins_after_it_lost_its_lease_can_not_commit),
         CASE(a_second_run_is_refused_by_the_heartbeat_of_the_first),
         CASE(a_run_killed_under_its_lease_does_not_block_the_next),
     };

@@ -60,18 +60,22 @@ static struct loader_options options_with(const struct fixture *fixture, enum lo
     return options;
 }
 
+/* Also where it is the index of a shard, its first read. */
 static void an_error_of_the_disk_ends_the_run_and_is_not_substituted(void **state)
 {
     (void)state;
-    struct fixture fixture;
-    struct err err = {0};
-    fixture_make_plain(&fixture, SAMPLES);
-    struct loader_options options = options_with(&fixture, LOADER_IMAGE, "read:eio@60+");
-    assert_int_equal(deliver_to_error(&options, &err), -EIO);
-    assert_non_null(strstr(err.path, "shard-"));
-    assert_true(err.offset >= 0);
-    io_close(options.io);
-    fixture_remove(&fixture);
+    static const char *const rules[] = {"read:eio@60+", "read:eio@1:shard-000003"};
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        struct fixture fixture;
+        struct err err = {0};
+        fixture_make_plain(&fixture, SAMPLES);
+        struct loader_options options = options_with(&fixture, LOADER_IMAGE, rules[i]);
+        assert_int_equal(deliver_to_error(&options, &err), -EIO);
+        assert_non_null(strstr(err.path, i == 0 ? "shard-" : "shard-000003"));
+        assert_true(err.offset >= 0);
+        io_close(options.io);
+        fixture_remove(&fixture);
+    }
 }
 
 static void reads_that_can_not_be_waited_for_end_the_run(void **state)
