@@ -139,6 +139,17 @@ a_resume_of_local_updates_goes_on_as_the_run_that_saved_does() {
   done
 }
 
+# After steps of which none ends with a mean by itself.
+what_is_evaluated_of_local_updates_is_the_mean_that_is_saved() {
+  local keys=(data.val="$work/shards" eval.every=4 parallel.reduction=fast) list=() step found
+  train 3 evaluated "${keys[@]}" parallel.local_sgd.steps=3
+  for set in "${keys[@]}"; do list+=(--set "$set"); done
+  for step in 4 8; do
+    found=$("$program" eval "$work/train.yaml" "${list[@]}" --from "$work/evaluated/ckpt/step-0000000$step" --json 2> /dev/null | grep -o '"loss":[0-9.]*' | cut -d: -f2)
+    [[ -n $found ]] && grep "\"step\":$step," "$work/evaluated/metrics.jsonl" | grep -q "\"val_loss\":$found[,}]" || fail "after step $step another loss than $found was found while it trained"
+  done
+}
+
 contradictions_name_their_keys() {
   local key
   for key in "parallel.reduction=canonical" "parallel.strategy=zero2" "batch.sync_each=true" "precision.reduce=bf16"; do
@@ -153,7 +164,7 @@ contradictions_name_their_keys() {
   done
 }
 
-for name in local_updates_and_their_mean_are_those_of_summed_gradients local_updates_are_shared_now_and_then_and_saved_as_their_mean local_updates_are_shared_after_so_many_as_configured a_resume_of_local_updates_goes_on_as_the_run_that_saved_does compressed_gradients_train_and_a_resume_says_what_it_loses a_resume_says_only_what_it_loses narrowed_gradients_come_close_to_the_whole_ones_and_say_so contradictions_name_their_keys fast_comes_close_to_the_tree_and_says_that_the_promise_is_off a_fast_run_repeats_itself a_resume_on_other_ranks_says_that_the_bits_may_differ; do
+for name in local_updates_and_their_mean_are_those_of_summed_gradients local_updates_are_shared_now_and_then_and_saved_as_their_mean local_updates_are_shared_after_so_many_as_configured a_resume_of_local_updates_goes_on_as_the_run_that_saved_does what_is_evaluated_of_local_updates_is_the_mean_that_is_saved compressed_gradients_train_and_a_resume_says_what_it_loses a_resume_says_only_what_it_loses narrowed_gradients_come_close_to_the_whole_ones_and_say_so contradictions_name_their_keys fast_comes_close_to_the_tree_and_says_that_the_promise_is_off a_fast_run_repeats_itself a_resume_on_other_ranks_says_that_the_bits_may_differ; do
   echo "[ RUN      ] $name"
   "$name"
   echo "[       OK ] $name"
