@@ -5,11 +5,13 @@
 
 Both train in bf16 with float32 weights and moments (torch: autocast and the fused AdamW), gradients clipped, one micro-batch a step. Tokens are
 random letters; pictures are random JPEGs, which millrace reads from shards and decodes while torch gets ready tensors in device memory: that favours torch.
-A rate is the median over windows of ten steps, the first window left out. Ratios are millrace's over torch's. vit-s16 also tells whether the loader keeps up
+A rate is the median over windows of ten steps, the first window left out. Ratios are millrace's over torch's. Memory is each one's peak on the
+device; the tree's sums of gradients, of which one micro-batch a step needs one, are also told apart. vit-s16 also tells whether the loader keeps up
 with a small model: the share of the time that steps waited for data. Then one run saves every 50 steps, and attention alone stands beside torch's by cuDNN.
 """
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -25,6 +27,7 @@ import torch.nn.functional as F
 from torch_models import Model
 
 WINDOW_STEPS = 10
+PARTS = ("forward", "backward", "reduce", "update")
 MODELS = {
     "gpt2-124m": dict(type="gpt2", layers=12, heads=12, width=768, block=1024, vocabulary=50304, batch=32),
     "gpt2-350m": dict(type="gpt2", layers=24, heads=16, width=1024, block=1024, vocabulary=50304, batch=16),
@@ -67,16 +70,23 @@ def torch_rate(m, steps, device, compiled):
     return statistics.median(rates[1:]), peak
 
 
-def make_tokens(folder, m, steps, millrace):
+def ours(options, *arguments, program=None, **how):
+    """A program of ours; it alone finds the libraries that were packed with it."""
+    paths = [options.libraries, os.environ.get("LD_LIBRARY_PATH")]
+    environment = dict(os.environ, LD_LIBRARY_PATH=":".join(path for path in paths if path))
+    return subprocess.run([program or options.millrace, *arguments], env=environment if options.libraries else None, text=True, **how)
+
+
+def make_tokens(folder, m, steps, options):
     """Random letters, a token each: the speed is that of any tokens, but for the embedding's gradient, which has few rows here."""
     count = (steps + 1) * m["batch"] * (m["block"] + 1)
     letters = numpy.random.default_rng(1).integers(97, 123, count, dtype=numpy.uint8)
     (folder / "text.txt").write_bytes(letters.tobytes())
-    subprocess.run([millrace, "convert", "dataset", folder / "text.txt", folder / "tokens", "--tokenizer", "bytes", "--quiet"], check=True, stdout=subprocess.DEVNULL)
+    ours(options, "convert", "dataset", folder / "text.txt", folder / "tokens", "--tokenizer", "bytes", "--quiet", check=True, stdout=subprocess.DEVNULL)
     return folder / "tokens"
 
 
-def make_pictures(folder, m, steps, millrace):
+def make_pictures(folder, m, steps, options):
     """Photos of noise in blocks of 8 x 8, some 400 pixels wide, by classes."""
     from PIL import Image
     random = numpy.random.default_rng(2)
@@ -84,14 +94,14 @@ def make_pictures(folder, m, steps, millrace):
         path = folder / "photos" / f"{i % min(m['classes'], 64):03}" / f"{i:05}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(random.integers(0, 256, (38, 50, 3), dtype=numpy.uint8)).resize((400, 304)).save(path, quality=90)
-    subprocess.run([millrace, "convert", "dataset", folder / "photos", folder / "shards", "--quiet"], check=True, stdout=subprocess.DEVNULL)
+    ours(options, "convert", "dataset", folder / "photos", folder / "shards", "--quiet", check=True, stdout=subprocess.DEVNULL)
     return folder / "shards"
 
 
 def millrace_run(m, steps, device, options, folder, save_every=0):
     """What the lines of metrics say: medians but for the first, the most memory."""
     text = m["type"] == "gpt2"
-    data = make_tokens(folder, m, steps, options.millrace) if text else make_pictures(folder, m, steps, options.millrace)
+    data = make_tokens(folder, m, steps, options) if text else make_pictures(folder, m, steps, options)
     config = folder / "train.yaml"
     config.write_text(
         f"run: {{dir: {folder}/run, seed: 1, steps: {steps}}}\ndevice: {device}\n"
@@ -102,16 +112,19 @@ def millrace_run(m, steps, device, options, folder, save_every=0):
         f"batch: {{global: {m['batch']}, micro: {m['batch']}}}\noptimizer: {{lr: 1e-4}}\nschedule: {{min_lr: 1e-5}}\n"
         f"precision: {{compute: {'bf16' if device == 'cuda' else 'fp32'}}}\n"
         f"checkpoint: {{every: {save_every}}}\nlog: {{every: {WINDOW_STEPS}}}\n")
-    ran = subprocess.run([options.millrace, "train", config], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    ran = ours(options, "train", "--json", config, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if ran.returncode:
         sys.exit(f"gpu_speed: millrace train failed:\n{ran.stderr}")
     key = "tokens_per_second" if text else "samples_per_second"
     lines = [json.loads(line) for line in open(folder / "run" / "metrics.jsonl")]
     lines = [line for line in lines if key in line]
-    later = {name: [line[name] for line in lines[1:] if name in line] for name in (key, "peak_share", "data_wait_share", "checkpoint_wait_share")}
+    events = [json.loads(line) for line in ran.stdout.splitlines()]
+    memory = next(line["memory"] for line in events if "memory" in line)
+    later = {name: [line[name] for line in lines[1:] if name in line] for name in (key, "peak_share", "model_flops_per_second", "data_wait_share", "checkpoint_wait_share", *(f"device_{part}_seconds" for part in PARTS))}
     medians = {name: statistics.median(values) if values else 0 for name, values in later.items()}
     return dict(rate=medians[key], peak_share=medians["peak_share"], data_wait_share=medians["data_wait_share"],
-                checkpoint_wait_share=statistics.mean(later["checkpoint_wait_share"]), used_bytes=max(line.get("device_used_bytes", 0) for line in lines))
+                checkpoint_wait_share=statistics.mean(later["checkpoint_wait_share"]), flops_per_second=medians["model_flops_per_second"], used_bytes=memory["device_bytes"], gradient_bytes=memory["gradients_bytes"],
+                device_ms={part: medians[f"device_{part}_seconds"] * 1e3 / WINDOW_STEPS for part in PARTS})
 
 
 def checkpoint_cost(name, device, options):
@@ -150,7 +163,7 @@ def cudnn_attention(line, rounds=7, passes=5):
 
 def attention_table(options):
     program = pathlib.Path(options.millrace).with_name("bench-attention")
-    lines = [json.loads(line) for line in subprocess.run([program], check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()]
+    lines = [json.loads(line) for line in ours(options, program=program, check=True, stdout=subprocess.PIPE).stdout.splitlines()]
     print("\n| attention | tokens | forward, TFLOP/s | of cuDNN | backward, TFLOP/s | of cuDNN |\n|---|---|---|---|---|---|")
     for line in lines:
         line["cudnn_forward_ms"], line["cudnn_backward_ms"] = cudnn_attention(line)
@@ -165,14 +178,15 @@ def main():
     parser.add_argument("--models", default="gpt2-124m,gpt2-350m,vit-b16,vit-s16", help="of " + ", ".join(MODELS))
     parser.add_argument("--steps", type=int, default=60, help=f"of each, a multiple of {WINDOW_STEPS}, at least {2 * WINDOW_STEPS}")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="cpu: to try this program, fp32 there")
+    parser.add_argument("--libraries", help="folder of libraries that millrace finds first: those that scripts/gpu packed")
     parser.add_argument("--out", type=pathlib.Path, help="folder for speed.json; default: none")
     options = parser.parse_args()
     if options.steps % WINDOW_STEPS or options.steps < 2 * WINDOW_STEPS:
         parser.error(f"--steps is no multiple of {WINDOW_STEPS} from {2 * WINDOW_STEPS} on")
     device = torch.cuda.get_device_name() if options.device == "cuda" else "cpu"
     print(f"{device}, torch {torch.__version__}, {options.steps} steps each; tokens or pictures a second")
-    print("| model | millrace | share of peak | waits for data | torch eager | ratio | torch compiled | ratio | GiB | torch's |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    print("| model | millrace | TFLOP/s | share of peak | waits for data | torch eager | ratio | torch compiled | ratio | GiB | of it gradients | torch's |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     results = []
     for name in options.models.split(","):
         m = MODELS[name]
@@ -181,10 +195,13 @@ def main():
         eager, peak = torch_rate(m, options.steps, options.device, False)
         can_compile = options.device == "cuda" and hasattr(torch, "compile")
         fast = torch_rate(m, options.steps, options.device, True)[0] if can_compile else float("nan")
-        ours = ran["rate"]
+        rate = ran["rate"]
         results.append(dict(model=name, millrace=ran, torch_eager_per_second=eager, torch_compiled_per_second=fast, torch_peak_bytes=peak))
-        print(f"| {name} | {ours:.0f} | {100 * ran['peak_share']:.0f} % | {100 * ran['data_wait_share']:.1f} % | {eager:.0f} | {ours / eager:.2f} | {fast:.0f} | {ours / fast:.2f} | "
-              f"{ran['used_bytes'] / 2**30:.1f} | {peak / 2**30:.1f} |", flush=True)
+        print(f"| {name} | {rate:.0f} | {ran['flops_per_second'] / 1e12:.1f} | {100 * ran['peak_share']:.0f} % | {100 * ran['data_wait_share']:.1f} % | {eager:.0f} | {rate / eager:.2f} | {fast:.0f} | {rate / fast:.2f} | "
+              f"{ran['used_bytes'] / 2**30:.1f} | {ran['gradient_bytes'] / 2**30:.1f} | {peak / 2**30:.1f} |", flush=True)
+    print("\n| milliseconds of a step on the device | " + " | ".join(PARTS) + " |\n" + "|---" * (len(PARTS) + 1) + "|")
+    for result in results:
+        print(f"| {result['model']} | " + " | ".join(f"{result['millrace']['device_ms'][part]:.2f}" for part in PARTS) + " |", flush=True)
     wait_share = checkpoint_cost(options.models.split(",")[0], options.device, options)
     attention = attention_table(options) if options.device == "cuda" else []
     if options.out:
