@@ -1,5 +1,5 @@
 /*
- * optimizer (test) — AdamW against torch, the exact norm, clipping.
+ * optimizer (test) — AdamW and SGD against torch, the exact norm, clipping.
  */
 #include "tests/support/test.h"
 
@@ -69,9 +69,9 @@ static void update(struct fixture *f, double *weights, const double *gradients, 
     optimizer_update_shard(&f->optimizer, 0, weights, NULL, gradients, &scalars);
 }
 
-static void five_updates_equal_those_of_torch(void **state)
+/* maker: of the same optimizer in torch, of the tensor w. */
+static void check_five_updates(struct fixture *f, const char *maker)
 {
-    struct fixture *f = *state;
     const char *python = test_need_python("torch");
     double weights[ELEMENTS] = {0}, gradients[ELEMENTS] = {0};
     for (int i = 0; i < ROWS * COLS; i++)
@@ -89,19 +89,45 @@ static void five_updates_equal_those_of_torch(void **state)
                         "i in range(%d)],"
                         " dtype=torch.float64)\n"
                         "w = v(-1).requires_grad_()\n"
-                        "o = torch.optim.AdamW([w], lr=0.01, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)\n"
+                        "o = torch.optim.%s\n"
                         "for u in range(%d):\n"
                         "    o.param_groups[0]['lr'] = 0.01 * (u + 1)\n"
                         "    w.grad = v(u) * 0.5\n"
                         "    o.step()\n"
                         "print(' '.join(repr(float(x)) for x in w))\n\"",
-                        python, ROWS * COLS, UPDATES),
+                        python, ROWS * COLS, maker, UPDATES),
         0);
     char *at = text;
     for (int i = 0; i < ROWS * COLS; i++) {
         double expected = strtod(at, &at);
         if (fabs(weights[i] - expected) > 1e-12 * (1 + fabs(expected)))
-            fail_msg("element %d: %.17g, torch has %.17g", i, weights[i], expected);
+            fail_msg("%s: element %d: %.17g, torch has %.17g", maker, i, weights[i], expected);
+    }
+}
+
+static void five_updates_equal_those_of_torch(void **state)
+{
+    check_five_updates(*state, "AdamW([w], lr=0.01, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)");
+}
+
+static void five_updates_of_sgd_equal_those_of_torch(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        struct optimizer_options options;
+        const char *maker;
+    } kinds[] = {{{.momentum = 0}, "SGD([w], lr=0.01, weight_decay=0.1)"},
+                 {{.momentum = 0.9}, "SGD([w], lr=0.01, momentum=0.9, weight_decay=0.1)"},
+                 {{.momentum = 0.9, .nesterov = true},
+                  "SGD([w], lr=0.01, momentum=0.9, nesterov=True, weight_decay=0.1)"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct optimizer_options options = kinds[i].options;
+        struct err err;
+        options.type = OPTIMIZER_SGD;
+        options.weight_decay = 0.1;
+        optimizer_deinit(&f->optimizer);
+        assert_ok(optimizer_init(&f->optimizer, &options, f->ops, &f->partition, &err), &err);
+        check_five_updates(f, kinds[i].maker);
     }
 }
 
@@ -151,6 +177,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(five_updates_equal_those_of_torch, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(five_updates_of_sgd_equal_those_of_torch, set_up, tear_down),
         cmocka_unit_test_setup_teardown(only_what_decays_shrinks_without_a_gradient, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_norm_is_exact_however_rows_are_spread, set_up, tear_down),
     };
