@@ -245,7 +245,7 @@ static const struct config_field fields[] = {
      .help = "what ranks share of the model's state, hence the memory and the traffic of each: ddp nothing, "
              "zero1 the moments, zero2 the "
              "gradients too, "
-             "zero3 the weights too; also taken: no_shard for ddp, full_shard for zero3, deepspeed_stage_1 "
+             "zero3 the weights too; also taken: no_shard for ddp, full_shard for zero3, deepspeed_stage_0 "
              "to 3; changes no bit"},
     {"parallel.shard", CONFIG_COUNT, AT(parallel.shard), "0", 0, 1 << 20,
      .help = "ranks that hold one copy of what is shared together; divides the ranks; 0: all of them, with "

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "trainer/config.h"
 #include "trainer/schedule.h"
+#include "trainer/strategy.h"
 
 #include <errno.h>
 #include <math.h>
@@ -216,6 +217,27 @@ static void contradictions_are_refused(void **state)
     expect_refusal(NEEDED, "parallel.offload.params=true", "parallel.offload.params needs a strategy", NULL);
 }
 
+/* DeepSpeed's and FSDP's names; what is printed and saved is ours. */
+static void other_names_of_a_strategy_are_that_strategy(void **state)
+{
+    static const char *const names[][2] = {{"no_shard", "ddp"},
+                                           {"full_shard", "zero3"},
+                                           {"deepspeed_stage_0", "ddp"},
+                                           {"deepspeed_stage_1", "zero1"},
+                                           {"deepspeed_stage_2", "zero2"},
+                                           {"deepspeed_stage_3", "zero3"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char set[64];
+        struct train_config config;
+        struct err err;
+        snprintf(set, sizeof set, "parallel.strategy=%s", names[i][0]);
+        assert_ok(parse(NEEDED, set, &config, &err), &err);
+        assert_string_equal(strategy_of(config.parallel.strategy)->name, names[i][1]);
+    }
+    expect_refusal(NEEDED, "parallel.strategy=deepspeed_stage_4", "parallel.strategy", NULL);
+}
+
 static void printed_configuration_reads_back_the_same(void **state)
 {
     (void)state;
@@ -331,6 +353,7 @@ int main(void)
         cmocka_unit_test(nothing_of_a_file_is_forgotten),
         cmocka_unit_test(bytes_that_are_no_utf8_are_refused_at_their_offset),
         cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(other_names_of_a_strategy_are_that_strategy),
         cmocka_unit_test(printed_configuration_reads_back_the_same),
         cmocka_unit_test(saved_weights_of_any_size_are_told),
         cmocka_unit_test(a_saved_configuration_differs_only_where_it_was_changed),
