@@ -1,0 +1,63 @@
+/*
+ * One rank of a run on GPUs whose weights and gradients go by NCCL, and of which rank 1's disk fails in the middle of training; ranks_end.sh runs
+ * it. `make` as its argument makes the dataset. As tests/comm/nccl_ends.c.
+ */
+#include "comm/comm_mpi.h"
+#include "convert/dataset.h"
+#include "tests/comm/ends.h"
+#include "tests/cuda_on_cpu/control.h"
+#include "trainer/trainer.h"
+
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TEXT_BYTES = 6000, GPUS = 4 };
+
+static int make(struct io *io, struct err *err)
+{
+    struct convert_result result;
+    const struct convert_options convert = {
+        .source = "text.txt", .target = "text", .tokenizer = "bytes", .errors_max = -1};
+    FILE *file = fopen("text.txt", "w");
+    for (int i = 0; file && i < TEXT_BYTES; i++)
+        fputc('a' + i * i / 7 % 19, file);
+    return file && fclose(file) == 0 ? convert_dataset(io, &convert, &result, err) : -1;
+}
+
+static int train(struct comm *world, struct io *io, struct err *err)
+{
+    static const char *const sets[] = {
+        "run.dir=run",         "data.train=text",    "device=cuda",        "threads=1",
+        "run.steps=1000000",   "run.seed=5",         "data.memory=4MiB",   "data.workers=1",
+        "data.text.block=8",   "model.type=gpt2",    "model.layers=2",     "model.width=16",
+        "model.heads=1",       "batch.global=6",     "batch.micro=1",      "log.every=1000",
+        "eval.every=0",        "checkpoint.every=0", "parallel.comm=nccl", "parallel.strategy=zero3",
+        "parallel.prefetch=2", "parallel.timeout=0s"}; /* nobody is ended by the clock */
+    struct train_config config;
+    struct trainer_result result;
+    int status = config_parse("", 0, "none", sets, sizeof sets / sizeof sets[0], &config, err);
+    const struct trainer_options options = {
+        .config = &config, .comm = world, .local_rank = world->rank, .io = io};
+    return status ? status : trainer_run(&options, &result, err);
+}
+
+int main(int argc, char **argv)
+{
+    struct comm *world;
+    struct io *io;
+    struct err err = {0};
+    if (argc == 2 && strcmp(argv[1], "make") == 0)
+        return io_open(".", NULL, &io, &err) || make(io, &err);
+    if (comm_mpi_open(NULL, &world, &err))
+        return 2;
+    shim_set_driver(CUDART_VERSION, GPUS);
+    const struct io_options options = {.fault = world->rank == 1 ? "read:eio@12+:shard-000000" : NULL};
+    int status = io_open(".", &options, &io, &err);
+    if (!status)
+        status = train(world, io, &err);
+    ends_leave(world, status, &err);
+    io_close(io);
+    comm_close(world);
+    return 0;
+}
