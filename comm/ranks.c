@@ -3,7 +3,10 @@
  */
 #include "comm/ranks.h"
 
+#include "base/clock.h"
+#include "base/hash.h"
 #include "comm/comm_mpi.h"
+#include "comm/comm_tcp.h"
 
 #include <assert.h>
 #include <dlfcn.h>
@@ -12,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LIBRARY "libmillrace_mpi.so.0"
+#define MEETING_NS (300 * CLOCK_NS_PER_S) /* for all ranks of torchrun to come */
+#define LIBRARY    "libmillrace_mpi.so.0"
 
 static const struct launcher {
     const char *name, *rank, *ranks, *local_rank;
@@ -44,7 +48,7 @@ static int number_of(const char *(*variable)(const char *name), const char *name
     errno = 0;
     long number = strtol(text, &end, 10);
     if (errno || *end || number < 0 || number > INT_MAX) {
-        err_set(err, -EINVAL, "the environment's %s is no number of a rank", name);
+        err_set(err, -EINVAL, "the environment's %s is no number", name);
         err_found(err, "%.60s", text);
         return -EINVAL;
     }
@@ -79,6 +83,21 @@ static int ask(const char *(*variable)(const char *name), enum ranks_launcher la
     return 0;
 }
 
+/* Where torchrun's ranks meet. */
+static int ask_meeting(const char *(*variable)(const char *name), struct ranks *ranks, struct err *err)
+{
+    const char *address = variable("MASTER_ADDR"), *run = variable("TORCHELASTIC_RUN_ID");
+    int status = number_of(variable, "MASTER_PORT", &ranks->meeting.port, err);
+    if (status)
+        return status;
+    bool is_port = ranks->meeting.port > 0 && ranks->meeting.port <= UINT16_MAX;
+    if (!address || !*address || strlen(address) >= RANKS_ADDRESS_BYTES || !is_port)
+        return 0; /* told where it is missed */
+    strcpy(ranks->meeting.address, address);
+    ranks->meeting.token = hash_64(run ? run : "", run ? strlen(run) : 0);
+    return 0;
+}
+
 static int contradict(const struct ranks *a, const struct ranks *b, struct err *err)
 {
     err_set(err, -EINVAL, "two launchers contradict each other");
@@ -100,6 +119,8 @@ int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ra
             continue;
         if (found.launcher != RANKS_ALONE && (found.rank != said.rank || found.ranks != said.ranks))
             return contradict(&found, &said, err);
+        if (i == RANKS_TORCHRUN && (status = ask_meeting(variable, &said, err)))
+            return status;
         found = said; /* of two that agree the one of MPI, which can let them talk */
     }
     *ret_ranks = found;
@@ -167,17 +188,34 @@ static int check_opened(const struct ranks *ranks, const struct comm *comm, stru
     return -EINVAL;
 }
 
+static int meet(const struct ranks *ranks, struct comm **ret_comm, struct err *err)
+{
+    const struct tcp_meet_options options = {.address = ranks->meeting.address,
+                                             .port = ranks->meeting.port,
+                                             .rank = ranks->rank,
+                                             .ranks = ranks->ranks,
+                                             .token = ranks->meeting.token,
+                                             .timeout_ns = MEETING_NS};
+    if (ranks->ranks > TCP_MEET_RANKS_MAX) {
+        err_set(err, -EINVAL, "%d ranks are too many for connections of each with each", ranks->ranks);
+        err_expected(err, "at most %d", TCP_MEET_RANKS_MAX);
+        return err ? err_advise(err, "start them by mpirun or srun") : -EINVAL;
+    }
+    if (ranks->meeting.address[0])
+        return comm_tcp_open(&options, ret_comm, err);
+    err_set(err, -EINVAL, "%d ranks of torchrun do not know where to meet", ranks->ranks);
+    err_advise(err, "give MASTER_ADDR and MASTER_PORT as torchrun does, or start them by mpirun or srun");
+    return -EINVAL;
+}
+
 int ranks_open(const struct ranks *ranks, struct comm **ret_comm, struct err *err)
 {
     struct library library;
     struct comm *comm;
     if (ranks->ranks == 1)
         return comm_self_open(ret_comm, err);
-    if (ranks->launcher == RANKS_TORCHRUN) {
-        err_set(err, -ENOTSUP, "%d ranks of torchrun can't talk: they have no MPI", ranks->ranks);
-        err_advise(err, "start them by mpirun or srun");
-        return -ENOTSUP;
-    }
+    if (ranks->launcher == RANKS_TORCHRUN)
+        return meet(ranks, ret_comm, err);
     int status = load_library(&library, err);
     if (!status)
         status = library.open(NULL, &comm, err);

@@ -3,7 +3,7 @@
  *
  * | launcher | variables |
  * |---|---|
- * | torchrun | RANK, WORLD_SIZE, LOCAL_RANK |
+ * | torchrun | RANK, WORLD_SIZE, LOCAL_RANK; MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RUN_ID |
  * | Open MPI's mpirun | OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK |
  * | MPICH's mpirun, srun --mpi=pmi2 | PMI_RANK, PMI_SIZE, MPI_LOCALRANKID |
  * | srun | SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID |
@@ -20,10 +20,17 @@
 
 enum ranks_launcher { RANKS_ALONE, RANKS_TORCHRUN, RANKS_OPEN_MPI, RANKS_PMI, RANKS_SLURM };
 
+enum { RANKS_ADDRESS_BYTES = 256 };
+
 struct ranks {
     enum ranks_launcher launcher;
     int rank, ranks;
     int local_rank; /* on its machine; -1 where nobody says */
+    struct {
+        char address[RANKS_ADDRESS_BYTES]; /* of rank 0's machine; "": nobody says */
+        int port;
+        uint64_t token; /* of the run */
+    } meeting;          /* of torchrun's ranks */
 };
 
 /* variable: getenv, or a test's own. -EINVAL where variables contradict each other or are no numbers, naming them. */
@@ -31,8 +38,8 @@ int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ra
 /* "mpirun (OMPI_COMM_WORLD_SIZE)" and so on; lives for ever. */
 const char *ranks_launcher_name(enum ranks_launcher launcher);
 
-/* The communicator of those ranks: comm_self for one that is alone, else by libmillrace_mpi, which is looked for beside the
- * program's own libraries and loaded only then. -ENOTSUP where it is not there, or the launcher's ranks can't talk by MPI; -EINVAL where MPI knows
+/* The communicator of those ranks: comm_self for one that is alone; of torchrun's comm_tcp, where they have found each other; else by libmillrace_mpi, which is looked for beside the
+ * program's own libraries and loaded only then. -ENOTSUP where it is not there; -EINVAL where MPI knows
  * of another number of ranks than the launcher, as where srun was not told --mpi=pmix. */
 int ranks_open(const struct ranks *ranks, struct comm **ret_comm, struct err *err);
 /* What ranks_open would load: "Open MPI v4.1.4". -ENOTSUP with what is missing. */

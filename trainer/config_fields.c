@@ -290,7 +290,7 @@ static const struct config_field fields[] = {
              "ranks, as before each evaluation and save; 0: gradients are summed"},
     {"parallel.comm", CONFIG_CHOICE, AT(parallel.comm), "auto", .choices = comm_names,
      .help =
-         "the way of weights and gradients between GPUs: host by MPI through its memory, which lets ranks "
+         "the way of weights and gradients between GPUs: host through its memory, which lets ranks "
          "share a GPU, nccl from one to the other; auto: nccl where each rank has a GPU of its own; changes "
          "no bit"},
     {"parallel.timeout", CONFIG_DURATION, AT(parallel.timeout_ns), "10min", 0, 1e18,

@@ -57,6 +57,28 @@ static void each_launcher_is_known_by_its_variables(void **state)
     check(ENVIRONMENT("RANK=7"), RANKS_ALONE, 0, 1, 0); /* somebody else's */
 }
 
+static void ranks_of_torchrun_know_where_to_meet(void **state)
+{
+    struct ranks found;
+    struct err err = {0};
+    (void)state;
+    environment = ENVIRONMENT("RANK=2", "WORLD_SIZE=4", "MASTER_ADDR=node1", "MASTER_PORT=29500",
+                              "TORCHELASTIC_RUN_ID=a");
+    assert_ok(ranks_detect(variable, &found, &err), &err);
+    assert_string_equal(found.meeting.address, "node1");
+    assert_int_equal(found.meeting.port, 29500);
+    uint64_t token = found.meeting.token;
+    environment = ENVIRONMENT("RANK=2", "WORLD_SIZE=4", "MASTER_ADDR=node1", "MASTER_PORT=70000");
+    assert_ok(ranks_detect(variable, &found, &err), &err);
+    assert_string_equal(found.meeting.address, "");
+    environment = ENVIRONMENT("RANK=2", "WORLD_SIZE=4", "MASTER_ADDR=node1", "MASTER_PORT=29500",
+                              "TORCHELASTIC_RUN_ID=b");
+    assert_ok(ranks_detect(variable, &found, &err), &err);
+    assert_true(found.meeting.token != token);
+    check_refused(ENVIRONMENT("RANK=2", "WORLD_SIZE=4", "MASTER_ADDR=node1", "MASTER_PORT=many"),
+                  "MASTER_PORT", "many");
+}
+
 static void of_slurm_the_step_counts_not_the_job(void **state)
 {
     (void)state;
@@ -103,6 +125,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_launcher_is_known_by_its_variables),
+        cmocka_unit_test(ranks_of_torchrun_know_where_to_meet),
         cmocka_unit_test(of_slurm_the_step_counts_not_the_job),
         cmocka_unit_test(within_slurm_mpirun_counts),
         cmocka_unit_test(launchers_that_agree_are_one),

@@ -1,0 +1,275 @@
+/*
+ * tcp_peer — the connection to one rank: frames out, in the order in which they were asked for, and frames in, to whoever wants them. See tcp_thread.h.
+ */
+#include "comm/tcp_thread.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void message_done(struct tcp_message *message)
+{
+    message->is_done = true;
+    message->op->done_count++;
+}
+
+static int tell_length(const struct tcp_message *message, uint64_t bytes, struct err *err)
+{
+    err_set(err, -EPROTO, "%s: rank %d sent another number of bytes", message->op->what, message->peer);
+    err_expected(err, "%llu", (unsigned long long)message->frame.bytes);
+    err_found(err, "%llu", (unsigned long long)bytes);
+    err_advise(err, "all ranks must make the same calls in the same order");
+    return -EPROTO;
+}
+
+void tcp_peer_say(struct tcp_peer *peer, enum tcp_word word, const char *text)
+{
+    if (peer->socket < 0 || peer->words[word].is_due)
+        return;
+    peer->words[word].frame = (struct tcp_frame){TCP_TAG_WORDS + word, TCP_WORDS_BYTES};
+    snprintf(peer->words[word].text, TCP_WORDS_BYTES, "%s", text);
+    peer->words[word].sent = 0;
+    peer->words[word].is_due = true;
+}
+
+/* A letter for it, the oldest of its tag: taken out where it is whole. */
+static int take_letter(struct tcp_peer *peer, struct tcp_message *message, bool *ret_found, struct err *err)
+{
+    struct tcp_letter **link = &peer->letters_first, *before = NULL;
+    *ret_found = false;
+    while (*link && ((*link)->frame.tag != message->frame.tag || (*link)->wanted)) {
+        before = *link;
+        link = &before->next;
+    }
+    struct tcp_letter *letter = *link;
+    if (!letter)
+        return 0;
+    *ret_found = true;
+    if (letter->frame.bytes != message->frame.bytes)
+        return tell_length(message, letter->frame.bytes, err);
+    letter->wanted = message;
+    if (!letter->has_come)
+        return 0;
+    if (message->frame.bytes > 0)
+        memcpy(message->data, letter->data, message->frame.bytes);
+    *link = letter->next;
+    if (peer->letters_last == letter)
+        peer->letters_last = before;
+    free(letter);
+    message_done(message);
+    return 0;
+}
+
+static struct tcp_letter *add_letter(struct tcp_peer *peer, const struct tcp_frame *frame)
+{
+    struct tcp_letter *letter = malloc(sizeof *letter + frame->bytes);
+    if (!letter)
+        return NULL;
+    *letter = (struct tcp_letter){.frame = *frame};
+    if (peer->letters_last)
+        peer->letters_last->next = letter;
+    else
+        peer->letters_first = letter;
+    peer->letters_last = letter;
+    return letter;
+}
+
+/* The oldest that wants a frame of this tag, taken out; NULL: none. */
+static struct tcp_message *take_wanted(struct tcp_peer *peer, uint64_t tag)
+{
+    struct tcp_message **link = &peer->wanted_first, *before = NULL;
+    while (*link && (*link)->frame.tag != tag) {
+        before = *link;
+        link = &before->next;
+    }
+    struct tcp_message *message = *link;
+    if (!message)
+        return NULL;
+    *link = message->next;
+    if (peer->wanted_last == message)
+        peer->wanted_last = before;
+    return message;
+}
+
+/* To this rank itself: done at once. */
+static int send_to_self(struct tcp_peer *peer, struct tcp_message *message, struct err *err)
+{
+    struct tcp_message *wanted = take_wanted(peer, message->frame.tag);
+    char *target;
+    if (wanted && wanted->frame.bytes != message->frame.bytes)
+        return tell_length(wanted, message->frame.bytes, err);
+    if (wanted) {
+        target = wanted->data;
+        message_done(wanted);
+    } else {
+        struct tcp_letter *letter = add_letter(peer, &message->frame);
+        if (!letter)
+            return err_set(err, -ENOMEM, "out of memory for a message");
+        letter->has_come = true;
+        target = letter->data;
+    }
+    if (message->frame.bytes > 0)
+        memcpy(target, message->data, message->frame.bytes);
+    message_done(message);
+    return 0;
+}
+
+int tcp_peer_take(struct tcp_peer *peer, struct tcp_message *message, bool is_self, struct err *err)
+{
+    bool found = false;
+    message->next = NULL;
+    if (message->is_send && is_self)
+        return send_to_self(peer, message, err);
+    if (!message->is_send) {
+        int status = take_letter(peer, message, &found, err);
+        if (status || found)
+            return status;
+    }
+    struct tcp_message **first = message->is_send ? &peer->sends_first : &peer->wanted_first,
+                       **last = message->is_send ? &peer->sends_last : &peer->wanted_last;
+    if (*last)
+        (*last)->next = message;
+    else
+        *first = message;
+    *last = message;
+    return 0;
+}
+
+bool tcp_peer_has_to_send(const struct tcp_peer *peer)
+{
+    bool has = peer->sends_first != NULL;
+    for (int word = 0; word < TCP_WORD_COUNT; word++)
+        has = has || peer->words[word].is_due;
+    return has && peer->socket >= 0;
+}
+
+/* Of a frame and its data, from `*sent` on: 1 where all is sent, 0 where the socket takes no more, -EPIPE. */
+static int push(struct tcp_peer *peer, const struct tcp_frame *frame, const char *data, size_t *sent)
+{
+    size_t all = sizeof *frame + frame->bytes;
+    while (*sent < all) {
+        bool in_frame = *sent < sizeof *frame;
+        const char *at = in_frame ? (const char *)frame + *sent : data + (*sent - sizeof *frame);
+        size_t left = in_frame ? sizeof *frame - *sent : all - *sent;
+        ssize_t count =
+            send(peer->socket, at, left, MSG_NOSIGNAL | (in_frame && frame->bytes ? MSG_MORE : 0));
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0)
+            return errno == EAGAIN ? 0 : -EPIPE;
+        *sent += (size_t)count;
+    }
+    return 1;
+}
+
+int tcp_peer_send(struct tcp_peer *peer)
+{
+    for (;;) {
+        int word = 0, pushed;
+        while (word < TCP_WORD_COUNT && !peer->words[word].is_due)
+            word++;
+        struct tcp_message *message = peer->sends_first;
+        if (word < TCP_WORD_COUNT && (peer->sent == 0 || peer->words[word].sent > 0)) {
+            pushed = push(peer, &peer->words[word].frame, peer->words[word].text, &peer->words[word].sent);
+            peer->words[word].is_due = pushed != 1;
+        } else if (message) {
+            pushed = push(peer, &message->frame, message->data, &peer->sent);
+            if (pushed == 1) {
+                peer->sends_first = message->next;
+                peer->sends_last = message->next ? peer->sends_last : NULL;
+                peer->sent = 0;
+                message_done(message);
+            }
+        } else {
+            return 0;
+        }
+        if (pushed != 1)
+            return pushed;
+    }
+}
+
+/* The frame is there: where its data go. */
+static int begin_data(struct tcp_peer *peer, struct err *err)
+{
+    peer->to = NULL;
+    peer->letter = NULL;
+    if (peer->frame.tag >= TCP_TAG_WORDS && peer->frame.bytes == TCP_WORDS_BYTES)
+        return 0;
+    if (peer->frame.tag >= TCP_TAG_WORDS || peer->frame.bytes > TCP_FRAME_BYTES_MAX)
+        return err_set(err, -EPROTO, "what came over a connection is no frame");
+    peer->to = take_wanted(peer, peer->frame.tag);
+    if (peer->to)
+        return peer->to->frame.bytes == peer->frame.bytes ? 0 : tell_length(peer->to, peer->frame.bytes, err);
+    peer->letter = add_letter(peer, &peer->frame);
+    return peer->letter ? 0 : err_set(err, -ENOMEM, "out of memory for a message");
+}
+
+/* All of it has come: 1 where it is a word. */
+static int end_data(struct tcp_peer *peer, enum tcp_word *ret_word)
+{
+    struct tcp_letter *letter = peer->letter;
+    peer->got = 0;
+    peer->letter = NULL;
+    if (peer->to) {
+        message_done(peer->to);
+        peer->to = NULL;
+        return 0;
+    }
+    if (!letter) {
+        peer->heard[TCP_WORDS_BYTES - 1] = '\0';
+        *ret_word = (enum tcp_word)(peer->frame.tag - TCP_TAG_WORDS);
+        return 1;
+    }
+    letter->has_come = true;
+    if (letter->wanted) {
+        struct tcp_message *message = letter->wanted;
+        bool found;
+        letter->wanted = NULL;
+        take_letter(peer, message, &found, NULL); /* of this tag it is the first that nobody wants */
+    }
+    return 0;
+}
+
+int tcp_peer_receive(struct tcp_peer *peer, enum tcp_word *ret_word, bool *ret_more, struct err *err)
+{
+    *ret_more = false;
+    for (;;) {
+        bool in_frame = peer->got < sizeof peer->frame;
+        char *data = peer->to ? peer->to->data : peer->letter ? peer->letter->data : peer->heard;
+        char *at = in_frame ? (char *)&peer->frame + peer->got : data + (peer->got - sizeof peer->frame);
+        size_t left =
+            in_frame ? sizeof peer->frame - peer->got : sizeof peer->frame + peer->frame.bytes - peer->got;
+        ssize_t count = left > 0 ? recv(peer->socket, at, left, 0) : 0;
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0 && errno == EAGAIN)
+            return 0;
+        if (count < 0 || (count == 0 && left > 0))
+            return -EPIPE;
+        peer->got += (size_t)count;
+        if (in_frame && peer->got < sizeof peer->frame)
+            continue;
+        int status = in_frame ? begin_data(peer, err) : 0;
+        if (status)
+            return status;
+        if (peer->got < sizeof peer->frame + peer->frame.bytes)
+            continue;
+        *ret_more = true;
+        return end_data(peer, ret_word);
+    }
+}
+
+void tcp_peer_deinit(struct tcp_peer *peer)
+{
+    struct tcp_letter *next;
+    for (struct tcp_letter *letter = peer->letters_first; letter; letter = next) {
+        next = letter->next;
+        free(letter);
+    }
+    if (peer->socket >= 0)
+        close(peer->socket);
+    peer->socket = -1;
+}

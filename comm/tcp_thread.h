@@ -1,0 +1,83 @@
+/*
+ * tcp_thread — the engine from within: what its thread and its callers share, and the connection to each other rank. See tcp_engine.h.
+ */
+#ifndef MILLRACE_COMM_TCP_THREAD_H
+#define MILLRACE_COMM_TCP_THREAD_H
+
+#include "comm/tcp_engine.h"
+
+#include <pthread.h>
+
+enum { TCP_WORDS_BYTES = 240 }; /* of the engine's own frames */
+
+/* Tags of the engine's own frames. Others are below them all. */
+enum tcp_word { TCP_WORD_END, TCP_WORD_QUESTION, TCP_WORD_ANSWER, TCP_WORD_FAREWELL, TCP_WORD_COUNT };
+#define TCP_TAG_WORDS (UINT64_MAX - TCP_WORD_COUNT)
+
+/* A message that came before it was wanted. */
+struct tcp_letter {
+    struct tcp_letter *next;
+    struct tcp_frame frame;
+    bool has_come;
+    struct tcp_message *wanted; /* by this one, since */
+    char data[];
+};
+
+/* The connection to a rank; the thread's. */
+struct tcp_peer {
+    int socket; /* -1: this rank itself, or closed */
+    bool has_left;
+    struct tcp_message *sends_first, *sends_last;
+    size_t sent; /* of the first: frame and data */
+    struct {
+        struct tcp_frame frame;
+        char text[TCP_WORDS_BYTES];
+        size_t sent;
+        bool is_due;
+    } words[TCP_WORD_COUNT]; /* to be sent between messages */
+    struct tcp_message *wanted_first, *wanted_last;
+    struct tcp_letter *letters_first, *letters_last;
+    struct tcp_frame frame;      /* of what is being received */
+    size_t got;                  /* of it: frame and data */
+    struct tcp_message *to;      /* where it goes: a message that wants it, */
+    struct tcp_letter *letter;   /* or is kept, */
+    char heard[TCP_WORDS_BYTES]; /* or is the engine's own */
+    bool has_answered;
+    char answer[TCP_WORDS_BYTES];
+};
+
+struct tcp_engine {
+    pthread_t thread; /* immutable after open, as those down to wake */
+    int rank, ranks;
+    struct tcp_peer *peers; /* [ranks]; the thread's */
+    int wake;               /* an eventfd */
+    struct tcp_op *active;  /* the thread's */
+
+    pthread_mutex_t mutex; /* guards all below */
+    pthread_cond_t changed;
+    struct tcp_op *queue_first, *queue_last, *unused, *made;
+    bool quit, abort_asked, ended;
+    char why[TCP_WORDS_BYTES];
+    uint32_t newest_name;
+    const char *doing;
+    uint64_t doing_number, doing_since_ns;
+};
+
+void *tcp_thread_main(void *argument);
+/* -ECONNABORTED with who ended the run and why. The mutex is held. */
+int tcp_thread_tell_ended(const struct tcp_engine *engine, struct err *err);
+
+/* tcp_peer.c: the thread's. */
+
+/* Queues a word; one of a kind at a time. */
+void tcp_peer_say(struct tcp_peer *peer, enum tcp_word word, const char *text);
+/* Takes a message to send or to receive; what it wants may have come already. -EPROTO where that has another length. */
+int tcp_peer_take(struct tcp_peer *peer, struct tcp_message *message, bool is_self, struct err *err);
+bool tcp_peer_has_to_send(const struct tcp_peer *peer);
+/* As far as it goes at once. 0, or -EPIPE where the connection has ended. */
+int tcp_peer_send(struct tcp_peer *peer);
+/* As far as it goes at once, but no more than one frame: 1 where a word came (*ret_word, peer->heard), 0 else; -EPIPE; -EPROTO with detail. */
+int tcp_peer_receive(struct tcp_peer *peer, enum tcp_word *ret_word, bool *ret_more, struct err *err);
+void tcp_peer_deinit(struct tcp_peer *peer);
+
+#endif

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Ranks that have torchrun's variables and no MPI: the bits of one rank, and how they end.
+. "$(dirname "$0")/lib.sh"
+torchrun_sh=$TEST_SOURCE_DIR/tests/support/torchrun.sh
+
+for i in 1 2 3 4; do cat "$0"; done >text.txt # words enough
+millrace convert dataset text.txt tokens --tokenizer bytes --quiet >/dev/null
+cat >train.yaml <<'YAML'
+run:        {dir: runs/a, seed: 3, steps: 4}
+threads:    1
+device:     cpu
+data:       {train: tokens, memory: 32MiB, workers: 1, text: {block: 32}}
+model:      {type: gpt2, layers: 2, heads: 2, width: 32}
+batch:      {global: 6, micro: 1}
+YAML
+# Leaves each rank's pid, and what it says.
+cat >rank <<'SH'
+#!/bin/sh
+echo $$ >pid.$RANK
+exec "$@" >said.$RANK 2>&1
+SH
+chmod +x rank
+
+# ranks N COMMAND...: its status.
+ranks() {
+  local status=0
+  rm -f pid.* said.*
+  "$torchrun_sh" "$1" ./rank "${@:2}" || status=$?
+  echo "$status"
+}
+
+ranks_of_torchrun_give_the_bits_of_one_and_of_mpirun() {
+  local strategy
+  millrace train train.yaml --set run.dir=runs/one --quiet >/dev/null
+  for strategy in ddp zero1 zero3; do
+    same "$(ranks 3 "$MILLRACE" train train.yaml --set run.dir=runs/$strategy --set parallel.strategy=$strategy)" 0 "$(cat said.*)"
+    millrace ckpt diff runs/one/ckpt runs/$strategy/ckpt >/dev/null || fail "$strategy has other bits"
+  done
+  [[ -n ${MPI:-} ]] && command -v mpirun >/dev/null || return 0
+  "$TEST_SOURCE_DIR/tests/support/mpirun.sh" 2 "$MILLRACE" train train.yaml --set run.dir=runs/mpi --quiet >/dev/null
+  millrace ckpt diff runs/mpi/ckpt runs/ddp/ckpt >/dev/null || fail "mpirun has other bits"
+}
+
+the_first_rank_alone_speaks() {
+  same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/speaks)" 0 "$(cat said.*)"
+  contains "$(cat said.0)" "checkpoint saved"
+  same "$(cat said.1)" ""
+}
+
+a_rank_that_is_killed_ends_the_others_which_name_it() {
+  local status=0
+  rm -f pid.* said.*
+  "$torchrun_sh" 3 ./rank "$MILLRACE" train train.yaml --set run.dir=runs/killed --set run.steps=1000000 --set log.every=1 &
+  local job=$!
+  until [[ $(grep -c '^step [0-9]*/' said.0 2>/dev/null) -ge 3 ]]; do
+    kill -0 $job 2>/dev/null || fail "it ended: $(cat said.*)"
+    sleep 0.05
+  done
+  kill -9 "$(cat pid.1)"
+  wait $job || status=$?
+  same "$status" 137
+  contains "$(cat said.0 said.2)" "the run was ended: rank 1 is gone"
+  ! kill -0 "$(cat pid.0)" 2>/dev/null || fail "rank 0 is still there"
+  ! kill -0 "$(cat pid.2)" 2>/dev/null || fail "rank 2 is still there"
+}
+
+a_rank_with_another_world_size_is_told() {
+  cat >odd <<'SH'
+#!/bin/sh
+[ "$RANK" != 1 ] || export WORLD_SIZE=5
+exec ./rank "$@"
+SH
+  chmod +x odd
+  rm -f pid.* said.*
+  ! "$torchrun_sh" 2 ./odd "$MILLRACE" train train.yaml --set run.dir=runs/odd || fail "it ran"
+  contains "$(cat said.0)" "different numbers of ranks"
+  contains "$(cat said.0)" "give all ranks the same WORLD_SIZE"
+}
+
+ranks_that_do_not_know_where_to_meet_say_so() {
+  same "$(RANK=0 WORLD_SIZE=2 status_of "$MILLRACE" train train.yaml)" 2
+  contains "$(cat errors)" "give MASTER_ADDR and MASTER_PORT as torchrun does"
+}
+
+run_cases ranks_of_torchrun_give_the_bits_of_one_and_of_mpirun the_first_rank_alone_speaks \
+  a_rank_that_is_killed_ends_the_others_which_name_it a_rank_with_another_world_size_is_told ranks_that_do_not_know_where_to_meet_say_so
