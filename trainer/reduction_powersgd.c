@@ -260,9 +260,12 @@ static int make_first(struct powersgd *powersgd, const struct piece *piece, stru
 static void finish_p(struct powersgd *powersgd, const struct piece *piece)
 {
     uint64_t elements = piece->param->shape[0] * piece->rank;
-    float *p = powersgd->first + piece->at.first, *shares = powersgd->shares + piece->at.share;
+    float *p = powersgd->first + piece->at.first;
     powersgd_orthogonalize(p, piece->param->shape[0], piece->rank);
-    for (uint64_t i = 0; i < elements && powersgd->errors; i++)
+    if (!powersgd->errors)
+        return;
+    float *shares = powersgd->shares + piece->at.share;
+    for (uint64_t i = 0; i < elements; i++)
         shares[i] = -p[i] / (float)powersgd->base.options.batching.ranks;
 }
 
