@@ -17,7 +17,8 @@ enum {
     WINDOW_WORDS = 1 << 18,
     REGION_BYTES_MAX = 128 << 20, /* what a sanitizer reserves is larger */
     STEPS = 6,
-    HURT_STEP = 4
+    HURT_STEP = 4,
+    FLIPPED = 0x400
 };
 
 static const char hurt_name[] = "blocks.0.mlp.fc.weight";
@@ -57,8 +58,8 @@ static int run(const char *name, const char *steps, const char *check_sync,
     return trainer_run(&options, result, err);
 }
 
-/* Of the only file of a run's last checkpoint. */
-static void learn_pattern(const char *name, unsigned step)
+/* How the tensor begins in the only file of a run's last checkpoint. */
+static void read_hurt(const char *name, unsigned step, uint32_t ret_words[PATTERN_WORDS])
 {
     char path[3 * TEST_PATH_BYTES_MAX];
     struct safetensors file;
@@ -69,10 +70,15 @@ static void learn_pattern(const char *name, unsigned step)
     unsigned char *content = (unsigned char *)test_read_file(path, &bytes);
     for (uint64_t i = 0; i < file.count; i++)
         if (strcmp(file.entries[i].name, hurt_name) == 0)
-            memcpy(pattern, content + file.entries[i].offset_bytes, sizeof pattern);
+            memcpy(ret_words, content + file.entries[i].offset_bytes, sizeof pattern);
     memset(content, 0, bytes);
     free(content);
     safetensors_deinit(&file);
+}
+
+static void learn_pattern(const char *name, unsigned step)
+{
+    read_hurt(name, step, pattern);
     for (int i = 0; i < PATTERN_WORDS; i++)
         pattern[i] = ~pattern[i];
     assert_int_not_equal(pattern[0], pattern[1]);
@@ -93,7 +99,7 @@ static void flip_region(int memory, uint64_t begin, uint64_t end)
     for (uint64_t at = begin; at < end; at += sizeof window - sizeof pattern) {
         ssize_t got = pread(memory, window, end - at < sizeof window ? end - at : sizeof window, (off_t)at);
         for (ssize_t i = 0; (i + PATTERN_WORDS) * (ssize_t)sizeof *window <= got; i++) {
-            uint32_t flipped = window[i] ^ 0x0400;
+            uint32_t flipped = window[i] ^ FLIPPED;
             if (window[i] != ~pattern[0] || !is_pattern(window + i))
                 continue;
             assert_int_equal(
@@ -161,12 +167,17 @@ static void a_bit_that_flips_before_the_next_update_ends_the_run(void **state)
 /* The same, and nobody looks. */
 static void a_bit_that_nobody_watches_goes_on_into_the_weights(void **state)
 {
+    uint32_t words[PATTERN_WORDS] = {0};
     struct trainer_result result;
     struct err err = {0};
     (void)state;
     assert_ok(run("hurt", "run.steps=6", "parallel.check_sync=0", flip_after_the_step, &result, &err), &err);
     assert_true(flips_count > 0);
     assert_int_equal(result.step, STEPS);
+    read_hurt("hurt", STEPS, words);
+    assert_int_equal(words[0], ~pattern[0] ^ FLIPPED);
+    for (int i = 1; i < PATTERN_WORDS; i++)
+        assert_int_equal(words[i], ~pattern[i]);
 }
 
 int main(void)
