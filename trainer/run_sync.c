@@ -15,7 +15,8 @@ int run_open_sync_check(struct run *run, struct err *err)
 {
     /* what is held, and what passes use: of a tied head twice */
     uint64_t pieces_max = (kinds_of(run) + 2) * run->params->count;
-    return sync_check_open(run->comm, run->device, pieces_max, &run->sync_check, err);
+    /* uncounted: what is asked beside a step is no traffic of it */
+    return sync_check_open(run->plain_comm, run->device, pieces_max, &run->sync_check, err);
 }
 
 /* What this rank keeps of the tensor from step to step. */

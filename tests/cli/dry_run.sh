@@ -77,6 +77,7 @@ each_setting_takes_and_moves_what_was_told() {
   tells_the_truth 4 vit.yaml parallel.strategy=hybrid_shard parallel.shard=2
   tells_the_truth 2 vit.yaml parallel.strategy=zero2 parallel.keep_below_params=3000
   tells_the_truth 3 gpt2.yaml parallel.strategy=shard_grad_op batch.global=10
+  tells_the_truth 2 gpt2.yaml parallel.strategy=zero1 parallel.check_sync=1
 }
 
 what_gives_up_the_promise_takes_and_moves_what_was_told() {

@@ -33,7 +33,7 @@ static void fill_weights(void)
 static void open_run(uint32_t shards, bool shares_weights)
 {
     struct err err = {0};
-    run = (struct run){.comm = world, .config = &config, .step = STEP};
+    run = (struct run){.comm = world, .plain_comm = world, .config = &config, .step = STEP};
     ops_for_test(DTYPE_F32, 1, &run.device, &run.ops);
     assert_ok(model_open(&case_gpt2, run.ops, 2, &run.model, &err), &err);
     run.params = model_params(run.model);
