@@ -195,14 +195,15 @@ static bool is_renewed_by(struct json_t *old, struct json_t *renewed)
     return same;
 }
 
-/* If each holds what its manifest says. */
-static enum commit_likeness compare_with_existing(const struct commit *commit, const char *state_json)
+/* Of the step's folder at that path, if each holds what its manifest says. */
+static enum commit_likeness compare_with(const struct commit *commit, const char *path,
+                                         const char *state_json)
 {
     const struct roster *roster = commit->roster;
     struct manifest found;
     struct json_t *state = NULL;
     enum commit_likeness likeness = COMMIT_OTHER;
-    if (!commit->exists || folder_read_step(commit->io, commit->path, &found, NULL, NULL))
+    if (folder_read_step(commit->io, path, &found, NULL, NULL))
         return likeness;
     if (has_same_arrays(&found, &roster->manifest, &roster->tensors_text) &&
         json_parse(state_json, strlen(state_json), "state", 0, &state, NULL) == 0) {
@@ -258,17 +259,23 @@ static int write_manifest(struct commit *commit, const char *state_json, struct 
 }
 
 /* What the new step took the place of stands under the other name, if it could be renamed; else the next sweep removes it. That with the same
- * arrays is worth no room, unless somebody reads it; but only once the new one is on all nodes: until then it may be what they have in common. */
-static void settle_replaced(const struct commit *commit)
+ * arrays is worth no room, unless somebody reads it; but only once the new one is on all nodes: until then it may be what they have in common.
+ * Where this node had the new one already, from a save that failed on others, what that one replaced is still to be settled. */
+static void settle_replaced(const struct commit *commit, const char *state_json)
 {
     struct io_stat info;
-    bool is_read = false;
-    if (commit->io->ops->stat(commit->io, commit->aside, &info, NULL) != 0)
+    bool was_there = commit->likeness == COMMIT_SAME, is_read = false;
+    bool is_aside = commit->io->ops->stat(commit->io, commit->aside, &info, NULL) == 0;
+    if (was_there && !is_aside)
+        return;
+    enum commit_likeness likeness =
+        was_there ? compare_with(commit, commit->aside, state_json) : commit->likeness;
+    if (!is_aside)
         log_line(commit->log, LOG_WARN,
                  "%s was there with another content, which could not be put aside as %s: it waits under a "
                  "name " IO_TEMPORARY_PREFIX "* for the next sweep",
                  commit->path, commit->aside);
-    else if (commit->likeness == COMMIT_SAME_ARRAYS &&
+    else if (likeness == COMMIT_SAME_ARRAYS &&
              prune_remove_unread(commit->io, commit->lock, commit->aside, &is_read, NULL) == 0 && !is_read)
         log_line(commit->log, LOG_INFO, "%s was there with the same arrays and other metrics, which gave way",
                  commit->path);
@@ -281,7 +288,7 @@ static void settle_replaced(const struct commit *commit)
 static int prepare(struct commit *commit, const char *state_json, struct err *err)
 {
     commit->roster->manifest.numerics_id = commit->numerics_id;
-    commit->likeness = compare_with_existing(commit, state_json);
+    commit->likeness = commit->exists ? compare_with(commit, commit->path, state_json) : COMMIT_OTHER;
     if (commit->likeness == COMMIT_SAME && !holds_what_it_says(commit))
         commit->likeness = COMMIT_OTHER;
     return commit->likeness == COMMIT_SAME ? 0 : write_manifest(commit, state_json, err);
@@ -367,8 +374,8 @@ int commit_finish(struct commit *commit, int status, const char *state_json, str
         status = name_owner(commit, status, err);
     status = collective_agree(all, status, "publishing a checkpoint", err);
     leave(commit);
-    if (!status && is_first && commit->exists && commit->likeness != COMMIT_SAME)
-        settle_replaced(commit);
+    if (!status && is_first && commit->exists)
+        settle_replaced(commit, state_json);
     if (!status && is_first && still_owns(commit))
         retain(commit);
     return status;

@@ -30,6 +30,7 @@ struct run {
     int statuses[RANKS];
     uint64_t hits, found[RANKS];
     char paths[RANKS][FIXTURE_PATH_BYTES];
+    _Atomic int asides_told;
 };
 
 static int node_of(int rank)
@@ -48,9 +49,17 @@ static void take(struct ckpt_tensor *tensors, const struct arrays *global, int r
     tensors[4].replicated = tensors[5].replicated = true;
 }
 
+static void hear(void *context, enum log_level level, const char *line)
+{
+    struct run *run = context;
+    if (level == LOG_WARN && strstr(line, "was put aside"))
+        run->asides_told++;
+}
+
 static void save_rank(void *context, struct comm *comm)
 {
     struct run *run = context;
+    const struct log log = {.write = hear, .context = run, .least = LOG_WARN};
     struct ckpt_tensor tensors[SPECS];
     struct ckpt_saver *saver = NULL;
     struct err err = {0};
@@ -66,7 +75,8 @@ static void save_rank(void *context, struct comm *comm)
                                          .node = node,
                                          .groups_count = 1,
                                          .run_id = "nodes",
-                                         .numerics_id = "any"};
+                                         .numerics_id = "any",
+                                         .log = &log};
     int status = ckpt_saver_open(&options, tensors, SPECS, &saver, &err);
     if (!status && comm->rank == run->failing_rank)
         steps_set_faults(faulty, "%s", run->rules);
@@ -304,7 +314,9 @@ static void a_step_saved_again_on_one_node_only_leaves_the_save_before_on_all(vo
     check_found(&run, 4);
     assert_non_null(strstr(run.paths[0], "aside-step-00000004"));
     assert_null(strstr(run.paths[RANKS - 1], "aside"));
-    save(&run, 4, 6); /* what node 0 has already */
+    assert_int_equal(run.asides_told, 0); /* until all have the new one */
+    save(&run, 4, 6);                     /* what node 0 has already */
+    assert_int_equal(run.asides_told, NODES);
     check_found(&run, 4);
     run.states[0] = run.states[1] = evaluated; /* the same arrays: an evaluation was made up for */
     save_on_one_node(&run, 4, 6);
@@ -313,6 +325,7 @@ static void a_step_saved_again_on_one_node_only_leaves_the_save_before_on_all(vo
     save(&run, 4, 6);
     check_found(&run, 4);
     assert_null(strstr(run.paths[0], "aside"));
+    assert_int_equal(test_run("! ls -d '%s'/node-*/aside-*", folder), 0); /* all have the new one */
     arrays_free(&run.global);
 }
 
