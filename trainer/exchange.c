@@ -161,7 +161,7 @@ static int end_chunk(struct exchange *exchange, bool blocks, bool *ret_ended, st
 }
 
 /* One round of what can be done; blocks for the oldest chunk where told to. */
-static int move_on(struct exchange *exchange, bool blocks, bool *ret_moved, struct err *err)
+static int make_round(struct exchange *exchange, bool blocks, bool *ret_moved, struct err *err)
 {
     bool ended = false, started = true;
     int status = send_copied(exchange, blocks, err);
@@ -173,6 +173,16 @@ static int move_on(struct exchange *exchange, bool blocks, bool *ret_moved, stru
         *ret_moved = *ret_moved || started;
     }
     return status;
+}
+
+static int move_on(struct exchange *exchange, bool blocks, bool *ret_moved, struct err *err)
+{
+    *ret_moved = false;
+    if (!exchange->status)
+        exchange->status = make_round(exchange, blocks, ret_moved, &exchange->detail);
+    if (exchange->status && err)
+        *err = exchange->detail;
+    return exchange->status;
 }
 
 int exchange_pump(struct exchange *exchange, struct err *err)

@@ -70,8 +70,8 @@ struct exchange;
 int exchange_open(const struct exchange_options *options, struct exchange **ret_exchange, struct err *err);
 void exchange_close(struct exchange *exchange); /* NULL is fine. What is under way is let go: see comm.h */
 
-/* Once the writes of the pieces are queued; returns at once. Of a group that is under way: other pieces, which end after those. -EIO; also
- * what an earlier chunk failed with. */
+/* Once the writes of the pieces are queued; returns at once. Of a group that is under way: other pieces, which end after those. -EIO. What one
+ * of these calls failed with is what all of them fail with afterwards, and nothing is handed over any more. */
 int exchange_begin(struct exchange *exchange, uint64_t group, const struct exchange_pieces *pieces,
                    struct err *err);
 int exchange_pump(struct exchange *exchange, struct err *err);

@@ -105,10 +105,13 @@ void exchange_slot_close(struct exchange *exchange, struct exchange_slot *slot)
                               send_bytes(options));
     if (is_idle && slot->receive)
         device->ops->mem_free(device, receive_kind(options), slot->receive, receive_bytes(options));
-    if (is_idle)
+    if (is_idle) {
         free(slot->works);
-    else
-        comm_retain(slot->works);
+        return;
+    }
+    comm_retain(slot->send);
+    comm_retain(slot->receive);
+    comm_retain(slot->works);
 }
 
 /* Elements of a part that a chunk which begins there has. */

@@ -44,6 +44,8 @@ struct exchange {
     const void **sources;                /* [pieces_total_max] */
     char (*whats)[PARTITION_WHAT_BYTES]; /* [groups_count] */
     uint64_t waited_ns;
+    int status; /* the first failure, and its detail: nothing moves after it */
+    struct err detail;
 };
 
 /* Must sends be copied: where the communicator can't take them from where they lie, another type travels, or the library takes slices of one size? */

@@ -41,56 +41,106 @@ static int receive_none(void *context, const struct exchange_chunk *chunk, struc
     return 0;
 }
 
-static void work_that_fails_while_nobody_waits_is_told_and_not_handed_over(void **state)
+static int refuse_all_to_all(struct comm *comm, const void *send, const size_t *send_offsets,
+                             const size_t *send_bytes, void *receive, const size_t *receive_offsets,
+                             const size_t *receive_bytes, const struct comm_options *options,
+                             struct comm_work *work, struct err *err)
 {
-    static const struct comm_ops ending = {.name = "ending", .all_to_all = begin_all_to_all, .test = look};
-    static const uint32_t counts[] = {1, 1};
-    const struct partition_options options = {.rank = 0, .ranks = 2, .shards = 1};
-    const struct param_spec spec = {.name = "matrix", .rows = 64, .cols = 32};
-    struct comm comm = {.ops = &ending, .rank = 0, .ranks = 2};
-    struct params params = {0};
-    struct partition partition;
-    struct exchange *exchange;
+    (void)comm, (void)send, (void)send_offsets, (void)send_bytes, (void)receive, (void)receive_offsets;
+    (void)receive_bytes, (void)options, (void)work;
+    return err_set(err, -EIO, "the network is down");
+}
+
+/* An exchange of one matrix between two ranks, over a communicator of these operations. */
+struct fixture {
+    struct comm comm;
     struct device *device;
     struct ops *ops;
+    struct params params;
+    struct partition partition;
+    float *gradients;
+    struct exchange *exchange;
+};
+
+static const uint32_t counts[] = {1, 1};
+
+static void open_fixture(struct fixture *f, const struct comm_ops *comm_ops)
+{
+    const struct partition_options options = {.rank = 0, .ranks = 2, .shards = 1};
+    const struct param_spec spec = {.name = "matrix", .rows = 64, .cols = 32};
     struct err err = {0};
     uint64_t index;
-    (void)state;
-    assert_ok(device_open("cpu", &device, &err), &err);
-    assert_ok(ops_cpu_open(device, DTYPE_F32, 1, &ops, &err), &err);
-    assert_ok(params_begin_unit(&params, "unit", &err), &err);
-    assert_ok(params_add(&params, &spec, &index, &err), &err);
-    assert_ok(partition_init(&partition, &options, &params, &err), &err);
-    float *gradients = calloc(params.elements, sizeof *gradients);
-    const struct exchange_pieces pieces = {.sources = {gradients}, .counts = counts};
-    const struct exchange_options wanted = {.comm = &comm,
-                                            .ops = ops,
-                                            .partition = &partition,
-                                            .chunk_elements = params.elements,
+    *f = (struct fixture){.comm = {.ops = comm_ops, .rank = 0, .ranks = 2}};
+    assert_ok(device_open("cpu", &f->device, &err), &err);
+    assert_ok(ops_cpu_open(f->device, DTYPE_F32, 1, &f->ops, &err), &err);
+    assert_ok(params_begin_unit(&f->params, "unit", &err), &err);
+    assert_ok(params_add(&f->params, &spec, &index, &err), &err);
+    assert_ok(partition_init(&f->partition, &options, &f->params, &err), &err);
+    f->gradients = calloc(f->params.elements, sizeof *f->gradients);
+    const struct exchange_options wanted = {.comm = &f->comm,
+                                            .ops = f->ops,
+                                            .partition = &f->partition,
+                                            .chunk_elements = f->params.elements,
                                             .pieces_max = 1,
                                             .pieces_total_max = 2,
                                             .received = receive_none};
-    assert_ok(exchange_open(&wanted, &exchange, &err), &err);
-    assert_ok(exchange_begin(exchange, 0, &pieces, &err), &err);
-    assert_non_null(under_way);
+    assert_ok(exchange_open(&wanted, &f->exchange, &err), &err);
+}
+
+static void close_fixture(struct fixture *f)
+{
+    exchange_close(f->exchange);
+    free(f->gradients);
+    partition_deinit(&f->partition);
+    params_deinit(&f->params);
+    ops_close(f->ops);
+    device_close(f->device);
+}
+
+static void work_that_fails_while_nobody_waits_is_told_and_not_handed_over(void **state)
+{
+    static const struct comm_ops ending = {.name = "ending", .all_to_all = begin_all_to_all, .test = look};
+    struct fixture f;
+    struct err err = {0};
     int status = 0;
+    (void)state;
+    open_fixture(&f, &ending);
+    const struct exchange_pieces pieces = {.sources = {f.gradients}, .counts = counts};
+    assert_ok(exchange_begin(f.exchange, 0, &pieces, &err), &err);
+    assert_non_null(under_way);
     for (int i = 0; i < 3 && !status; i++)
-        status = exchange_pump(exchange, &err);
+        status = exchange_pump(f.exchange, &err);
     assert_int_equal(status, -ECONNABORTED);
     assert_string_equal(err.what, "the run was ended: rank 1 gave it up");
-    assert_false(exchange_is_idle(exchange));
-    exchange_close(exchange);
-    free(gradients);
-    partition_deinit(&partition);
-    params_deinit(&params);
-    ops_close(ops);
-    device_close(device);
+    assert_false(exchange_is_idle(f.exchange));
+    close_fixture(&f);
+}
+
+static void work_that_never_began_is_told_each_time_and_not_handed_over(void **state)
+{
+    static const struct comm_ops refusing = {.name = "refusing", .all_to_all = refuse_all_to_all};
+    struct fixture f;
+    struct err begun = {0}, pumped = {0}, waited = {0}, drained = {0};
+    (void)state;
+    open_fixture(&f, &refusing);
+    const struct exchange_pieces pieces = {.sources = {f.gradients}, .counts = counts};
+    assert_int_equal(exchange_begin(f.exchange, 0, &pieces, &begun), -EIO);
+    assert_int_equal(exchange_pump(f.exchange, &pumped), -EIO);
+    assert_int_equal(exchange_wait(f.exchange, f.gradients, &waited), -EIO);
+    assert_int_equal(exchange_drain(f.exchange, &drained), -EIO);
+    assert_string_equal(begun.what, "the network is down");
+    assert_string_equal(pumped.what, begun.what);
+    assert_string_equal(waited.what, begun.what);
+    assert_string_equal(drained.what, begun.what);
+    assert_false(exchange_is_idle(f.exchange));
+    close_fixture(&f);
 }
 
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_that_fails_while_nobody_waits_is_told_and_not_handed_over),
+        cmocka_unit_test(work_that_never_began_is_told_each_time_and_not_handed_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
