@@ -327,16 +327,20 @@ static int share_id(struct comm_nccl *comm, const struct comm_options *options, 
     return 0;
 }
 
-static int connect_ranks(struct comm_nccl *comm, struct err *err)
+/* Of all that ranks wait for in an open or a split that begins now. */
+static struct comm_options connect_options(uint64_t timeout_ns)
+{
+    return (struct comm_options){.deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
+                                 .what = "connecting by NCCL"};
+}
+
+static int connect_ranks(struct comm_nccl *comm, const struct comm_options *options, struct err *err)
 {
     struct nccl_shared *shared = comm->shared;
-    const struct comm_options options = {.deadline_ns =
-                                             shared->timeout_ns ? clock_now_ns() + shared->timeout_ns : 0,
-                                         .what = "connecting by NCCL"};
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclUniqueId id;
     config.blocking = 0;
-    int status = share_id(comm, &options, &id, err);
+    int status = share_id(comm, options, &id, err);
     if (!status)
         status = device_cuda_use(shared->device, err);
     if (!status)
@@ -346,11 +350,12 @@ static int connect_ranks(struct comm_nccl *comm, struct err *err)
             "connecting", err);
     if (!status)
         status = await_nccl(comm, shared->timeout_ns, "connecting", err);
-    return comm_agree(comm->host, status, &options, err);
+    return comm_agree(comm->host, status, options, err);
 }
 
 /* Takes host, also where it fails. */
-static int make_comm(struct nccl_shared *shared, struct comm *host, struct comm **ret_comm, struct err *err)
+static int make_comm(struct nccl_shared *shared, struct comm *host, const struct comm_options *options,
+                     struct comm **ret_comm, struct err *err)
 {
     struct comm_nccl *comm = calloc(1, sizeof *comm);
     if (!comm) {
@@ -367,9 +372,9 @@ static int make_comm(struct nccl_shared *shared, struct comm *host, struct comm 
     shared->comms_count++;
     pthread_mutex_unlock(&shared->mutex);
     int status = shared->device->ops->stream_open(shared->device, &comm->stream, err);
-    status = comm_agree(host, status, NULL, err);
+    status = comm_agree(host, status, options, err);
     if (!status)
-        status = connect_ranks(comm, err);
+        status = connect_ranks(comm, options, err);
     if (status) {
         if (comm->handle)
             shared->nccl->CommAbort(comm->handle);
@@ -389,9 +394,10 @@ static int nccl_split(struct comm *base, int color, int key, struct comm **ret_c
 {
     struct comm_nccl *comm = nccl_of(base);
     struct comm *part = NULL;
+    const struct comm_options options = connect_options(comm->shared->timeout_ns);
     int status = comm->host->ops->split(comm->host, color, key, &part, err);
     if (!status && part)
-        return make_comm(comm->shared, part, ret_comm, err);
+        return make_comm(comm->shared, part, &options, ret_comm, err);
     if (!status)
         *ret_comm = NULL;
     return status;
@@ -439,11 +445,12 @@ int comm_nccl_open(struct comm *host, struct device *device, uint64_t timeout_ns
                    struct err *err)
 {
     struct comm *part;
+    const struct comm_options options = connect_options(timeout_ns);
     struct nccl_shared *shared = calloc(1, sizeof *shared);
     int status = shared ? 0 : err_set(err, -ENOMEM, "out of memory for a communicator");
     if (!status)
         status = nccl_library_load(&shared->nccl, err);
-    status = comm_agree(host, status, NULL, err);
+    status = comm_agree(host, status, &options, err);
     if (!status)
         status = host->ops->split(host, 0, host->rank, &part, err);
     if (status) {
@@ -454,7 +461,7 @@ int comm_nccl_open(struct comm *host, struct device *device, uint64_t timeout_ns
     shared->timeout_ns = timeout_ns;
     shared->comms_count = 1; /* this call's */
     pthread_mutex_init(&shared->mutex, NULL);
-    status = make_comm(shared, part, ret_comm, err);
+    status = make_comm(shared, part, &options, ret_comm, err);
     leave(shared);
     return status;
 }
