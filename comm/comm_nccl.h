@@ -32,9 +32,10 @@ int comm_nccl_check(struct err *err);
 enum { COMM_NCCL_TEXT_BYTES = 32 };
 int comm_nccl_library(char text[COMM_NCCL_TEXT_BYTES], struct err *err);
 
-/* Of a communicator that stems from comm_nccl_open: what is under way on any of that open's ends with -ECONNABORTED, on this rank and on NCCL's side alone;
- * nothing happens where nothing is. Whoever is about to close after a failure calls it first: until then the device would wait for ranks that
- * will not come, and whoever frees its memory for the device. */
+/* Of a communicator that stems from comm_nccl_open: what is under way on any of that open's ends with -ECONNABORTED, on this rank and on NCCL's
+ * side alone. Called before closing by each rank, after a failure that all of them know of: until then the device would wait for ranks that
+ * will not come, and whoever frees its memory for the device. It may wait for the others to do the same, as NCCL does for those of the
+ * machine: whoever knows of a failure that the others don't calls abort, which tells them first. */
 void comm_nccl_halt(struct comm *comm);
 
 /* host, device: borrowed. device: of device_cuda_open, another one on each rank. timeout_ns: for connecting, here and in split; 0: none.

@@ -89,7 +89,7 @@ int nccl_op_start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_
 void nccl_progress(struct nccl_shared *shared);
 /* Ends all that is under way with -ECONNABORTED, here and, by the host's communicator, on the other ranks. */
 void nccl_end(struct comm_nccl *comm, const struct err *why);
-/* The same here alone; nothing where nothing is under way. */
+/* The same here alone: for an end that all ranks know of. */
 void nccl_halt(struct nccl_shared *shared);
 
 /* Frees them, where nothing can be under way any more; else they stay for ever. */

@@ -325,9 +325,11 @@ int nccl_op_start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_
     return 0;
 }
 
+/* In one group: an abort frees memory, which waits for all that the device has, and other communicators' kernels end by their own aborts. */
 static void end_here(struct nccl_shared *shared)
 {
     shared->ended = true;
+    shared->nccl->GroupStart();
     for (struct comm_nccl *each = shared->comms; each; each = each->next) {
         for (struct nccl_op *op = each->first; op; op = op->next) {
             op->state = NCCL_DONE;
@@ -339,6 +341,7 @@ static void end_here(struct nccl_shared *shared)
             shared->nccl->CommAbort(each->handle);
         each->handle = NULL;
     }
+    shared->nccl->GroupEnd();
 }
 
 void nccl_end(struct comm_nccl *comm, const struct err *why)
@@ -350,17 +353,14 @@ void nccl_end(struct comm_nccl *comm, const struct err *why)
     if (why->code != -ECONNABORTED)
         err_set(&shared->why, -ECONNABORTED, "the run was ended: rank %d: %.180s", comm->base.rank,
                 why->what);
-    comm->host->ops->abort(
-        comm->host); /* before NCCL's own end, which the others would see without a reason */
+    /* before NCCL's own end, which the others would see without a reason, and which may wait for theirs */
+    comm->host->ops->abort(comm->host);
     end_here(shared);
 }
 
 void nccl_halt(struct nccl_shared *shared)
 {
-    bool is_busy = false;
-    for (const struct comm_nccl *each = shared->comms; each; each = each->next)
-        is_busy = is_busy || each->first;
-    if (shared->ended || !is_busy)
+    if (shared->ended)
         return;
     err_set(&shared->why, -ECONNABORTED, "what was under way between GPUs was given up");
     end_here(shared);

@@ -42,20 +42,26 @@ void run_say(const struct run *run, const char *format, ...)
     run_report(run, &report);
 }
 
+/* Nothing of NCCL ends before a save under way has: the others would see that, and end it. */
 void run_give_up(struct run *run, int status, const struct err *detail)
 {
+    bool is_known = status == -EREMOTEIO || status == -ECONNABORTED;
     char text[ERR_LINE_BYTES_MAX];
-    run_halt_bulk(run);
-    if (run->comm->ranks == 1 || status == -EREMOTEIO || status == -ECONNABORTED)
+    if (run->comm->ranks == 1)
         return;
     struct trainer_report line = {.event = TRAINER_FAILED,
                                   .step = run->step,
                                   .steps = run->steps,
                                   .text = err_format(detail, text, sizeof text)};
-    run_report(run, &line);
-    ckpt_saver_close(run->saver);
-    run->saver = NULL;
-    run->comm->ops->abort(run->comm);
+    if (!is_known)
+        run_report(run, &line);
+    if (run->saver)
+        ckpt_saver_wait(run->saver, NULL);
+    if (is_known)
+        run_halt_bulk(run);
+    else
+        run->bulk->ops->abort(
+            run->bulk); /* the others hear of it before NCCL, whose end may wait for theirs */
 }
 
 struct comm_options run_comm_options(const struct run *run, const char *what)
@@ -334,7 +340,12 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
     if (!status && run->config->parallel.check_sync > 0)
         status = run_open_sync_check(run, err);
     status = run_agree(run, status, "restoring the state", err);
-    return status ? status : weights_refresh(&run->weights, err);
+    if (status)
+        return status;
+    status = weights_refresh(&run->weights, err);
+    if (status) /* the others may wait for what this rank gives them */
+        run_give_up(run, status, err);
+    return status;
 }
 
 /* How many classes or tokens there are, and where documents end. */
@@ -440,7 +451,6 @@ static void release(struct run *run, void *memory, uint64_t bytes)
 
 void run_close(struct run *run)
 {
-    run_halt_bulk(run);
     ckpt_saver_close(run->saver); /* first: it reads the arenas */
     if (run->ops)
         run->ops->table->sync(run->ops, NULL); /* nothing uses them any more */

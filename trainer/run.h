@@ -220,7 +220,8 @@ int run_settle_all(struct run *run, struct err *err);
 int run_open_device(struct run *run, struct err *err);
 /* Once all ranks have theirs, run->bulk as the configuration wants it; until then it is comm. Collective. */
 int run_open_bulk(struct run *run, struct err *err);
-/* Nothing is under way between GPUs any more, on this rank: before device memory is freed, which waits for it. */
+/* Nothing is under way between GPUs any more, on this rank: before device memory is freed, which waits for it. After a failure that all ranks
+ * know of, and each of them. */
 void run_halt_bulk(struct run *run);
 void run_close_bulk(struct run *run);
 
@@ -294,8 +295,8 @@ int run_decode_cursor(const struct json_t *state, const char *path, struct curso
 void run_report(const struct run *run, const struct trainer_report *report);
 /* A line for the owner of the program. */
 void run_say(const struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* After a failure that the others have not heard of: they wait for this rank, or will. Its reason is reported while it can be
- * (TRAINER_FAILED), and they are ended once a save under way, in which all take part, is. Alone: nothing. */
+/* After a failure, before run_close: a save under way, in which all take part, ends first. Of one that the others have not heard of the reason is
+ * reported while it can be (TRAINER_FAILED), and they, who wait for this rank or will, are ended. Alone: nothing. */
 void run_give_up(struct run *run, int status, const struct err *detail);
 
 #endif

@@ -116,7 +116,7 @@ static int open_nccl(struct run *run, struct err *err)
     if (status)
         return err ? err_advise(err, "NCCL_DEBUG=INFO tells more; parallel.comm: host does without NCCL")
                    : status;
-    status = run_count_bulk(run, err);
+    status = run_agree(run, run_count_bulk(run, err), "connecting", err);
     if (status)
         return status;
     char library[COMM_NCCL_TEXT_BYTES];
@@ -153,7 +153,7 @@ int run_open_bulk(struct run *run, struct err *err)
 
 void run_halt_bulk(struct run *run)
 {
-    if (run->nccl && !run->is_rehearsal)
+    if (run->nccl)
         comm_nccl_halt(run->nccl);
 }
 

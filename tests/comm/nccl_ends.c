@@ -15,7 +15,7 @@
 
 enum { BYTES = 1 << 20 };
 
-static struct comm *world, *bulk;
+static struct comm *world, *bulk, *second;
 static struct device *device;
 static char *memory; /* ranks * BYTES */
 
@@ -95,24 +95,54 @@ static int call_otherwise(struct err *err)
     return status ? status : comm_wait(bulk, &work, err);
 }
 
-/* Rank 1 does not come, and the others have other reasons to end: what they have begun is given up before memory is freed, which waits for all
- * that the device has. Then they tell the others. */
+/* Rank 1 does not come to a gather, for a reason that it tells the others in another way: what they have begun is given up before memory is freed,
+ * which waits for all that the device has. */
 static int halt(struct err *err)
 {
     static struct comm_work work;
     void *more;
     if (world->rank == 1)
-        return wait_for_nothing(err);
+        return comm_agree(world, err_set(err, -EIO, "the disk failed"), NULL, err);
     int status = device->ops->mem_alloc(device, MEM_DEVICE, BYTES, &more, err);
     if (!status)
         status = gather_after(NULL, 0, &work, err);
     if (status)
         return status;
+    comm_agree(world, 0, NULL, NULL);
     comm_nccl_halt(bulk);
     device->ops->mem_free(device, MEM_DEVICE, more, BYTES);
-    status = comm_wait(bulk, &work, err);
+    return comm_wait(bulk, &work, err);
+}
+
+/* Rank 0 gives up what goes on by two communicators at a time, which none of the others has come to. */
+static int give_up_two(struct err *err)
+{
+    static struct comm_work works[2];
+    void *more;
+    int status = bulk->ops->split(bulk, 0, bulk->rank, &second, err);
+    if (!status && world->rank != 0)
+        status = wait_for_nothing(err);
+    if (status)
+        return status;
+    status = device->ops->mem_alloc(device, MEM_DEVICE, 2 * BYTES * (size_t)world->ranks, &more, err);
+    struct comm *both[2] = {bulk, second};
+    for (int i = 0; i < 2 && !status; i++)
+        status = both[i]->ops->all_gather(both[i], memory, (char *)more + i * BYTES * world->ranks, BYTES,
+                                          NULL, &works[i], err);
+    if (status)
+        return status;
     bulk->ops->abort(bulk);
-    return status;
+    device->ops->mem_free(device, MEM_DEVICE, more, 2 * BYTES * (size_t)world->ranks);
+    return comm_wait(second, &works[1], err);
+}
+
+/* As whoever closes: NCCL's abort waits for those of all ranks. */
+static void end_nccl(int status)
+{
+    if (status == -ECONNABORTED)
+        comm_nccl_halt(bulk);
+    else if (status)
+        bulk->ops->abort(bulk);
 }
 
 static int die(struct err *err)
@@ -128,8 +158,9 @@ int main(int argc, char **argv)
         const char *name;
         int (*end)(struct err *err);
         bool is_checked;
-    } ends[] = {{"late", be_late, false}, {"stuck", be_stuck, false},        {"abort", give_up, false},
-                {"halt", halt, false},    {"checked", call_otherwise, true}, {"dead", die, false}};
+    } ends[] = {{"late", be_late, false}, {"stuck", be_stuck, false},  {"abort", give_up, false},
+                {"halt", halt, false},    {"two", give_up_two, false}, {"checked", call_otherwise, true},
+                {"dead", die, false}};
     struct err err = {0};
     struct comm *checked = NULL;
     size_t i = 0;
@@ -149,7 +180,10 @@ int main(int argc, char **argv)
         status = gather(0, &err); /* a whole one first */
     if (!status)
         status = ends[i].end(&err);
+    if (bulk)
+        end_nccl(status);
     ends_leave(world, status, &err);
+    comm_close(second);
     comm_close(bulk);
     comm_close(checked);
     comm_close(world);

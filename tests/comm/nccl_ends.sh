@@ -37,10 +37,15 @@ an_abort_ends_all_work_on_all_ranks() {
   done
 }
 
-what_is_halted_holds_up_neither_memory_nor_the_others() {
+what_is_halted_does_not_hold_up_memory() {
   ! end halt || fail "mpirun saw nothing wrong"
   for r in 0 2; do contains "$(cat got.$r)" "ECONNABORTED what was under way between GPUs was given up"; done
-  contains "$(cat got.1)" "ECONNABORTED the run was ended: rank "
+  contains "$(cat got.1)" "EIO the disk failed"
+}
+
+what_goes_on_by_two_communicators_ends_together() {
+  ! end two || fail "mpirun saw nothing wrong"
+  for r in 0 1 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 0 gave it up"; done
 }
 
 calls_that_are_checked_name_the_rank_that_differs() {
@@ -55,5 +60,5 @@ a_rank_that_dies_ends_the_others() {
 }
 
 run_cases a_rank_that_does_not_come_ends_the_run_and_is_named a_transfer_that_never_ends_is_aborted an_abort_ends_all_work_on_all_ranks \
-  what_is_halted_holds_up_neither_memory_nor_the_others \
+  what_is_halted_does_not_hold_up_memory what_goes_on_by_two_communicators_ends_together \
   calls_that_are_checked_name_the_rank_that_differs a_rank_that_dies_ends_the_others

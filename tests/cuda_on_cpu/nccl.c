@@ -3,6 +3,8 @@
  *
  * As with a non-blocking communicator of the real one, a group may be on its stream only after ncclCommGetAsyncError was asked some times,
  * what is asked of a communicator that is not done is a violation, and where another rank is gone what runs never ends, until it is aborted.
+ * An abort waits until the other ranks have ended theirs, too; one while another communicator of the process has work is a violation, unless both
+ * are aborted in one group.
  * Only what this header's caller uses is there: non-blocking communicators, one a group, and bytes or sums of floats.
  */
 #include "tests/cuda_on_cpu/memory.h"
@@ -18,7 +20,11 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { MOVES_MAX = 256, DELAYS_MAX = 4 /* times that a group says ncclInProgress, less than this */ };
+enum {
+    MOVES_MAX = 256,
+    ABORTS_MAX = 16,
+    DELAYS_MAX = 4, /* times that a group says ncclInProgress, less than this */
+};
 
 /* What one group does, once it is its stream's turn. */
 struct group {
@@ -49,7 +55,8 @@ struct ncclComm {
     cudaStream_t held_stream;
     int delays, groups; /* until it is; how many have been made and are not done */
     uint64_t generator;
-    bool finalized, quit, ended; /* ended: nothing is left of it but groups whose turn has not come */
+    bool finalized, leaves, quit,
+        ended; /* leaves: with the others; ended: nothing is left of it but groups whose turn has not come */
 };
 
 /* The calling thread's. */
@@ -58,7 +65,11 @@ static _Thread_local struct {
     ncclComm_t comm;
     cudaStream_t stream;
     struct group *group;
+    ncclComm_t aborts[ABORTS_MAX];
+    int aborts_count;
 } open_group;
+
+static atomic_int groups_count; /* of all communicators that have not ended */
 
 static void *or_abort(void *memory)
 {
@@ -107,6 +118,13 @@ static void end_group(struct group *group)
     free(group);
 }
 
+/* The mutex is held. */
+static void add_groups(ncclComm_t comm, int count)
+{
+    comm->groups += count;
+    atomic_fetch_add(&groups_count, count);
+}
+
 /* Of all groups that are its turn, one after the other; the mutex is held. */
 static void serve(ncclComm_t comm, struct nccl_wire *wire)
 {
@@ -129,7 +147,7 @@ static void serve(ncclComm_t comm, struct nccl_wire *wire)
             comm->state = ncclRemoteError;
             continue;
         }
-        comm->groups--;
+        add_groups(comm, -1);
         pthread_mutex_unlock(&comm->mutex);
         end_group(group);
         pthread_mutex_lock(&comm->mutex);
@@ -144,7 +162,10 @@ static void *run_comm(void *argument)
     pthread_mutex_lock(&comm->mutex);
     comm->state = status ? ncclSystemError : ncclSuccess;
     serve(comm, wire);
+    bool leaves = comm->leaves;
     pthread_mutex_unlock(&comm->mutex);
+    if (leaves)
+        nccl_wire_leave(wire);
     nccl_wire_close(wire);
     return NULL;
 }
@@ -269,7 +290,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
 
 static void drop_group(ncclComm_t comm, struct group *group)
 {
-    comm->groups--;
+    add_groups(comm, -1);
     if (group->mark) {
         end_group(group);
     } else {
@@ -278,15 +299,20 @@ static void drop_group(ncclComm_t comm, struct group *group)
     }
 }
 
-/* What has not been moved never is; whoever waits for its stream goes on. */
-static ncclResult_t end_comm(ncclComm_t comm)
+static void begin_end(ncclComm_t comm, bool leaves)
 {
-    struct group *next;
     atomic_store(&comm->stop, true);
     pthread_mutex_lock(&comm->mutex);
+    comm->leaves = leaves;
     comm->quit = true;
     pthread_cond_broadcast(&comm->changed);
     pthread_mutex_unlock(&comm->mutex);
+}
+
+/* What has not been moved never is; whoever waits for its stream goes on. */
+static void end_comm(ncclComm_t comm)
+{
+    struct group *next;
     pthread_join(comm->thread, NULL);
     pthread_mutex_lock(&comm->mutex);
     if (comm->held)
@@ -296,29 +322,53 @@ static ncclResult_t end_comm(ncclComm_t comm)
         drop_group(comm, group);
     }
     comm->ended = true;
+    atomic_fetch_sub(&groups_count, comm->groups);
     bool is_last = comm->groups == 0;
     pthread_mutex_unlock(&comm->mutex);
     if (is_last)
         free_comm(comm);
-    return ncclSuccess;
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
     if (!comm->finalized || comm->state != ncclSuccess || comm->groups > 0)
         shim_violation("NCCL: a communicator is destroyed before it is finalized");
-    return end_comm(comm);
-}
-
-ncclResult_t ncclCommAbort(ncclComm_t comm)
-{
-    return end_comm(comm);
+    begin_end(comm, false);
+    end_comm(comm);
+    return ncclSuccess;
 }
 
 /* Groups. */
 
 ncclResult_t ncclGroupStart(void); /* nccl.h has these two without what C calls a prototype */
 ncclResult_t ncclGroupEnd(void);
+
+ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+    if (open_group.aborts_count == ABORTS_MAX)
+        shim_violation("NCCL: more than %d aborts in a group", ABORTS_MAX);
+    ncclGroupStart();
+    open_group.aborts[open_group.aborts_count++] = comm;
+    return ncclGroupEnd();
+}
+
+/* Those of the group that ends. */
+static void abort_comms(void)
+{
+    int count = open_group.aborts_count, own_groups = 0;
+    open_group.aborts_count = 0;
+    for (int i = 0; i < count; i++) {
+        pthread_mutex_lock(&open_group.aborts[i]->mutex);
+        own_groups += open_group.aborts[i]->groups;
+        pthread_mutex_unlock(&open_group.aborts[i]->mutex);
+    }
+    if (count > 0 && atomic_load(&groups_count) > own_groups)
+        shim_violation("NCCL: an abort while another communicator works: what it frees waits for the device");
+    for (int i = 0; i < count; i++)
+        begin_end(open_group.aborts[i], true);
+    for (int i = 0; i < count; i++)
+        end_comm(open_group.aborts[i]);
+}
 
 ncclResult_t ncclGroupStart(void)
 {
@@ -337,7 +387,7 @@ static struct group *group_of(ncclComm_t comm, cudaStream_t stream)
     pthread_mutex_lock(&comm->mutex);
     if (comm->state == ncclInProgress)
         shim_violation("NCCL: a communicator is used before it is done with what came before");
-    comm->groups++;
+    add_groups(comm, 1);
     pthread_mutex_unlock(&comm->mutex);
     open_group.group = or_abort(calloc(1, sizeof *open_group.group));
     open_group.group->comm = open_group.comm = comm;
@@ -349,7 +399,10 @@ ncclResult_t ncclGroupEnd(void)
 {
     struct group *group = open_group.group;
     ncclComm_t comm = open_group.comm;
-    if (--open_group.depth > 0 || !group)
+    if (--open_group.depth > 0)
+        return ncclSuccess;
+    abort_comms();
+    if (!group)
         return ncclSuccess;
     open_group.group = NULL;
     pthread_mutex_lock(&comm->mutex);

@@ -117,6 +117,30 @@ int nccl_wire_open(uint64_t name, int rank, int ranks, const atomic_bool *stop, 
     return 0;
 }
 
+/* What it still sends is dropped. */
+static void await_end(int other)
+{
+    struct pollfd ready = {.fd = other, .events = POLLIN};
+    char dropped[4096];
+    for (;;) {
+        ssize_t got = recv(other, dropped, sizeof dropped, 0);
+        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+            return;
+        if (got < 0)
+            poll(&ready, 1, POLL_MS);
+    }
+}
+
+void nccl_wire_leave(struct nccl_wire *wire)
+{
+    for (int r = 0; wire && r < wire->ranks; r++)
+        if (r != wire->rank)
+            shutdown(wire->sockets[r], SHUT_WR);
+    for (int r = 0; wire && r < wire->ranks; r++)
+        if (r != wire->rank)
+            await_end(wire->sockets[r]);
+}
+
 void nccl_wire_close(struct nccl_wire *wire)
 {
     if (!wire)

@@ -45,10 +45,13 @@ static int train(struct comm *world, struct io *io, struct err *err)
 int main(int argc, char **argv)
 {
     struct comm *world;
-    struct io *io;
+    struct io *io = NULL;
     struct err err = {0};
-    if (argc == 2 && strcmp(argv[1], "make") == 0)
-        return io_open(".", NULL, &io, &err) || make(io, &err);
+    if (argc == 2 && strcmp(argv[1], "make") == 0) {
+        bool has_failed = io_open(".", NULL, &io, &err) || make(io, &err);
+        io_close(io);
+        return has_failed;
+    }
     if (comm_mpi_open(NULL, &world, &err))
         return 2;
     shim_set_driver(CUDART_VERSION, GPUS);
