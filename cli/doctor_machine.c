@@ -6,6 +6,7 @@
 #include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/machine.h"
+#include "base/open_files.h"
 #include "base/workers.h"
 #include "image/kernels.h"
 #include "loader/loader.h"
@@ -184,10 +185,10 @@ static void check_open_files(const struct doctor_folder *folder, struct doctor_f
     add_limit(finding, "hard_count", limit.rlim_max);
     json_write_u64(&finding->json, "shards_open_max_count", shards);
     if (shards < SHARDS_OPEN_FEW)
-        doctor_advise(
-            finding, DOCTOR_NOTE,
-            "a dataset of more shards is read slowly, since they are opened again and again: ulimit -n %d",
-            4 * SHARDS_OPEN_MAX);
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "a dataset of more shards is read slowly, since they are opened again and again; %d "
+                      "files will do: %s",
+                      4 * SHARDS_OPEN_MAX, open_files_advice());
 }
 
 static void check_shared_memory(const struct doctor_folder *folder, struct doctor_finding *finding)

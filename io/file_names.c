@@ -6,6 +6,7 @@
 #include "io/whole.h"
 
 #include "base/clock.h"
+#include "base/open_files.h"
 #include "base/str.h"
 
 #include <dirent.h>
@@ -68,8 +69,11 @@ int local_fail(struct err *err, int code, const char *path, const char *what)
         err_advise(err, "free some space or choose another place");
         break;
     case -EMFILE:
+        open_files_advise(err);
+        break;
     case -ENFILE:
-        err_advise(err, "raise the limit of open files (ulimit -n)");
+        err_advise(err,
+                   "raise the system's limit of open files (sysctl fs.file-max), or end what has them open");
         break;
     case -ENAMETOOLONG:
         err_advise(err, "choose a shorter path");

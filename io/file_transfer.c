@@ -5,6 +5,8 @@
 
 #include "io/cached.h"
 
+#include "base/open_files.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -43,7 +45,8 @@ static unsigned ask_align(int fd)
 #endif
 }
 
-/* Of the same open file, not of what may by now have its name. -1 where there is none. */
+/* Of the same open file, not of what may by now have its name. -1 where there is none, or where it would be one of the last that the
+ * process may have, of a file that is read, of which there may be thousands. */
 static int open_direct(struct io_file *file)
 {
     char self[64];
@@ -52,7 +55,11 @@ static int open_direct(struct io_file *file)
         return -1;
     atomic_store_explicit(&file->direct_align, align, memory_order_relaxed); /* before direct is */
     snprintf(self, sizeof self, "/proc/self/fd/%d", file->fd);
-    return open(self, (file->set ? O_RDWR : O_RDONLY) | O_DIRECT | O_CLOEXEC | O_NOCTTY);
+    int fd = open(self, (file->set ? O_RDWR : O_RDONLY) | O_DIRECT | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0 || file->set || open_files_has(OPEN_FILES_MOST, fd))
+        return fd;
+    close(fd);
+    return -1;
 }
 
 static int direct_fd(struct io_file *file, enum io_cache cache)

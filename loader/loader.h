@@ -208,7 +208,9 @@ const struct batch_field *batch_field_named(const struct batch *batch, const cha
  * memory there is: release a batch and try again, if the loader's slots were what lacked. */
 enum { LOADER_END = 0, LOADER_BATCH = 1 };
 int loader_next(struct loader *loader, const struct batch **ret_batch, struct err *err);
-/* True where loader_next would not block. False counts like a wait where it is decided how far ahead is read. */
+/* True where loader_next would not block. False counts like a wait where it is decided how far ahead is read. Who asks is not taken to wait:
+ * where the batches that it holds keep the memory or the files that the next one lacks, it is false until one is released, and only
+ * loader_next tells. */
 bool loader_ready(struct loader *loader);
 /* Gives the batch's memory back. In the order that they came. */
 void loader_release(struct loader *loader, const struct batch *batch);

@@ -71,14 +71,15 @@ static void make_chunks(struct load_slot *slot, unsigned flags)
 }
 
 /* The sample's shard, key and pieces. A failure that is ours ends the run; others make the sample bad. */
-static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i, struct err *err)
+static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i, enum open_files_share share,
+                     struct err *err)
 {
     struct load_item *load = &slot->loads[i];
     struct batch_item *item = &slot->items[i];
     const struct view *view = loader_source_of(loader, item->ref)->view;
     load->place = view_locate(view, item->ref.sample);
     item->window = load->place.window;
-    int status = shard_cache_get(loader->cache, load->place.shard, &load->shard, err);
+    int status = shard_cache_get(loader->cache, load->place.shard, share, &load->shard, err);
     if (status) {
         load->shard = NULL;
         return status;
@@ -106,7 +107,7 @@ static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i, 
 }
 
 static int plan_items_of(struct loader *loader, struct load_slot *slot, uint64_t first, uint64_t stride,
-                         struct err *err)
+                         enum open_files_share share, struct err *err)
 {
     for (uint32_t i = 0; i < slot->batch.items_count; i++) {
         struct batch_item *item = &slot->items[i];
@@ -115,7 +116,7 @@ static int plan_items_of(struct loader *loader, struct load_slot *slot, uint64_t
         slot->once += digest_once_term(item->ref);
         slot->order += digest_order_term(slot->micro.epoch, item->position, item->ref);
         struct err why = {0};
-        int status = plan_item(loader, slot, i, &why);
+        int status = plan_item(loader, slot, i, share, &why);
         if (status && item_failure_is_ours(status)) {
             *err = why;
             return status;
@@ -127,9 +128,9 @@ static int plan_items_of(struct loader *loader, struct load_slot *slot, uint64_t
 }
 
 int read_plan_slot(struct loader *loader, struct load_slot *slot, uint64_t first, uint64_t stride,
-                   struct err *err)
+                   enum open_files_share share, struct err *err)
 {
-    int status = plan_items_of(loader, slot, first, stride, err);
+    int status = plan_items_of(loader, slot, first, stride, share, err);
     if (status)
         return status;
     sort_order(slot->sorted, slot->sorted_count);

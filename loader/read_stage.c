@@ -38,11 +38,23 @@ static bool is_last_hope(const struct loader *loader)
            (loader->consumer_waits || loader->released == loader->planned);
 }
 
+/* With mutex: of the process's files. What is read further ahead than the very next one leaves half of them to others, and that one some. */
+static enum open_files_share share_of(const struct loader *loader)
+{
+    return loader->taken == loader->planned ? OPEN_FILES_MOST : OPEN_FILES_HALF;
+}
+
+/* With mutex: the next one found too few files, and would again. */
+static bool lacks_files(const struct loader *loader)
+{
+    return loader->released_short == loader->released && share_of(loader) <= loader->share_short &&
+           !is_last_hope(loader);
+}
+
 /* With mutex: a slot is free, no more are ahead than shall be, and those that are leave it files. */
 static bool may_begin(const struct loader *loader)
 {
-    bool lacks_files = loader->released_short == loader->released && !is_last_hope(loader);
-    return loader->planned - loader->released < loader->slots_count && !lacks_files &&
+    return loader->planned - loader->released < loader->slots_count && !lacks_files(loader) &&
            loader->planned - loader->taken <
                (at_once_is_steady(loader) ? loader->ahead_at_once : loader->ahead_max);
 }
@@ -58,7 +70,7 @@ void read_stage_note_slots(struct loader *loader)
 
 void read_stage_note_idle(struct loader *loader)
 {
-    if (loader->reader_block == LOAD_NO_SLOT && !at_once_is_steady(loader) &&
+    if (loader->reader_block == LOAD_NO_SLOT && !at_once_is_steady(loader) && !lacks_files(loader) &&
         loader->planned - loader->released < loader->slots_count)
         loader->is_starved = true;
 }
@@ -79,21 +91,30 @@ static void add_complete_items(struct loader *loader, struct load_slot *slot)
     slot_set_ready(loader, slot);
 }
 
-/* For want of files the micro-batch waits until one before it is given back. False: there is none to wait for. */
-static bool step_back(struct loader *loader, struct load_slot *slot, const struct plan *before)
+/* What a micro-batch is begun with, and what of that goes back where it lacks files. */
+struct attempt {
+    struct plan plan;
+    uint64_t released;
+    enum open_files_share share;
+};
+
+/* For want of files the micro-batch waits until one before it is given back, or until it may have more. False: neither will be. */
+static bool step_back(struct loader *loader, struct load_slot *slot, const struct attempt *before)
 {
     pthread_mutex_lock(&loader->mutex);
-    bool waits = !is_last_hope(loader);
+    bool can_have_more = loader->released != before->released || share_of(loader) > before->share;
+    bool waits = can_have_more || !is_last_hope(loader);
     if (waits) {
-        loader->released_short = loader->released;
-        loader->reader_block = LOAD_NO_SLOT;
+        loader->released_short = before->released;
+        loader->share_short = before->share;
+        loader->reader_block = may_begin(loader) ? LOAD_RUNS : LOAD_NO_SLOT;
         stats_update_full(loader);
     }
     pthread_mutex_unlock(&loader->mutex);
     if (!waits)
         return false;
     slot_clear(loader, slot);
-    loader->plan = *before;
+    loader->plan = before->plan;
     return true;
 }
 
@@ -106,10 +127,11 @@ static struct load_slot *begin_slot(struct loader *loader)
     if (loader->idle)
         read_stage_note_idle(loader);
     stats_update_full(loader);
+    const struct attempt before = {
+        .plan = loader->plan, .released = loader->released, .share = share_of(loader)};
     pthread_mutex_unlock(&loader->mutex);
     if (block != LOAD_RUNS)
         return NULL;
-    const struct plan before = loader->plan;
     struct plan_micro micro;
     if (!plan_next(&loader->plan, &micro)) {
         pthread_mutex_lock(&loader->mutex);
@@ -126,7 +148,7 @@ static struct load_slot *begin_slot(struct loader *loader)
     slot_begin(slot, &micro, items);
     struct err err;
     uint64_t began_ns = trace_begin(loader->reader_track);
-    int status = read_plan_slot(loader, slot, first, stride, &err);
+    int status = read_plan_slot(loader, slot, first, stride, before.share, &err);
     trace_end_with(loader->reader_track, "plan", began_ns, "items", items);
     if (shard_cache_is_short_of_files(status) && step_back(loader, slot, &before))
         return NULL;

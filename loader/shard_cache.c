@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 
 struct cache_entry {
     struct shard *shard;
@@ -33,10 +32,10 @@ struct shard_cache {
 
 uint32_t shard_cache_open_max(void)
 {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur / 4 > SHARDS_OPEN_MAX)
+    uint64_t quarter = open_files_max() / 4;
+    if (quarter > SHARDS_OPEN_MAX)
         return SHARDS_OPEN_MAX;
-    return limit.rlim_cur / 4 < SHARDS_OPEN_LEAST ? SHARDS_OPEN_LEAST : (uint32_t)(limit.rlim_cur / 4);
+    return quarter < SHARDS_OPEN_LEAST ? SHARDS_OPEN_LEAST : (uint32_t)quarter;
 }
 
 int shard_cache_open(struct io *io, const struct dataset *const *datasets, uint32_t count,
@@ -140,15 +139,34 @@ bool shard_cache_is_short_of_files(int status)
     return status == -EMFILE || status == -ENFILE;
 }
 
-static int open_entry(struct shard_cache *cache, uint64_t shard, struct err *err)
+/* Closes what nobody uses, as far as the share is short of a file. */
+static int have_file(struct shard_cache *cache, enum open_files_share share, const char *path,
+                     struct err *err)
+{
+    while (!open_files_has_next(share)) {
+        if (close_oldest(cache))
+            continue;
+        err_set(err, -EMFILE, "the process has too many files open for one more shard");
+        err_at(err, path, ERR_NO_OFFSET);
+        err_expected(err, "at most %d eighths of the %" PRIu64 " that it may have", share, open_files_max());
+        err_found(err, "%" PRIu32 " shards in use at once", cache->open_count);
+        open_files_advise(err);
+        return -EMFILE;
+    }
+    return 0;
+}
+
+static int open_entry(struct shard_cache *cache, uint64_t shard, enum open_files_share share, struct err *err)
 {
     struct cache_entry *entry = &cache->entries[shard];
     struct shard *opened = NULL;
     char path[IO_PATH_BYTES_MAX];
-    if (cache->open_count >= cache->open_max)
-        (void)close_oldest(cache);
+    while (cache->open_count >= cache->open_max && close_oldest(cache))
+        ;
     uint32_t dataset = find_dataset(cache, shard);
     int status = shard_cache_path(cache, shard, path, err);
+    if (!status)
+        status = have_file(cache, share, path, err);
     if (!status) {
         atomic_store(&cache->opening, shard + 1);
         do /* others of the process may have the files that this was to have */
@@ -176,13 +194,14 @@ bool shard_cache_is_opening(const struct shard_cache *cache, uint64_t *ret_shard
     return opening != 0;
 }
 
-int shard_cache_get(struct shard_cache *cache, uint64_t shard, struct shard **ret_shard, struct err *err)
+int shard_cache_get(struct shard_cache *cache, uint64_t shard, enum open_files_share share,
+                    struct shard **ret_shard, struct err *err)
 {
     int status = 0;
     pthread_mutex_lock(&cache->mutex);
     struct cache_entry *entry = &cache->entries[shard];
     if (!entry->shard)
-        status = open_entry(cache, shard, err);
+        status = open_entry(cache, shard, share, err);
     if (!status) {
         entry->users++;
         entry->last_used = ++cache->clock;

@@ -5,13 +5,15 @@
  *
  * Indexes and file handles are what it bounds: as many as a quarter of the files that the process may have open, since a shard
  * takes two descriptors where it is read around the page cache, at most SHARDS_OPEN_MAX. A shard in use is never closed, so
- * while more are in use at once the bound gives way. A failure is not remembered: whoever asks next tries again.
+ * while more are in use at once the bound gives way, up to the share of the process's files that who asks may take: what others of the process
+ * opened counts too. A failure is not remembered: whoever asks next tries again.
  *
  * Threads: any; one mutex. Opening happens under it, and blocks whoever wants a shard; putting one back never waits.
  */
 #ifndef MILLRACE_LOADER_SHARD_CACHE_H
 #define MILLRACE_LOADER_SHARD_CACHE_H
 
+#include "base/open_files.h"
 #include "sampler/mix.h"
 #include "shards/dataset.h"
 
@@ -32,9 +34,10 @@ uint64_t shard_cache_first(const struct shard_cache *cache, uint32_t dataset);
 int shard_cache_path(const struct shard_cache *cache, uint64_t shard, char *path, struct err *err);
 /* True while a shard is being opened; which one. Does not wait for it. */
 bool shard_cache_is_opening(const struct shard_cache *cache, uint64_t *ret_shard);
-/* The shard, to be put back. It is checked against its dataset's list. Errors are those of shard_open; where the process can have no more
- * files, shards that nobody uses are closed first. */
-int shard_cache_get(struct shard_cache *cache, uint64_t shard, struct shard **ret_shard, struct err *err);
+/* The shard, to be put back. It is checked against its dataset's list. Errors are those of shard_open, and -EMFILE where it would be a file
+ * beyond the share; for want of files, shards that nobody uses are closed first. */
+int shard_cache_get(struct shard_cache *cache, uint64_t shard, enum open_files_share share,
+                    struct shard **ret_shard, struct err *err);
 void shard_cache_put(struct shard_cache *cache, uint64_t shard);
 /* Whether it failed for that, so that it can be had when others were put back. */
 bool shard_cache_is_short_of_files(int status);

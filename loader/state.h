@@ -188,6 +188,7 @@ struct loader {
     bool plan_ended; /* G: the reader will plan no more */
     uint64_t
         released_short; /* G: how many were given back when the next one lacked files; UINT64_MAX: none did */
+    enum open_files_share share_short; /* G: of which it lacked them */
     enum load_block reader_block;      /* G */
     bool reader_waits, consumer_waits; /* G */
     struct load_work *work;            /* G: a ring of work_capacity */
@@ -259,10 +260,10 @@ void slot_note_bad(struct load_slot *slot, uint32_t item, const struct err *why)
 /* With mutex: the item ends the run, unless one before it does. */
 void slot_fail(struct load_slot *slot, uint32_t item, const struct err *why);
 
-/* read_plan.c: looks up the slot's items, whose positions are first, first + stride, ..., and lays out its reads. Bad
- * samples are noted; a failure that is ours (memory, files) is returned. */
+/* read_plan.c: looks up the slot's items, whose positions are first, first + stride, ..., and lays out its reads, with shards of the share of
+ * files. Bad samples are noted; a failure that is ours (memory, files) is returned. */
 int read_plan_slot(struct loader *loader, struct load_slot *slot, uint64_t first, uint64_t stride,
-                   struct err *err);
+                   enum open_files_share share, struct err *err);
 
 /* read_stage.c, decode_stage.c: the threads' mains. */
 void *read_stage_main(void *loader);

@@ -60,7 +60,7 @@ static int try_candidate(struct load_worker *worker, struct load_slot *slot, uin
     struct shard *shard;
     uint32_t count = 0;
     atomic_fetch_add(&slot->shards_awaited, 1);
-    int status = shard_cache_get(loader->cache, place.shard, &shard, err);
+    int status = shard_cache_get(loader->cache, place.shard, OPEN_FILES_ALL, &shard, err);
     atomic_fetch_sub(&slot->shards_awaited, 1);
     if (status)
         return status;

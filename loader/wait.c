@@ -128,7 +128,8 @@ int loader_wait(struct loader *loader, struct err *err)
     loader_note_lack(loader);
     loader->consumer_waits = true;
     stats_update_full(loader);
-    read_stage_wake(loader); /* it may be what can't go on unless a batch is released */
+    read_stage_note_slots(loader); /* who waits is the last hope where files are short */
+    read_stage_wake(loader);       /* it may be what can't go on unless a batch is released */
     int status = wait_patiently(loader, begin_ns, err);
     loader->consumer_waits = false;
     stats_update_full(loader); /* all else may have been ready before this batch was */

@@ -76,7 +76,7 @@ limits_are_those_of_the_shell() {
   same "$(told machine 'open files' hard_count)" 64
   same "$(told machine 'open files' shards_open_max_count)" 16
   same "$(told machine 'open files' state)" note
-  contains "$(told machine 'open files' advice)" "ulimit -n"
+  contains "$(told machine 'open files' advice)" "LimitNOFILE="
   same "$(told machine 'locked memory' soft_bytes)" 65536
   (ulimit -Sn 64; millrace doctor --json >out) # the program asks for more by itself
   [[ $(told machine 'open files' soft_count) != 64 ]] || fail "the limit was not raised"

@@ -2,13 +2,17 @@
  * files — tests: a process that may open few files reads datasets of many shards all the same.
  */
 #include "tests/loader/fixture.h"
+#include "tests/support/gate.h"
+
+#include "loader/state.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { SAMPLES = 96, MICRO = 4, FILES = 24 };
+enum { SAMPLES = 96, MICRO = 4, FILES = 24, MORE_FILES = 64, BAD_STRIDE = 5 };
 
 static struct rlimit before;
 
@@ -28,6 +32,14 @@ static void leave_files(unsigned count)
 static void leave_files_as_before(void)
 {
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+/* Also behind a test that failed while few were left. */
+static int tear_down(void **state)
+{
+    if (before.rlim_max > 0)
+        leave_files_as_before();
+    return fixture_tear_down(state);
 }
 
 /* A sample a shard. */
@@ -89,13 +101,140 @@ static void a_consumer_that_holds_the_files_is_told(void **state)
     leave_files_as_before();
 }
 
+/* Until the reader waits for others, and all that it began is there. */
+static void await_rest(struct loader *loader)
+{
+    for (bool rests = false; !rests; gate_pause()) {
+        pthread_mutex_lock(&loader->mutex);
+        rests = loader->reader_waits && loader->reader_block == LOAD_NO_SLOT && /* nobody woke it */
+                loader->ready == loader->planned;
+        pthread_mutex_unlock(&loader->mutex);
+    }
+}
+
+static unsigned count_files_left(void)
+{
+    int opened[2 * MORE_FILES];
+    unsigned count = 0;
+    while (count < sizeof opened / sizeof opened[0] && (opened[count] = open("/dev/null", O_RDONLY)) >= 0)
+        count++;
+    for (unsigned i = 0; i < count; i++)
+        close(opened[i]);
+    return count;
+}
+
+/* Also where each shard takes a second one, around the page cache; and a consumer that holds all that came is read further for with some
+ * that are left. */
+static void what_is_read_ahead_leaves_files_to_others(void **state)
+{
+    const enum io_cache caches[] = {IO_CACHE_ALL, IO_CACHE_NONE};
+    struct fixture *fixture = *state;
+    for (size_t i = 0; i < sizeof caches / sizeof caches[0]; i++) {
+        struct loader_options options = fixture_loader_options(fixture, LOADER_BYTES);
+        const struct batch *batch;
+        struct loader *loader;
+        struct err err = {0};
+        assert_ok(io_open(fixture->folder, &(struct io_options){.cache = caches[i]}, &options.io, &err),
+                  &err);
+        options.batches_ahead = SAMPLES / MICRO + 1;
+        leave_files(MORE_FILES);
+        assert_ok(loader_open(&options, &loader, &err), &err);
+        await_rest(loader);
+        assert_in_range(count_files_left(), MORE_FILES / 4, MORE_FILES);
+        while (loader_ready(loader)) {
+            assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
+            await_rest(loader);
+            assert_in_range(count_files_left(), MORE_FILES / 8, MORE_FILES);
+        }
+        assert_int_equal(loader_next(loader, &batch, &err), -EMFILE);
+        loader_close(loader);
+        leave_files_as_before();
+        io_close(options.io);
+    }
+}
+
+/* As an evaluation does. */
+static void a_loader_beside_one_that_reads_ahead_has_files(void **state)
+{
+    struct loader_options options = fixture_loader_options(*state, LOADER_IMAGE);
+    struct delivered all, beside;
+    struct loader *loader;
+    struct err err = {0};
+    options.batches_ahead = SAMPLES / MICRO + 1;
+    options.epochs_max = 1;
+    deliver_all(&options, &all, NULL, NULL);
+    leave_files(MORE_FILES);
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    await_rest(loader);
+    deliver_all(&options, &beside, NULL, NULL);
+    loader_close(loader);
+    leave_files_as_before();
+    assert_true(beside.hash == all.hash);
+    delivered_free(&all);
+    delivered_free(&beside);
+}
+
+static int set_up_with_bad_ones(void **state)
+{
+    struct fixture_options options = fixture_options_default(SAMPLES);
+    options.samples_a_shard = 1;
+    options.broken_jpg_stride = BAD_STRIDE;
+    return fixture_set_up_as(state, &options);
+}
+
+static void bad_samples_find_files_for_those_that_take_their_place(void **state)
+{
+    struct loader_options options = fixture_loader_options(*state, LOADER_IMAGE);
+    struct delivered all, few;
+    struct loader_stats stats;
+    options.batches_ahead = SAMPLES / MICRO + 1;
+    options.epochs_max = 3;
+    options.bad_fraction_max = 1;
+    deliver_all(&options, &all, &stats, NULL);
+    assert_in_range(stats.bad_samples_count, 3 * SAMPLES / BAD_STRIDE, 3 * (SAMPLES / BAD_STRIDE + 1));
+    leave_files(FILES);
+    deliver_all(&options, &few, NULL, NULL);
+    leave_files_as_before();
+    assert_string_equal(few.text, all.text);
+    assert_true(few.hash == all.hash);
+    delivered_free(&all);
+    delivered_free(&few);
+}
+
+/* More memory would be of no use. Samples are told to be large, so that few micro-batches are read ahead at first. */
+static void want_of_files_is_no_reason_to_read_further_ahead(void **state)
+{
+    fixture_claim_mean_bytes(*state, 2000000);
+    struct loader_options options = fixture_loader_options(*state, LOADER_IMAGE);
+    struct delivered few = {0};
+    struct loader *loader;
+    struct err err = {0};
+    options.batching.global = options.batching.micro = FILES / 3;
+    options.memory_bytes = 512 << 20;
+    options.epochs_max = 20;
+    leave_files(FILES);
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    uint32_t at_first = loader->ahead_max;
+    assert_in_range(at_first, 2, loader->slots_count / 2);
+    deliver(loader, &few, UINT64_MAX);
+    assert_int_equal(loader->ahead_max, at_first);
+    loader_close(loader);
+    leave_files_as_before();
+    delivered_free(&few);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(few_files_change_neither_order_nor_bytes, set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(few_files_change_neither_order_nor_bytes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_micro_batch_of_more_shards_than_files_is_an_error_not_a_hang,
-                                        set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(a_consumer_that_holds_the_files_is_told, set_up, fixture_tear_down),
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_consumer_that_holds_the_files_is_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_read_ahead_leaves_files_to_others, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_loader_beside_one_that_reads_ahead_has_files, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(bad_samples_find_files_for_those_that_take_their_place,
+                                        set_up_with_bad_ones, tear_down),
+        cmocka_unit_test_setup_teardown(want_of_files_is_no_reason_to_read_further_ahead, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
