@@ -213,6 +213,7 @@ static int sum_gradients(struct run *run, struct run_words *counts, struct err *
         status = reduction_finish(run->reduction, err);
     if (!status)
         status = replay_run(&run->sums, 0, queue_sums, run, err);
+    turn_device(run, TIME_OTHER);
     range_end(&run->ranges);
     return status;
 }

@@ -65,7 +65,8 @@ struct trainer_report {
     struct time_spent
         time; /* of this rank since the last report: what of it is training adds up to elapsed_seconds */
     double elapsed_seconds;
-    /* Where the device queues: how long it had forward, backward, reduce and update to do since the last report, by its own clock. */
+    /* Where the device queues: how long it had forward, backward, reduce and update to do since the last report, by its own clock;
+     * it may have waited for other ranks in them. */
     struct time_spent device_time;
     bool queues; /* the device is not the host: time has TIME_QUEUE and TIME_DEVICE for what is computed */
     struct trainer_gauges gauges;
