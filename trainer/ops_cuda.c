@@ -164,7 +164,8 @@ static int too_wide_a_head(const struct ops *ops, const struct attn_shape *shape
     err_set(err, -EINVAL, "attention of head dimension %" PRIu64 " takes more shared memory than %s has",
             shape->head_dim, info->name);
     err_found(err, "%" PRIu64 " bytes a block", info->shared_bytes_max);
-    err_advise(err, "choose more heads, which are narrower, or precision.compute: fp32");
+    err_advise(err, "choose more heads, which are narrower%s",
+               ops->compute == DTYPE_F32 ? "" : ", or precision.compute: fp32");
     return -EINVAL;
 }
 
