@@ -201,10 +201,10 @@ static void tell_assumptions(const struct dry_run_options *options)
     const struct ops_null_model *model;
     if (options->ranks > 1 && rehearsal_model(options->config, &model, NULL) == 0 &&
         rehearsal_is_by_nccl(options->config, model, options->local_ranks))
-        log_line(
-            options->log, LOG_INFO,
-            "weights and gradients are told as from GPU to GPU, a rank on each; what NCCL takes for itself "
-            "is not told");
+        log_line(options->log, LOG_INFO,
+                 "%s are told as from GPU to GPU, a rank on each; what NCCL takes for itself is not told",
+                 config_moves_gradients(options->config) ? "weights and gradients"
+                                                         : "weights that are gathered");
 }
 
 int dry_run(const struct dry_run_options *options, struct err *err)

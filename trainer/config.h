@@ -234,6 +234,8 @@ enum { CONFIG_BY_DEFAULT = 0, CONFIG_BY_SET = -1 };
 void config_mark_batch(struct train_config *config, const int *lines);
 /* The key that mixes images of a micro-batch, where that has one image; NULL: none. */
 const char *config_lone_mix(const struct train_config *config);
+/* Are gradients only moved between ranks, by none of the sums and other types that are the host's? Such may go from GPU to GPU. */
+bool config_moves_gradients(const struct train_config *config);
 /* Contradictions between fields. lines: of each in config_fields' order, NULL where they are not known. -EINVAL with name and lines. */
 int config_check(const struct train_config *config, const int *lines, const char *name, struct err *err);
 

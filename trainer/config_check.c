@@ -111,6 +111,12 @@ const char *config_lone_mix(const struct train_config *config)
     return config->model.type == MODEL_VIT && config->batch.micro == 1 ? mixes : NULL;
 }
 
+bool config_moves_gradients(const struct train_config *config)
+{
+    return config->parallel.reduction == REDUCTION_CANONICAL && config->precision.reduce == CONFIG_FP32 &&
+           config->parallel.compression.type == CONFIG_COMPRESSION_NONE;
+}
+
 static int check_mixing(const struct train_config *config, const struct check *check)
 {
     const char *mixes = config_lone_mix(config);

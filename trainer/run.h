@@ -168,7 +168,6 @@ int run_fill_weights(struct run *run, const char *init, struct err *err);
 struct partition_options run_partition_options(const struct run *run, bool trains);
 struct weights_options run_weights_options(const struct run *run);
 struct reduction_options run_reduction_options(const struct run *run);
-bool run_moves_gradients(const struct run *run); /* and does nothing else to them on their way */
 /* Where a pass finds and leaves things, hooks included. round: of the reduction; UINT64_MAX: an evaluation, which has no gradients. */
 int run_begin_pass(struct run *run, uint64_t round, struct model_memory *ret_memory, struct err *err);
 

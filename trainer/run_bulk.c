@@ -9,7 +9,6 @@
 #include "device/device_cuda.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,23 +33,28 @@ int run_open_device(struct run *run, struct err *err)
 /* Where a rank computes, as it tells the others. */
 struct place {
     uint64_t machine,
-        gpu; /* hashes; a machine by its name and when it was started, a GPU by its place on the bus */
+        gpu; /* hashes; a machine by when it was started, else its name; a GPU by its place on the bus */
     int32_t is_gpu, has_nccl;
 };
 
-enum { MACHINE_BYTES = 256 };
+/* Of all containers of a machine the same, where it is known when that was started: they may share its GPUs. */
+static uint64_t machine_hash(void)
+{
+    char name[MACHINE_TEXT_BYTES] = "";
+    if (machine_read_line("/proc/sys/kernel/random/boot_id", name, sizeof name) || !*name) {
+        snprintf(name, sizeof name, "localhost");
+        gethostname(name, sizeof name - 1);
+    }
+    return hash_64(name, strlen(name));
+}
 
 static struct place place_of(const struct run *run)
 {
-    char machine[MACHINE_BYTES] = "";
     struct place place = {.is_gpu = strcmp(run->device->ops->name, "cuda") == 0};
     if (!place.is_gpu)
         return place;
     const char *bus = device_cuda_info(run->device)->bus;
-    gethostname(machine, HOST_NAME_MAX);
-    size_t length = strlen(machine);
-    machine_read_line("/proc/sys/kernel/random/boot_id", machine + length, sizeof machine - length);
-    place.machine = hash_64(machine, strlen(machine));
+    place.machine = machine_hash();
     place.gpu = hash_64(bus, strlen(bus));
     place.has_nccl = comm_nccl_check(NULL) == 0;
     return place;
@@ -120,10 +124,11 @@ static int open_nccl(struct run *run, struct err *err)
     if (status)
         return status;
     char library[COMM_NCCL_TEXT_BYTES];
+    bool moves = config_moves_gradients(run->config);
     comm_nccl_library(library, NULL);
     run_say(run, "ranks: %s travel from GPU to GPU by %s%s",
-            run_moves_gradients(run) ? "weights and gradients" : "weights that are gathered", library,
-            run_moves_gradients(run) ? "" : ", sums through the host");
+            moves ? "weights and gradients" : "weights that are gathered", library,
+            moves ? "" : ", sums through the host");
     return 0;
 }
 

@@ -111,13 +111,6 @@ static struct exchange_wire wire_of(const struct run *run)
     return wire;
 }
 
-bool run_moves_gradients(const struct run *run)
-{
-    const struct train_config *config = run->config;
-    return config->parallel.reduction == REDUCTION_CANONICAL && config->precision.reduce == CONFIG_FP32 &&
-           config->parallel.compression.type == CONFIG_COMPRESSION_NONE;
-}
-
 struct reduction_options run_reduction_options(const struct run *run)
 {
     const struct train_config *config = run->config;
@@ -130,7 +123,7 @@ struct reduction_options run_reduction_options(const struct run *run)
                      .error_feedback = config->parallel.compression.error_feedback,
                      .warm_start = config->parallel.compression.warm_start,
                      .seed = config->run.seed},
-        .comm = run_moves_gradients(run) ? run->bulk : run->comm,
+        .comm = config_moves_gradients(run->config) ? run->bulk : run->comm,
         .ops = run->ops,
         .partition = &run->partition,
         .batching = run->batching,
