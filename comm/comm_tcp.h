@@ -13,6 +13,8 @@
  *
  * Trust: as with torchrun's own store, whoever can reach the ports of a run while its ranks meet, and knows its token, can take part in it. Nothing is encrypted.
  *
+ * Ranks must wait for each other now and then: what one sends before another wants it is kept there, up to TCP_KEPT_BYTES_MAX; more ends the run.
+ *
  * Threads: communicators may be used at the same time by different threads, each by one thread at a time.
  */
 #ifndef MILLRACE_COMM_COMM_TCP_H

@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,6 +84,15 @@ static int ask(const char *(*variable)(const char *name), enum ranks_launcher la
     return 0;
 }
 
+/* The same on all ranks of a run. Its id may be that of others, too: torchrun's default is "none", and by hand there is none. The port is this
+ * run's own on its machine. The address is not asked: ranks may have names of their own for it. */
+static uint64_t token_of(const char *run, int port)
+{
+    char text[512];
+    int bytes = snprintf(text, sizeof text, "%d %.*s", port, (int)sizeof text - 16, run ? run : "");
+    return hash_64(text, (size_t)bytes);
+}
+
 /* Where torchrun's ranks meet. */
 static int ask_meeting(const char *(*variable)(const char *name), struct ranks *ranks, struct err *err)
 {
@@ -94,7 +104,7 @@ static int ask_meeting(const char *(*variable)(const char *name), struct ranks *
     if (!address || !*address || strlen(address) >= RANKS_ADDRESS_BYTES || !is_port)
         return 0; /* told where it is missed */
     strcpy(ranks->meeting.address, address);
-    ranks->meeting.token = hash_64(run ? run : "", run ? strlen(run) : 0);
+    ranks->meeting.token = token_of(run, ranks->meeting.port);
     return 0;
 }
 

@@ -29,7 +29,7 @@ struct ranks {
     struct {
         char address[RANKS_ADDRESS_BYTES]; /* of rank 0's machine; "": nobody says */
         int port;
-        uint64_t token; /* of the run */
+        uint64_t token; /* of the run: of its id and the port */
     } meeting;          /* of torchrun's ranks */
 };
 

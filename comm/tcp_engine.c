@@ -63,8 +63,10 @@ int tcp_engine_open(int *sockets, int rank, int ranks, struct tcp_engine **ret_e
                                   .peers = peers,
                                   .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
                                   .doing_since_ns = clock_now_ns()};
-    for (int r = 0; r < ranks; r++)
+    for (int r = 0; r < ranks; r++) {
+        peers[r].rank = r;
         peers[r].socket = sockets[r];
+    }
     pthread_mutex_init(&engine->mutex, NULL);
     pthread_cond_init(&engine->changed, NULL);
     int status = engine->wake < 0 ? -errno : thread_start(&engine->thread, tcp_thread_main, engine);

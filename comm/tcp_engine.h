@@ -9,7 +9,9 @@
  *
  * A message is a frame: its tag and length, then its bytes. Between two ranks those of one tag arrive in order. What comes before it is
  * wanted is kept; the thread always reads, so that no rank waits for another's memory, and words of the engine itself (questions to who is late, the
- * end of the run) come through. A connection that ends without a farewell is a rank that died: it ends the run, as a deadline that passes does.
+ * end of the run) come through. So ranks must wait for each other now and then: more than TCP_KEPT_BYTES_MAX of one rank that nobody wants yet end the run by name.
+ * A connection that ends without a farewell, or whose other end no longer acknowledges anything, is a rank that died: it ends the run, as a deadline that
+ * passes does, and as waiting for a rank that has left.
  */
 #ifndef MILLRACE_COMM_TCP_ENGINE_H
 #define MILLRACE_COMM_TCP_ENGINE_H
@@ -21,7 +23,7 @@
 #include <stdint.h>
 
 enum { TCP_WHAT_BYTES = 64 };
-#define TCP_FRAME_BYTES_MAX (UINT64_C(1) << 40) /* a longer one is no frame of ours */
+#define TCP_KEPT_BYTES_MAX (UINT64_C(16) << 30) /* of one rank's messages that came before they were wanted */
 
 struct tcp_engine;
 struct tcp_op;

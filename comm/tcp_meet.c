@@ -58,6 +58,7 @@ struct meeting {
     uint64_t until_ns, run;
     int listener, listens_at;
     int *sockets;
+    int accept_status;    /* of the last call that could not be taken, or 0 */
     struct place *places; /* [ranks] */
     struct caller callers[CALLERS_MAX];
 };
@@ -133,13 +134,15 @@ static int listen_at(int port, int *ret_listener)
     struct sockaddr_in6 address = {
         .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port), .sin6_addr = in6addr_any};
     struct sockaddr_in old = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    int both = 0, listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int both = 0, on = 1, listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool is_old = listener < 0; /* without IPv6 */
     if (is_old)
         listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (listener < 0)
         return -errno;
     setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof both);
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on,
+               sizeof on); /* connections do not keep the port from others */
     int status = is_old ? bind(listener, (struct sockaddr *)&old, sizeof old)
                         : bind(listener, (struct sockaddr *)&address, sizeof address);
     if (status || listen(listener, SOMAXCONN)) {
@@ -181,7 +184,9 @@ static int tell_missing(const struct meeting *meeting, struct err *err)
             used += (size_t)snprintf(missing + used, sizeof missing - used, "%s%d", used ? ", " : "", r);
     err_set(err, -ETIMEDOUT, "rank %d of %d did not find all others by %.100s", meeting->options->rank,
             meeting->options->ranks, meeting->options->address);
-    err_found(err, "nothing of rank %s", missing);
+    err_found(err, "nothing of rank %s%s%s", missing,
+              meeting->accept_status ? "; calls could not be taken: " : "",
+              meeting->accept_status ? strerrordesc_np(-meeting->accept_status) : "");
     err_advise(err,
                "start all of them; MASTER_ADDR is to be rank 0's machine as the others see it, and its ports "
                "%d to %d open to them",
@@ -232,6 +237,10 @@ static void take_caller(struct meeting *meeting)
     struct caller caller = {.until_ns = clock_now_ns() + HELLO_NS};
     socklen_t bytes = sizeof caller.address;
     caller.socket = accept4(meeting->listener, (struct sockaddr *)&caller.address, &bytes, SOCK_CLOEXEC);
+    if (caller.socket < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
+        meeting->accept_status = -errno; /* it stays at the door, perhaps not for long */
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    }
     if (caller.socket <= 0)
         return;
     limit(caller.socket);
@@ -454,13 +463,24 @@ static int connect_others(struct meeting *meeting, struct err *err)
     return status;
 }
 
+/* For what comes. A rank's machine that vanishes is missed in a minute where nothing is sent to it; else see tcp_peer_is_lost. */
+static void prepare(int made)
+{
+    const int on = 1, idle_s = 15, interval_s = 5, count = 6;
+    setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(made, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(made, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(made, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+    setsockopt(made, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+    fcntl(made, F_SETFL, O_NONBLOCK);
+}
+
 int tcp_meet(const struct tcp_meet_options *options, int *ret_sockets, struct err *err)
 {
     struct meeting meeting = {.options = options,
                               .until_ns = clock_now_ns() + options->timeout_ns,
                               .listener = -1,
                               .sockets = ret_sockets};
-    int on = 1;
     assert(options->ranks > 1 && options->rank >= 0 && options->rank < options->ranks);
     assert(options->ranks <= TCP_MEET_RANKS_MAX);
     for (int r = 0; r < options->ranks; r++)
@@ -476,9 +496,7 @@ int tcp_meet(const struct tcp_meet_options *options, int *ret_sockets, struct er
     for (int r = 0; r < options->ranks; r++) {
         if (ret_sockets[r] < 0)
             continue;
-        setsockopt(ret_sockets[r], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        setsockopt(ret_sockets[r], SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-        fcntl(ret_sockets[r], F_SETFL, O_NONBLOCK);
+        prepare(ret_sockets[r]);
         if (status) {
             close(ret_sockets[r]);
             ret_sockets[r] = -1;

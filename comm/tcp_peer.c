@@ -4,11 +4,15 @@
 #include "comm/tcp_thread.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+enum { LOST_MS = 75000 }; /* well over the 15 s after which an idle connection is asked for a sign of life */
 
 static void message_done(struct tcp_message *message)
 {
@@ -58,23 +62,35 @@ static int take_letter(struct tcp_peer *peer, struct tcp_message *message, bool 
     *link = letter->next;
     if (peer->letters_last == letter)
         peer->letters_last = before;
+    peer->kept_bytes -= sizeof *letter + letter->frame.bytes;
     free(letter);
     message_done(message);
     return 0;
 }
 
-static struct tcp_letter *add_letter(struct tcp_peer *peer, const struct tcp_frame *frame)
+static int add_letter(struct tcp_peer *peer, const struct tcp_frame *frame, struct tcp_letter **ret_letter,
+                      struct err *err)
 {
+    if (frame->bytes > TCP_KEPT_BYTES_MAX || peer->kept_bytes + frame->bytes > TCP_KEPT_BYTES_MAX) {
+        err_set(err, -ENOBUFS, "rank %d sent too much that nobody wants yet", peer->rank);
+        err_expected(err, "at most %llu bytes", (unsigned long long)TCP_KEPT_BYTES_MAX);
+        err_found(err, "%llu and %llu more", (unsigned long long)peer->kept_bytes,
+                  (unsigned long long)frame->bytes);
+        return err_advise(err, "ranks must wait for each other; or exchange less at a time");
+    }
     struct tcp_letter *letter = malloc(sizeof *letter + frame->bytes);
     if (!letter)
-        return NULL;
+        return err_set(err, -ENOMEM, "out of memory for a message of %llu bytes",
+                       (unsigned long long)frame->bytes);
+    peer->kept_bytes += sizeof *letter + frame->bytes;
     *letter = (struct tcp_letter){.frame = *frame};
     if (peer->letters_last)
         peer->letters_last->next = letter;
     else
         peer->letters_first = letter;
     peer->letters_last = letter;
-    return letter;
+    *ret_letter = letter;
+    return 0;
 }
 
 /* The oldest that wants a frame of this tag, taken out; NULL: none. */
@@ -105,9 +121,10 @@ static int send_to_self(struct tcp_peer *peer, struct tcp_message *message, stru
         target = wanted->data;
         message_done(wanted);
     } else {
-        struct tcp_letter *letter = add_letter(peer, &message->frame);
-        if (!letter)
-            return err_set(err, -ENOMEM, "out of memory for a message");
+        struct tcp_letter *letter;
+        int status = add_letter(peer, &message->frame, &letter, err);
+        if (status)
+            return status;
         letter->has_come = true;
         target = letter->data;
     }
@@ -128,6 +145,8 @@ int tcp_peer_take(struct tcp_peer *peer, struct tcp_message *message, bool is_se
         if (status || found)
             return status;
     }
+    if (!is_self && (peer->socket < 0 || peer->has_left))
+        return err_set(err, -ECONNABORTED, "%s: rank %d has left", message->op->what, message->peer);
     struct tcp_message **first = message->is_send ? &peer->sends_first : &peer->wanted_first,
                        **last = message->is_send ? &peer->sends_last : &peer->wanted_last;
     if (*last)
@@ -198,13 +217,12 @@ static int begin_data(struct tcp_peer *peer, struct err *err)
     peer->letter = NULL;
     if (peer->frame.tag >= TCP_TAG_WORDS && peer->frame.bytes == TCP_WORDS_BYTES)
         return 0;
-    if (peer->frame.tag >= TCP_TAG_WORDS || peer->frame.bytes > TCP_FRAME_BYTES_MAX)
-        return err_set(err, -EPROTO, "what came over a connection is no frame");
+    if (peer->frame.tag >= TCP_TAG_WORDS)
+        return err_set(err, -EPROTO, "what came from rank %d is no frame", peer->rank);
     peer->to = take_wanted(peer, peer->frame.tag);
     if (peer->to)
         return peer->to->frame.bytes == peer->frame.bytes ? 0 : tell_length(peer->to, peer->frame.bytes, err);
-    peer->letter = add_letter(peer, &peer->frame);
-    return peer->letter ? 0 : err_set(err, -ENOMEM, "out of memory for a message");
+    return add_letter(peer, &peer->frame, &peer->letter, err);
 }
 
 /* All of it has come: 1 where it is a word. */
@@ -260,6 +278,14 @@ int tcp_peer_receive(struct tcp_peer *peer, enum tcp_word *ret_word, bool *ret_m
         *ret_more = true;
         return end_data(peer, ret_word);
     }
+}
+
+bool tcp_peer_is_lost(const struct tcp_peer *peer)
+{
+    struct tcp_info info = {0};
+    socklen_t bytes = sizeof info;
+    return peer->socket >= 0 && getsockopt(peer->socket, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 &&
+           info.tcpi_unacked > 0 && info.tcpi_last_ack_recv > LOST_MS;
 }
 
 void tcp_peer_deinit(struct tcp_peer *peer)

@@ -16,6 +16,7 @@
 #define ANSWER_NS   CLOCK_NS_PER_S        /* for who is late to say what it does */
 #define FAREWELL_NS CLOCK_NS_PER_S        /* for telling the others that the run has ended */
 #define CLOSE_NS    (10 * CLOCK_NS_PER_S) /* for the others to close, too */
+#define LOOK_NS     (5 * CLOCK_NS_PER_S)  /* between looks at whether the others' machines are there */
 enum { LATE_NAMED_MAX = 8, ASKED_MAX = 3, IDLE_MS = 1000, TICK_MS = 1 };
 
 int tcp_thread_tell_ended(const struct tcp_engine *engine, struct err *err)
@@ -228,23 +229,39 @@ static void hear(struct tcp_engine *engine, struct tcp_peer *peer, enum tcp_word
 
 /* Connections. */
 
-/* What is wrong with it ends the run. */
+/* What is wrong with it ends the run. detail: of a frame that is wrong; else NULL. */
 static void end_by_peer(struct tcp_engine *engine, struct tcp_peer *peer, int status,
                         const struct err *detail)
 {
     char why[TCP_WORDS_BYTES];
-    int rank = (int)(peer - engine->peers);
+    int rank = peer->rank;
     leave(peer);
-    if (status != -EPIPE)
+    const struct tcp_message *waits = peer->wanted_first ? peer->wanted_first : peer->sends_first;
+    if (detail)
         snprintf(why, sizeof why, "rank %d: %.150s", engine->rank, detail->what);
+    else if (status == -ETIMEDOUT)
+        snprintf(why, sizeof why, "rank %d is gone: its machine does not answer rank %d's", rank,
+                 engine->rank);
     else if (!peer->has_left)
         snprintf(why, sizeof why, "rank %d is gone: its connection to rank %d has ended", rank, engine->rank);
-    else if (peer->wanted_first)
-        snprintf(why, sizeof why, "rank %d has left, of which rank %d waits for %.60s", rank, engine->rank,
-                 peer->wanted_first->op->what);
+    else if (waits)
+        snprintf(why, sizeof why, "rank %d has left, for which rank %d waits with %.60s", rank, engine->rank,
+                 waits->op->what);
     else
         return;
-    end_run(engine, why, status != -EPIPE ? detail : NULL, false);
+    end_run(engine, why, detail, false);
+}
+
+/* Those whose connections would say nothing for long. */
+static void look_for_lost(struct tcp_engine *engine)
+{
+    uint64_t now_ns = clock_now_ns();
+    if (now_ns - engine->looked_ns < LOOK_NS)
+        return;
+    engine->looked_ns = now_ns;
+    for (int r = 0; r < engine->ranks && !engine->ended; r++)
+        if (tcp_peer_is_lost(&engine->peers[r]))
+            end_by_peer(engine, &engine->peers[r], -ETIMEDOUT, NULL);
 }
 
 static void receive_from(struct tcp_engine *engine, struct tcp_peer *peer)
@@ -256,8 +273,11 @@ static void receive_from(struct tcp_engine *engine, struct tcp_peer *peer)
         int status = tcp_peer_receive(peer, &word, &more, &detail);
         if (status > 0)
             hear(engine, peer, word);
-        else if (status < 0)
-            end_by_peer(engine, peer, status, &detail);
+        if (status < 0)
+            end_by_peer(engine, peer, status, status == -EPIPE ? NULL : &detail);
+        else if (!engine->ended && peer->has_left &&
+                 (peer->wanted_first || peer->sends_first)) /* nothing follows */
+            end_by_peer(engine, peer, -EPIPE, NULL);
     }
 }
 
@@ -366,6 +386,8 @@ static bool serve(struct tcp_engine *engine, struct pollfd *fds)
             send_to(engine, &engine->peers[r]);
     if (!engine->ended)
         end_ops(engine);
+    if (!engine->ended)
+        look_for_lost(engine);
     if (!engine->ended && watch_deadlines(engine))
         move(engine, fds);
     if (!engine->ended)

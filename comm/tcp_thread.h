@@ -25,6 +25,7 @@ struct tcp_letter {
 
 /* The connection to a rank; the thread's. */
 struct tcp_peer {
+    int rank;
     int socket; /* -1: this rank itself, or closed */
     bool has_left;
     struct tcp_message *sends_first, *sends_last;
@@ -37,6 +38,7 @@ struct tcp_peer {
     } words[TCP_WORD_COUNT]; /* to be sent between messages */
     struct tcp_message *wanted_first, *wanted_last;
     struct tcp_letter *letters_first, *letters_last;
+    uint64_t kept_bytes;         /* of the letters */
     struct tcp_frame frame;      /* of what is being received */
     size_t got;                  /* of it: frame and data */
     struct tcp_message *to;      /* where it goes: a message that wants it, */
@@ -51,6 +53,7 @@ struct tcp_engine {
     int rank, ranks;
     struct tcp_peer *peers; /* [ranks]; the thread's */
     int wake;               /* an eventfd */
+    uint64_t looked_ns;     /* when connections were looked at; the thread's */
     struct tcp_op *active;  /* the thread's */
 
     pthread_mutex_t mutex; /* guards all below */
@@ -71,13 +74,18 @@ int tcp_thread_tell_ended(const struct tcp_engine *engine, struct err *err);
 
 /* Queues a word; one of a kind at a time. */
 void tcp_peer_say(struct tcp_peer *peer, enum tcp_word word, const char *text);
-/* Takes a message to send or to receive; what it wants may have come already. -EPROTO where that has another length. */
+/* Takes a message to send or to receive; what it wants may have come already. -EPROTO where that has another length; -ECONNABORTED where the rank has
+ * left. */
 int tcp_peer_take(struct tcp_peer *peer, struct tcp_message *message, bool is_self, struct err *err);
 bool tcp_peer_has_to_send(const struct tcp_peer *peer);
 /* As far as it goes at once. 0, or -EPIPE where the connection has ended. */
 int tcp_peer_send(struct tcp_peer *peer);
-/* As far as it goes at once, but no more than one frame: 1 where a word came (*ret_word, peer->heard), 0 else; -EPIPE; -EPROTO with detail. */
+/* As far as it goes at once, but no more than one frame: 1 where a word came (*ret_word, peer->heard), 0 else; -EPIPE; -EPROTO, -ENOBUFS or
+ * -ENOMEM with detail. */
 int tcp_peer_receive(struct tcp_peer *peer, enum tcp_word *ret_word, bool *ret_more, struct err *err);
+/* What was sent to it has not been acknowledged for more than a minute, nor has anything else: its machine is gone, or the way to it. A process that is
+ * stopped is not, whose machine answers. */
+bool tcp_peer_is_lost(const struct tcp_peer *peer);
 void tcp_peer_deinit(struct tcp_peer *peer);
 
 #endif

@@ -75,6 +75,14 @@ static void ranks_of_torchrun_know_where_to_meet(void **state)
                               "TORCHELASTIC_RUN_ID=b");
     assert_ok(ranks_detect(variable, &found, &err), &err);
     assert_true(found.meeting.token != token);
+    environment = ENVIRONMENT("RANK=2", "WORLD_SIZE=4", "MASTER_ADDR=node1", "MASTER_PORT=29501",
+                              "TORCHELASTIC_RUN_ID=a"); /* another run of that machine */
+    assert_ok(ranks_detect(variable, &found, &err), &err);
+    assert_true(found.meeting.token != token);
+    environment = ENVIRONMENT("RANK=0", "WORLD_SIZE=4", "MASTER_ADDR=localhost", "MASTER_PORT=29500",
+                              "TORCHELASTIC_RUN_ID=a"); /* rank 0 of the first one */
+    assert_ok(ranks_detect(variable, &found, &err), &err);
+    assert_true(found.meeting.token == token);
     check_refused(ENVIRONMENT("RANK=2", "WORLD_SIZE=4", "MASTER_ADDR=node1", "MASTER_PORT=many"),
                   "MASTER_PORT", "many");
 }

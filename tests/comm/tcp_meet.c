@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -26,6 +27,7 @@ struct rank {
 };
 
 static struct rank ranks[RANKS];
+static uint64_t own_run; /* runs of the same test beside it are strangers */
 
 static void *meet(void *argument)
 {
@@ -85,14 +87,14 @@ static void all_are_found_beside_strangers(void **state)
     static const char noise[4096] = "GET / HTTP/1.1\r\n\r\n";
     int port = some_port(), silent = -1, loud = -1;
     (void)state;
-    start(0, RANKS, 7, port, 60 * CLOCK_NS_PER_S);
+    start(0, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
     for (int i = 1; silent < 0; i = i % TCP_MEET_PORTS + 1) /* says nothing, and stays */
         silent = call(port + i);
     for (int i = 1; loud < 0; i = i % TCP_MEET_PORTS + 1)
         loud = call(port + i);
     assert_true(send(loud, noise, sizeof noise, MSG_NOSIGNAL) > 0);
-    start(1, RANKS, 7, port, 60 * CLOCK_NS_PER_S);
-    start(2, RANKS, 7, port, 60 * CLOCK_NS_PER_S);
+    start(1, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
+    start(2, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
     for (int r = 0; r < RANKS; r++) {
         end(r);
         assert_ok(ranks[r].status, &ranks[r].err);
@@ -106,7 +108,7 @@ static void who_does_not_come_is_named_with_where_to_come(void **state)
     char line[ERR_LINE_BYTES_MAX];
     (void)state;
     for (int r = 0; r < 2; r++) { /* the first waits for the second; the second finds nobody */
-        start(r, 2, 7, some_port(), CLOCK_NS_PER_S / 5);
+        start(r, 2, own_run, some_port(), CLOCK_NS_PER_S / 5);
         end(r);
         assert_int_equal(ranks[r].status, -ETIMEDOUT);
         err_format(&ranks[r].err, line, sizeof line);
@@ -116,12 +118,40 @@ static void who_does_not_come_is_named_with_where_to_come(void **state)
     }
 }
 
+static bool is_kept_from_others(int port)
+{
+    int on = 1, listener = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    bool is_kept = bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, 1);
+    close(listener);
+    return is_kept;
+}
+
+static void connections_leave_the_port_of_the_first_rank_to_others(void **state)
+{
+    int port = some_port();
+    (void)state;
+    for (int r = 0; r < 2; r++)
+        start(r, 2, own_run, port, 60 * CLOCK_NS_PER_S);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(pthread_join(ranks[r].thread, NULL), 0);
+        assert_ok(ranks[r].status, &ranks[r].err);
+    }
+    struct sockaddr_storage own;
+    socklen_t bytes = sizeof own;
+    assert_int_equal(getsockname(ranks[0].sockets[1], (struct sockaddr *)&own, &bytes), 0);
+    assert_false(is_kept_from_others(ntohs(((struct sockaddr_in *)&own)->sin_port))); /* as in sockaddr_in6 */
+    for (int r = 0; r < 2; r++)
+        close(ranks[r].sockets[1 - r]);
+}
+
 static void ranks_of_another_run_are_strangers(void **state)
 {
     int port = some_port();
     (void)state;
-    start(0, 2, 7, port, CLOCK_NS_PER_S);
-    start(1, 2, 8, port, CLOCK_NS_PER_S);
+    start(0, 2, own_run, port, CLOCK_NS_PER_S);
+    start(1, 2, own_run + 1, port, CLOCK_NS_PER_S);
     for (int r = 0; r < 2; r++) {
         end(r);
         assert_int_equal(ranks[r].status, -ETIMEDOUT);
@@ -132,8 +162,8 @@ static void two_numbers_of_ranks_are_told_on_both_sides(void **state)
 {
     int port = some_port();
     (void)state;
-    start(0, 2, 7, port, 60 * CLOCK_NS_PER_S);
-    start(1, 3, 7, port, 60 * CLOCK_NS_PER_S);
+    start(0, 2, own_run, port, 60 * CLOCK_NS_PER_S);
+    start(1, 3, own_run, port, 60 * CLOCK_NS_PER_S);
     for (int r = 0; r < 2; r++) {
         end(r);
         assert_int_equal(ranks[r].status, -EINVAL);
@@ -158,9 +188,12 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_are_found_beside_strangers),
         cmocka_unit_test(who_does_not_come_is_named_with_where_to_come),
+        cmocka_unit_test(connections_leave_the_port_of_the_first_rank_to_others),
         cmocka_unit_test(ranks_of_another_run_are_strangers),
         cmocka_unit_test(two_numbers_of_ranks_are_told_on_both_sides),
         cmocka_unit_test(an_address_that_is_none_is_named),
     };
+    if (getrandom(&own_run, sizeof own_run, 0) != sizeof own_run)
+        return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
