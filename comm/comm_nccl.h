@@ -16,7 +16,9 @@
  *
  * NCCL's communicators are non-blocking: no call of this backend but open, split, wait and close waits for another rank. Whoever tests or waits
  * moves all communicators of one open on, so that none waits for one that nobody looks at. Operations of one communicator run in order; those of
- * different ones side by side, which wants CUDA_DEVICE_MAX_CONNECTIONS to be more than 1, as it is unless it is set.
+ * different ones side by side, which wants CUDA_DEVICE_MAX_CONNECTIONS to be more than 1, as it is unless it is set. While operations of two of them are under
+ * way nothing may be launched that was never launched before: loading it may wait for all that the device has (CUDA_MODULE_LOADING), and ranks that
+ * start operations of different communicators in different orders would wait for each other.
  *
  * Threads: communicators may be used at the same time by different threads, each by one thread at a time.
  */

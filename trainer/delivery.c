@@ -142,8 +142,9 @@ int delivery_need(struct delivery *delivery, uint64_t group, void **ret_gradient
 int delivery_send(struct delivery *delivery, uint64_t group, const struct exchange_pieces *pieces,
                   struct err *err)
 {
+    const bool *in_turn = delivery->options.reduction.in_turn;
     int status = exchange_begin(delivery->exchange, group, pieces, err);
-    return status || !delivery->options.reduction.in_turn ? status : exchange_drain(delivery->exchange, err);
+    return status || !in_turn || !*in_turn ? status : exchange_drain(delivery->exchange, err);
 }
 
 bool delivery_gathers(const struct delivery *delivery, uint64_t group)

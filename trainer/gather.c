@@ -254,7 +254,8 @@ int gather_begin(struct gather *gather, uint64_t group, enum gather_level level,
     }
     if (status)
         return status;
-    return gather->options.in_turn ? gather_wait_all(gather, err) : start_copied(gather, err);
+    return gather->options.in_turn && *gather->options.in_turn ? gather_wait_all(gather, err)
+                                                               : start_copied(gather, err);
 }
 
 int gather_wait(struct gather *gather, uint64_t group, struct err *err)

@@ -31,7 +31,7 @@ struct gather_options {
     const struct partition *partition; /* borrowed */
     uint64_t timeout_ns;               /* of one; 0: none */
     const char *what;                  /* is gathered, in errors: "weights" */
-    bool in_turn; /* each ends before the next call: for ranks that compare their calls */
+    const bool *in_turn; /* borrowed; while it is set, each ends before the call returns. NULL: never set */
 };
 
 struct gather;

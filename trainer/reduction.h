@@ -53,9 +53,9 @@ struct reduction_options {
     struct exchange_wire
         wire; /* how gradients travel to those who sum them; sums travel in the master type */
     struct powersgd_options powersgd;
-    /* An exchange ends before the pass goes on. Else its communicator and that of gathering take turns as time has it, which ranks that compare
-     * their calls (comm_checked.h) can't. */
-    bool in_turn;
+    /* Borrowed; while it is set, an exchange ends before the pass goes on. Else its communicator and that of gathering take turns as time has it,
+     * which ranks that compare their calls (comm_checked.h) can't. NULL: never set. */
+    const bool *in_turn;
     bool
         is_local; /* each rank keeps the sum of its own micro-batches: nothing travels, and the partition is that of one rank */
 };

@@ -231,6 +231,7 @@ int run_count_traffic(struct run *run, struct err *err)
 {
     int status = comm_counted_open(run->plain_comm, &run->traffic, &run->comm, err);
     run->bulk = run->comm;
+    run->in_turn = run->config->parallel.debug;
     return status;
 }
 

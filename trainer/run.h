@@ -133,6 +133,9 @@ struct run {
     bool weights_differ;           /* between ranks, since the last mean */
     bool moments_differ;           /* likewise */
 
+    /* What goes between ranks ends before the passes go on: where they compare their calls, and in the first step by NCCL, which is when kernels are
+     * loaded: the driver may wait for all that the device has, NCCL's kernels among it, which wait for other ranks. */
+    bool in_turn;
     bool is_rehearsal; /* nothing is read or computed: see rehearsal.h */
     struct damaged_steps damaged;
     struct feed feed;     /* micro-batches to the device */

@@ -123,6 +123,7 @@ static int open_nccl(struct run *run, struct err *err)
     status = run_agree(run, run_count_bulk(run, err), "connecting", err);
     if (status)
         return status;
+    run->in_turn = true;
     char library[COMM_NCCL_TEXT_BYTES];
     bool moves = config_moves_gradients(run->config);
     comm_nccl_library(library, NULL);

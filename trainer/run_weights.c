@@ -94,7 +94,7 @@ struct weights_options run_weights_options(const struct run *run)
                                     .ahead = (uint32_t)run->config->parallel.prefetch,
                                     .groups_max = (uint32_t)run->config->parallel.groups_at_once,
                                     .timeout_ns = run->config->parallel.timeout_ns,
-                                    .in_turn = run->config->parallel.debug};
+                                    .in_turn = &run->in_turn};
 }
 
 /* How gradients travel. They are sums: of as many terms, at most, as an update has rows. Brought to the size of their mean they fit fp16. */
@@ -130,7 +130,7 @@ struct reduction_options run_reduction_options(const struct run *run)
         .bucket_bytes = run->config->parallel.bucket_bytes,
         .timeout_ns = run->config->parallel.timeout_ns,
         .wire = wire_of(run),
-        .in_turn = run->config->parallel.debug,
+        .in_turn = &run->in_turn,
         .is_local = run_is_local(run)};
 }
 

@@ -291,6 +291,7 @@ int run_step(struct run *run, struct err *err)
         status = decide_and_update(run, run_is_local(run) ? own_valid_count : counts.valid_count, err);
     if (status)
         return status;
+    run->in_turn = run->config->parallel.debug;
     run->step_traffic = comm_counts_since(&run->traffic, &before);
     run->stop_requested = counts.stop > 0;
     run->save_requested = counts.save > 0;

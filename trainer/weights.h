@@ -41,7 +41,7 @@ struct weights_options {
     uint32_t ahead;      /* groups that are gathered before they are needed */
     uint32_t groups_max; /* in buffers at a time, of shards; 0: as the others say */
     uint64_t timeout_ns; /* 0: none */
-    bool in_turn;        /* as gather.h's */
+    const bool *in_turn; /* as gather.h's */
 };
 
 /* Owner thread. */

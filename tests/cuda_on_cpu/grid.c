@@ -47,6 +47,14 @@ static struct {
     size_t count;
 } allowed = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* Kernels that were launched. Guarded by lock. */
+static struct {
+    pthread_mutex_t lock;
+    const void *kernels[KERNELS_MAX];
+    size_t count;
+    int spinning;
+} loaded = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
 /* Of the grid that runs. Owner: the thread that runs kernels. */
 static struct {
     char *bytes;
@@ -154,8 +162,33 @@ static void destroy_launch(void *data)
     free(launch);
 }
 
+void shim_spin(int more)
+{
+    pthread_mutex_lock(&loaded.lock);
+    loaded.spinning += more;
+    pthread_mutex_unlock(&loaded.lock);
+}
+
+static void load(const void *kernel)
+{
+    char name[SHIM_NAME_BYTES_MAX];
+    size_t i = 0;
+    pthread_mutex_lock(&loaded.lock);
+    while (i < loaded.count && loaded.kernels[i] != kernel)
+        i++;
+    if (i == loaded.count && loaded.spinning > 0)
+        shim_violation("kernel %s: is loaded while %d communicators wait for other ranks",
+                       shim_kernel_name(kernel, name), loaded.spinning);
+    if (i == KERNELS_MAX)
+        shim_violation("more than %d kernels are launched", KERNELS_MAX);
+    loaded.count += i == loaded.count;
+    loaded.kernels[i] = kernel;
+    pthread_mutex_unlock(&loaded.lock);
+}
+
 cudaError_t shim_launch(const struct shim_launch *launch, cudaStream_t stream)
 {
+    load(launch->kernel);
     cudaError_t status = check(launch);
     if (status != cudaSuccess) {
         launch->destroy(launch->closure);

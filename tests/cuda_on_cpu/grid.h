@@ -26,6 +26,9 @@ struct shim_launch {
 /* Queues it and takes the closure. cudaErrorInvalidConfiguration and cudaErrorInvalidValue as a device of compute capability 9.0
  * says them. A block that is no multiple of 32 threads is a violation. */
 cudaError_t shim_launch(const struct shim_launch *launch, cudaStream_t stream);
+/* More communicators whose kernels wait for other ranks, or fewer. What is launched for the first time is loaded, for which the driver may wait until
+ * the device is idle: while one of them is at it that is a violation, as ranks may wait for each other then. */
+void shim_spin(int more);
 
 /* The kernel's name as the source has it, template arguments too; found among the names that the program exports (-rdynamic). Returns
  * text. */

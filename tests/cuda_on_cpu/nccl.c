@@ -7,6 +7,7 @@
  * are aborted in one group.
  * Only what this header's caller uses is there: non-blocking communicators, one a group, and bytes or sums of floats.
  */
+#include "tests/cuda_on_cpu/grid.h"
 #include "tests/cuda_on_cpu/memory.h"
 #include "tests/cuda_on_cpu/nccl_wire.h"
 #include "tests/cuda_on_cpu/queue.h"
@@ -121,6 +122,7 @@ static void end_group(struct group *group)
 /* The mutex is held. */
 static void add_groups(ncclComm_t comm, int count)
 {
+    shim_spin((comm->groups + count > 0) - (comm->groups > 0));
     comm->groups += count;
     atomic_fetch_add(&groups_count, count);
 }
@@ -322,6 +324,7 @@ static void end_comm(ncclComm_t comm)
         drop_group(comm, group);
     }
     comm->ended = true;
+    shim_spin(-(comm->groups > 0));
     atomic_fetch_sub(&groups_count, comm->groups);
     bool is_last = comm->groups == 0;
     pthread_mutex_unlock(&comm->mutex);
