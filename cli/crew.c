@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "cli/output.h"
+#include "cli/signals.h"
 #include "comm/ranks.h"
 
 #include <errno.h>
@@ -27,7 +28,7 @@ int crew_open(const struct invocation *invocation, struct comm **ret_comm, int *
     if (ret_local_rank)
         *ret_local_rank = ranks.local_rank;
     console_set_rank(invocation->console, ranks.rank, ranks.ranks);
-    return ranks_open(&ranks, ret_comm, err);
+    return ranks_open(&ranks, signals_flag(), ret_comm, err);
 }
 
 int crew_agree(struct comm *comm, int status, struct err *err)

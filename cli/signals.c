@@ -46,6 +46,11 @@ atomic_int *signals_install(void)
     return &stop_signal;
 }
 
+const atomic_int *signals_flag(void)
+{
+    return &stop_signal;
+}
+
 const struct signals_counts *signals_install_counting(void)
 {
     atomic_store(&counts_only, true);

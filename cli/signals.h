@@ -12,6 +12,9 @@
 /* Installs the handlers and gives the flag, which lives for ever: the number of the signal, 0 before any. */
 atomic_int *signals_install(void);
 
+/* The flag where the handlers may not be installed: then it stays 0. */
+const atomic_int *signals_flag(void);
+
 /* The same for who has to end others before itself: how often a wish to stop came, and how often it was SIGINT, which never ends the program. */
 struct signals_counts {
     atomic_uint wishes, interrupts;

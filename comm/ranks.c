@@ -198,14 +198,15 @@ static int check_opened(const struct ranks *ranks, const struct comm *comm, stru
     return -EINVAL;
 }
 
-static int meet(const struct ranks *ranks, struct comm **ret_comm, struct err *err)
+static int meet(const struct ranks *ranks, const atomic_int *stop, struct comm **ret_comm, struct err *err)
 {
     const struct tcp_meet_options options = {.address = ranks->meeting.address,
                                              .port = ranks->meeting.port,
                                              .rank = ranks->rank,
                                              .ranks = ranks->ranks,
                                              .token = ranks->meeting.token,
-                                             .timeout_ns = MEETING_NS};
+                                             .timeout_ns = MEETING_NS,
+                                             .stop = stop};
     if (ranks->ranks > TCP_MEET_RANKS_MAX) {
         err_set(err, -EINVAL, "%d ranks are too many for connections of each with each", ranks->ranks);
         err_expected(err, "at most %d", TCP_MEET_RANKS_MAX);
@@ -218,14 +219,14 @@ static int meet(const struct ranks *ranks, struct comm **ret_comm, struct err *e
     return -EINVAL;
 }
 
-int ranks_open(const struct ranks *ranks, struct comm **ret_comm, struct err *err)
+int ranks_open(const struct ranks *ranks, const atomic_int *stop, struct comm **ret_comm, struct err *err)
 {
     struct library library;
     struct comm *comm;
     if (ranks->ranks == 1)
         return comm_self_open(ret_comm, err);
     if (ranks->launcher == RANKS_TORCHRUN)
-        return meet(ranks, ret_comm, err);
+        return meet(ranks, stop, ret_comm, err);
     int status = load_library(&library, err);
     if (!status)
         status = library.open(NULL, &comm, err);

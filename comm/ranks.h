@@ -18,6 +18,8 @@
 #include "base/err.h"
 #include "comm/comm.h"
 
+#include <stdatomic.h>
+
 enum ranks_launcher { RANKS_ALONE, RANKS_TORCHRUN, RANKS_OPEN_MPI, RANKS_PMI, RANKS_SLURM };
 
 enum { RANKS_ADDRESS_BYTES = 256 };
@@ -40,8 +42,9 @@ const char *ranks_launcher_name(enum ranks_launcher launcher);
 
 /* The communicator of those ranks: comm_self for one that is alone; of torchrun's comm_tcp, where they have found each other; else by libmillrace_mpi, which is looked for beside the
  * program's own libraries and loaded only then. -ENOTSUP where it is not there; -EINVAL where MPI knows
- * of another number of ranks than the launcher, as where srun was not told --mpi=pmix. */
-int ranks_open(const struct ranks *ranks, struct comm **ret_comm, struct err *err);
+ * of another number of ranks than the launcher, as where srun was not told --mpi=pmix; -EINTR where ranks of torchrun have not met when stop, which may be
+ * NULL, is no longer 0. */
+int ranks_open(const struct ranks *ranks, const atomic_int *stop, struct comm **ret_comm, struct err *err);
 /* What ranks_open would load: "Open MPI v4.1.4". -ENOTSUP with what is missing. */
 enum { RANKS_LIBRARY_BYTES = 64 };
 int ranks_library(char text[RANKS_LIBRARY_BYTES], struct err *err);

@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 enum { TCP_MEET_PORTS = 16, TCP_MEET_RANKS_MAX = 512 /* each has a connection to each */ };
@@ -19,11 +20,13 @@ struct tcp_meet_options {
     const char *address; /* of the first rank's machine: a name or a number */
     int port;
     int rank, ranks;
-    uint64_t token;      /* of the run: ranks of others are strangers */
-    uint64_t timeout_ns; /* until all are there */
+    uint64_t token;         /* of the run: ranks of others are strangers */
+    uint64_t timeout_ns;    /* until all are there */
+    const atomic_int *stop; /* not 0: give it up; NULL: there is none */
 };
 
-/* sockets: [ranks], those of the others, non-blocking; -1 at its own. Blocks. -ETIMEDOUT with who is missing, as far as that is known here; -EINVAL where
+/* sockets: [ranks], those of the others, non-blocking; -1 at its own. Blocks. -ETIMEDOUT with who is missing, as far as that is known here; -EINTR where it is to stop; -ECONNABORTED or
+ * -ECONNREFUSED where a rank has left; -EINVAL where
  * the address is none or ranks were told different numbers of them, -EADDRINUSE, or the system's. */
 int tcp_meet(const struct tcp_meet_options *options, int *ret_sockets, struct err *err);
 

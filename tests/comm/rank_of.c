@@ -19,7 +19,7 @@ int main(void)
     char line[ERR_LINE_BYTES_MAX];
     int status = ranks_detect(variable, &ranks, &err);
     if (!status)
-        status = ranks_open(&ranks, &comm, &err);
+        status = ranks_open(&ranks, NULL, &comm, &err);
     if (status)
         printf("%s\n", err_format(&err, line, sizeof line));
     else

@@ -1,5 +1,5 @@
 /*
- * comm_tcp on real ranks: 1, 2, 3 and 4 processes that know no more of each other than torchrun's variables.
+ * comm_tcp on real ranks: 2, 3 and 4 processes that know no more of each other than torchrun's variables.
  */
 #include "tests/comm/cases.h"
 
@@ -34,12 +34,14 @@ int main(void)
     struct ranks ranks;
     struct err err = {0};
     char line[ERR_LINE_BYTES_MAX];
-    if (ranks_detect(variable, &ranks, &err) || ranks_open(&ranks, &world, &err)) {
+    if (ranks_detect(variable, &ranks, &err) || ranks_open(&ranks, NULL, &world, &err)) {
         fprintf(stderr, "%s\n", err_format(&err, line, sizeof line));
         return 1;
     }
-    if (strcmp(world->ops->name, "tcp") != 0)
+    if (strcmp(world->ops->name, "tcp") != 0) {
+        fprintf(stderr, "torchrun's ranks, 2 at least, have \"%s\"\n", world->ops->name);
         return 1;
+    }
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
         if (_cmocka_run_group_tests("tcp", &tests[i], 1, NULL, NULL) == 0)
             continue;
