@@ -4,11 +4,13 @@
 #include "comm/tcp_thread.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -184,13 +186,32 @@ static int push(struct tcp_peer *peer, const struct tcp_frame *frame, const char
     return 1;
 }
 
-int tcp_peer_send(struct tcp_peer *peer)
+bool tcp_peer_has_unheard(const struct tcp_peer *peer)
+{
+    int unheard_bytes = 0;
+    if (peer->socket < 0)
+        return false;
+    for (int word = 0; word < TCP_WORD_COUNT; word++)
+        if (peer->words[word].is_due)
+            return true;
+    return ioctl(peer->socket, SIOCOUTQ, &unheard_bytes) == 0 && unheard_bytes > 0;
+}
+
+/* The one that is half sent, else the first that is due; TCP_WORD_COUNT: none. */
+static int next_word(const struct tcp_peer *peer)
+{
+    int next = TCP_WORD_COUNT;
+    for (int word = TCP_WORD_COUNT - 1; word >= 0; word--)
+        if (peer->words[word].is_due && (next == TCP_WORD_COUNT || peer->words[next].sent == 0))
+            next = word;
+    return next;
+}
+
+int tcp_peer_send(struct tcp_peer *peer, bool is_end)
 {
     for (;;) {
-        int word = 0, pushed;
-        while (word < TCP_WORD_COUNT && !peer->words[word].is_due)
-            word++;
-        struct tcp_message *message = peer->sends_first;
+        int word = next_word(peer), pushed;
+        struct tcp_message *message = is_end && peer->sent == 0 ? NULL : peer->sends_first;
         if (word < TCP_WORD_COUNT && (peer->sent == 0 || peer->words[word].sent > 0)) {
             pushed = push(peer, &peer->words[word].frame, peer->words[word].text, &peer->words[word].sent);
             peer->words[word].is_due = pushed != 1;

@@ -50,25 +50,28 @@ static void leave(struct tcp_peer *peer)
     peer->socket = -1;
 }
 
-static void push_all(struct tcp_engine *engine)
+/* False where there is nothing more to tell. */
+static bool push_words(struct tcp_engine *engine)
 {
-    for (int r = 0; r < engine->ranks; r++)
-        if (tcp_peer_has_to_send(&engine->peers[r]) && tcp_peer_send(&engine->peers[r]))
-            leave(&engine->peers[r]);
+    bool waits = false;
+    for (int r = 0; r < engine->ranks; r++) {
+        struct tcp_peer *peer = &engine->peers[r];
+        if (tcp_peer_has_to_send(peer) && tcp_peer_send(peer, true))
+            leave(peer);
+        waits = waits || tcp_peer_has_unheard(peer);
+    }
+    return waits;
 }
 
-/* A word to each other rank, as far as they take it in time. */
+/* A word to each other rank, as far as they take it in time. Their machines have it then: this process may exit, whatever it has not read, which would
+ * drop what is still on its way. */
 static void tell_others(struct tcp_engine *engine)
 {
     uint64_t until_ns = clock_now_ns() + FAREWELL_NS;
     for (int r = 0; r < engine->ranks; r++)
         tcp_peer_say(&engine->peers[r], TCP_WORD_END, engine->why);
-    for (;;) {
-        push_all(engine);
-        if (!sends(engine) || clock_now_ns() >= until_ns)
-            return;
+    while (push_words(engine) && clock_now_ns() < until_ns)
         poll(NULL, 0, TICK_MS);
-    }
 }
 
 /* Everything under way ends. own: the failure of this process that is why, where it is one. */
@@ -138,8 +141,11 @@ static void ask_late(struct tcp_engine *engine, struct tcp_op *op)
 {
     int late[LATE_NAMED_MAX];
     int count = list_late(op, late);
-    for (int i = 0; i < count && i < ASKED_MAX; i++)
-        tcp_peer_say(&engine->peers[op->world_ranks[late[i]]], TCP_WORD_QUESTION, "");
+    for (int i = 0; i < count && i < ASKED_MAX; i++) {
+        struct tcp_peer *peer = &engine->peers[op->world_ranks[late[i]]];
+        peer->has_answered = false; /* to an earlier question, perhaps */
+        tcp_peer_say(peer, TCP_WORD_QUESTION, "");
+    }
     op->asked_ns = clock_now_ns();
 }
 
@@ -281,9 +287,13 @@ static void receive_from(struct tcp_engine *engine, struct tcp_peer *peer)
     }
 }
 
+/* Where it has ended, the reason may be among what came before. */
 static void send_to(struct tcp_engine *engine, struct tcp_peer *peer)
 {
-    if (peer->socket >= 0 && tcp_peer_send(peer))
+    if (peer->socket < 0 || tcp_peer_send(peer, false) == 0)
+        return;
+    receive_from(engine, peer);
+    if (!engine->ended && peer->socket >= 0)
         end_by_peer(engine, peer, -EPIPE, NULL);
 }
 

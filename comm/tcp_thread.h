@@ -78,8 +78,10 @@ void tcp_peer_say(struct tcp_peer *peer, enum tcp_word word, const char *text);
  * left. */
 int tcp_peer_take(struct tcp_peer *peer, struct tcp_message *message, bool is_self, struct err *err);
 bool tcp_peer_has_to_send(const struct tcp_peer *peer);
-/* As far as it goes at once. 0, or -EPIPE where the connection has ended. */
-int tcp_peer_send(struct tcp_peer *peer);
+/* As far as it goes at once. is_end: words alone, and what is half sent. 0, or -EPIPE where the connection has ended. */
+int tcp_peer_send(struct tcp_peer *peer, bool is_end);
+/* Words that the other machine has not acknowledged yet, as far as that can be known. */
+bool tcp_peer_has_unheard(const struct tcp_peer *peer);
 /* As far as it goes at once, but no more than one frame: 1 where a word came (*ret_word, peer->heard), 0 else; -EPIPE; -EPROTO, -ENOBUFS or
  * -ENOMEM with detail. */
 int tcp_peer_receive(struct tcp_peer *peer, enum tcp_word *ret_word, bool *ret_more, struct err *err);

@@ -3,12 +3,13 @@
  */
 #include "comm/tcp_engine.h"
 
-#include "base/clock.h"
 #include "comm/tcp_thread.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -21,14 +22,28 @@ struct other {
     int socket;                /* of rank 1 */
 };
 
+static void connect_pair(int pair[2])
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, bytes), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &bytes), 0);
+    pair[1] = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(pair[1], (struct sockaddr *)&address, bytes), 0);
+    pair[0] = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
+    assert_true(pair[0] >= 0);
+    close(listener);
+}
+
 static int open_other(void **state)
 {
     static struct other other;
     struct err err = {0};
     int pair[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    connect_pair(pair);
     other.socket = pair[1];
-    assert_int_equal(fcntl(pair[0], F_SETFL, O_NONBLOCK), 0);
     assert_ok(tcp_engine_open((int[]){-1, pair[0]}, 0, 2, &other.engine, &err), &err);
     *state = &other;
     return 0;
@@ -37,36 +52,74 @@ static int open_other(void **state)
 static int close_other(void **state)
 {
     struct other *other = *state;
-    close(other->socket);
+    if (other->socket >= 0)
+        close(other->socket);
     tcp_engine_close(other->engine);
     return 0;
 }
 
-static void say(const struct other *other, enum tcp_word word)
+struct said {
+    struct tcp_frame frame;
+    char text[TCP_WORDS_BYTES];
+};
+
+static void say(const struct other *other, enum tcp_word word, const char *text)
 {
-    const struct {
-        struct tcp_frame frame;
-        char text[TCP_WORDS_BYTES];
-    } said = {.frame = {TCP_TAG_WORDS + word, TCP_WORDS_BYTES}};
+    struct said said = {.frame = {TCP_TAG_WORDS + word, TCP_WORDS_BYTES}};
+    strcpy(said.text, text);
     assert_int_equal(send(other->socket, &said, sizeof said, MSG_NOSIGNAL), sizeof said);
 }
 
-/* One message with rank 1; how it ended. */
-static int exchange(const struct other *other, bool is_send, char *data, size_t bytes, struct err *err)
+static void hear(const struct other *other, enum tcp_word word)
+{
+    struct said said;
+    assert_int_equal(recv(other->socket, &said, sizeof said, MSG_WAITALL), sizeof said);
+    assert_int_equal(said.frame.tag, TCP_TAG_WORDS + word);
+}
+
+/* A letter for rank 0, and an answer behind it: rank 0 has both at once. */
+static void send_letter(const struct other *other, const char *answer)
+{
+    struct {
+        struct tcp_frame frame;
+        char data[8];
+        struct said said;
+    } sent = {.frame = {TAG, 8},
+              .data = "letter",
+              .said.frame = {TCP_TAG_WORDS + TCP_WORD_ANSWER, TCP_WORDS_BYTES}};
+    size_t bytes = answer ? sizeof sent : sizeof sent - sizeof sent.said;
+    if (answer)
+        strcpy(sent.said.text, answer);
+    assert_int_equal(send(other->socket, &sent, bytes, MSG_NOSIGNAL), bytes);
+}
+
+/* One message with rank 1. */
+static struct tcp_op *begin(const struct other *other, bool is_send, char *data, size_t bytes,
+                            uint64_t deadline_ns, void (*finish)(struct tcp_op *op))
 {
     static const int world_ranks[] = {0, 1};
     struct tcp_op *op;
+    struct err err = {0};
     const struct tcp_message message = {.data = data, .frame = {TAG, bytes}, .peer = 1, .is_send = is_send};
-    int status = tcp_engine_take(other->engine, &op, err);
-    if (status)
-        return status;
+    if (tcp_engine_take(other->engine, &op, &err))
+        return NULL;
     op->world_ranks = world_ranks;
     op->ranks = 2;
+    op->deadline_ns = deadline_ns;
+    op->finish = finish;
     strcpy(op->what, "the weights");
     assert_int_equal(tcp_op_plan(op, &message), 0);
     tcp_engine_start(other->engine, op);
+    return op;
+}
+
+/* How it ended. */
+static int end(const struct other *other, struct tcp_op *op, struct err *err)
+{
+    if (!op)
+        return tcp_engine_check(other->engine, err);
     tcp_engine_wait(other->engine, op);
-    status = op->status;
+    int status = op->status;
     *err = op->detail;
     tcp_engine_give(other->engine, op);
     return status;
@@ -102,8 +155,8 @@ static void nobody_waits_for_a_rank_that_has_left(void **state)
     static char data[8];
     const struct other *other = *state;
     struct err err = {0};
-    say(other, TCP_WORD_FAREWELL);
-    assert_int_equal(exchange(other, false, data, sizeof data, &err), -ECONNABORTED);
+    say(other, TCP_WORD_FAREWELL, "");
+    assert_int_equal(end(other, begin(other, false, data, sizeof data, 0, NULL), &err), -ECONNABORTED);
     assert_non_null(strstr(err.what, "rank 1 has left"));
 }
 
@@ -112,8 +165,8 @@ static void nobody_sends_to_a_rank_that_has_left(void **state)
     static char data[1 << 24]; /* more than is on its way unread */
     const struct other *other = *state;
     struct err err = {0};
-    say(other, TCP_WORD_FAREWELL);
-    assert_int_equal(exchange(other, true, data, sizeof data, &err), -ECONNABORTED);
+    say(other, TCP_WORD_FAREWELL, "");
+    assert_int_equal(end(other, begin(other, true, data, sizeof data, 0, NULL), &err), -ECONNABORTED);
     assert_non_null(strstr(err.what, "rank 1 has left"));
 }
 
@@ -121,15 +174,57 @@ static void what_a_rank_sent_before_it_left_is_there(void **state)
 {
     const struct other *other = *state;
     static char data[8];
-    const struct {
-        struct tcp_frame frame;
-        char data[8];
-    } sent = {{TAG, 8}, "letter"};
     struct err err = {0};
-    assert_int_equal(send(other->socket, &sent, sizeof sent, MSG_NOSIGNAL), sizeof sent);
-    say(other, TCP_WORD_FAREWELL);
-    assert_ok(exchange(other, false, data, sizeof data, &err), &err);
+    send_letter(other, NULL);
+    say(other, TCP_WORD_FAREWELL, "");
+    assert_ok(end(other, begin(other, false, data, sizeof data, 0, NULL), &err), &err);
     assert_string_equal(data, "letter");
+}
+
+static void each_question_wants_an_answer_of_its_own(void **state)
+{
+    const struct other *other = *state;
+    static char data[8];
+    struct err err = {0};
+    struct tcp_op *op = begin(other, false, data, sizeof data, 1, NULL);
+    hear(other, TCP_WORD_QUESTION);
+    send_letter(other, "the first answer"); /* late, but there */
+    assert_ok(end(other, op, &err), &err);
+    op = begin(other, false, data, sizeof data, 1, NULL);
+    hear(other, TCP_WORD_QUESTION);
+    say(other, TCP_WORD_ANSWER, "the second answer");
+    assert_int_equal(end(other, op, &err), -ETIMEDOUT);
+    assert_string_equal(err.found, "nothing from rank 1; rank 1: the second answer");
+}
+
+static atomic_bool is_held, may_go_on;
+
+static void hold(struct tcp_op *op)
+{
+    (void)op;
+    atomic_store(&is_held, true);
+    while (!atomic_load(&may_go_on))
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+static void the_reason_of_an_end_is_heard_where_sending_fails_first(void **state)
+{
+    static char letter[8], data[1 << 24];
+    struct other *other = *state;
+    struct err err = {0};
+    struct tcp_op *held = begin(other, false, letter, sizeof letter, 0, hold);
+    send_letter(other, NULL);
+    while (!atomic_load(&is_held))
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    struct tcp_op *op =
+        begin(other, true, data, sizeof data, 0, NULL); /* it sends before it looks what came */
+    say(other, TCP_WORD_END, "rank 1 has no data");
+    assert_int_equal(close(other->socket), 0);
+    other->socket = -1;
+    atomic_store(&may_go_on, true);
+    assert_ok(end(other, held, &err), &err);
+    assert_int_equal(end(other, op, &err), -ECONNABORTED);
+    assert_string_equal(err.what, "the run was ended: rank 1 has no data");
 }
 
 int main(void)
@@ -140,6 +235,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(nobody_waits_for_a_rank_that_has_left, open_other, close_other),
         cmocka_unit_test_setup_teardown(nobody_sends_to_a_rank_that_has_left, open_other, close_other),
         cmocka_unit_test_setup_teardown(what_a_rank_sent_before_it_left_is_there, open_other, close_other),
+        cmocka_unit_test_setup_teardown(each_question_wants_an_answer_of_its_own, open_other, close_other),
+        cmocka_unit_test_setup_teardown(the_reason_of_an_end_is_heard_where_sending_fails_first, open_other,
+                                        close_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
