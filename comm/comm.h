@@ -1,5 +1,5 @@
 /*
- * comm — ranks that work together: one table of operations a backend (self, MPI, NCCL).
+ * comm — ranks that work together: one table of operations a backend (self, MPI, TCP, NCCL).
  *
  * Every collective returns at once with a work handle; comm_wait blocks until it is done, its deadline passes, or the
  * communicator is aborted. All ranks make the same calls in the same order on one communicator; work on different
@@ -63,7 +63,7 @@ enum { COMM_LIBRARY_BYTES = 64 };
 
 /* Hooks are required unless said. Errors: -ETIMEDOUT, -ECONNABORTED, -EIO with detail. Sizes are equal on all ranks unless said. */
 struct comm_ops {
-    const char *name; /* "self", "mpi", "nccl" */
+    const char *name; /* "self", "mpi", "tcp", "nccl" */
 
     /* Ranks of the same color (>= 0; negative: none, *ret_comm becomes NULL) form a new communicator ordered by (key, rank).
      * Blocks. Gives the communicator. */
@@ -134,7 +134,7 @@ int comm_agree(struct comm *comm, int status, const struct comm_options *options
 /* Never freed, and found by tools that look for leaks: a buffer of work that failed. From malloc and its like; NULL is fine. */
 void comm_retain(void *memory);
 
-/* The backends, one file each; comm_mpi.h and comm_nccl.h have the others. self is one rank, on which everything is done when the call returns. */
+/* The backends, one file each; comm_mpi.h, comm_tcp.h and comm_nccl.h have the others. self is one rank, on which everything is done when the call returns. */
 int comm_self_open(struct comm **ret_comm, struct err *err);
 void comm_close(struct comm *comm); /* NULL is fine */
 

@@ -93,7 +93,7 @@ static void end_run(struct tcp_engine *engine, const char *why, const struct err
     if (own)
         detail = *own;
     for (struct tcp_op *op = engine->queue_first; op; op = op->next) {
-        op->status = -ECONNABORTED;
+        op->status = detail.code;
         op->detail = detail;
         op->is_done = true;
     }
@@ -102,7 +102,7 @@ static void end_run(struct tcp_engine *engine, const char *why, const struct err
     pthread_mutex_unlock(&engine->mutex);
     for (struct tcp_op *op = engine->active, *next; op; op = next) {
         next = op->next; /* whoever waits for it may take it as soon as it is done */
-        finish(engine, op, -ECONNABORTED, &detail);
+        finish(engine, op, detail.code, &detail);
     }
     engine->active = NULL;
 }

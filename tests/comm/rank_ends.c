@@ -1,12 +1,12 @@
 /*
- * One rank of a run that ends badly, in the way that its argument says; mpi_ends.sh runs it. Each rank leaves what it got in a file of its own, and
- * waits for those of the others before it exits: mpirun ends the others when one exits.
+ * One rank of a run that ends badly, in the way that its argument says; mpi_ends.sh and tcp_ends.sh run it. Each rank leaves what it got in a file of
+ * its own, and waits for those of the others before it exits: mpirun ends the others when one exits.
  */
 #include "tests/comm/ends.h"
 
 #include "base/clock.h"
 #include "comm/comm_checked.h"
-#include "comm/comm_mpi.h"
+#include "comm/ranks.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -129,6 +129,54 @@ static int die(struct err *err)
     return comm_barrier(world, NULL, err);
 }
 
+static int leave(struct err *err)
+{
+    if (world->rank == 1) {
+        comm_close(world);
+        exit(0);
+    }
+    return comm_barrier(world, NULL, err);
+}
+
+static bool is_stopped(pid_t pid)
+{
+    char path[40], state = '?';
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    if (!file || fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+        exit(5);
+    fclose(file);
+    return state == 'T';
+}
+
+/* Rank 1 is stopped, and says first who it is. */
+static int be_stopped(struct err *err)
+{
+    static int64_t pid;
+    struct comm_work work;
+    if (world->rank == 1)
+        pid = getpid();
+    int status = world->ops->all_reduce_i64(world, &pid, 1, COMM_SUM, NULL, &work, err);
+    if (!status)
+        status = comm_wait(world, &work, err);
+    if (status)
+        return status;
+    if (world->rank == 1)
+        raise(SIGSTOP);
+    while (!is_stopped((pid_t)pid))
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    struct comm_options options = {.deadline_ns = world->rank == 0 ? clock_now_ns() + CLOCK_NS_PER_S / 5 : 0,
+                                   .what = "the weights"};
+    status = comm_barrier(world, &options, err);
+    kill((pid_t)pid, SIGKILL);
+    return status;
+}
+
+static const char *variable(const char *name)
+{
+    return getenv(name);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -139,9 +187,12 @@ int main(int argc, char **argv)
                 {"abort", give_up},
                 {"otherwise", call_otherwise},
                 {"checked", call_otherwise_checked},
+                {"left", leave},
+                {"stopped", be_stopped},
                 {"dead", die}};
+    struct ranks ranks;
     struct err err = {0};
-    if (argc != 2 || comm_mpi_open(NULL, &world, &err))
+    if (argc != 2 || ranks_detect(variable, &ranks, &err) || ranks_open(&ranks, NULL, &world, &err))
         return 2;
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         if (strcmp(argv[1], ends[i].name) == 0) {

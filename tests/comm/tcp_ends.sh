@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Three ranks of torchrun that end badly: nobody hangs, and everybody is told why.
+. "$(dirname "$0")/../cli/lib.sh"
+
+# end HOW [LOST]: runs it to its end; what rank R got is in got.R, but of one that is lost, who can't say. Nothing is lost on the way, as a sanitizer sees it.
+end() {
+  local status=0
+  rm -f got.*
+  [[ -z ${2:-} ]] || echo lost >"got.$2"
+  "$TEST_SOURCE_DIR/tests/support/torchrun.sh" 3 "$ENDS" "$1" >said 2>&1 || status=$?
+  ! grep -q 'Sanitizer' said || fail "$(cat said)"
+  same "$status" "${3:-0}" "$(cat said)"
+}
+
+a_deadline_that_passes_over_tcp_ends_the_run_and_names_the_late_rank() {
+  end late
+  contains "$(cat got.0)" "ETIMEDOUT rank 0 of 3 waited too long for the gradients of step 7"
+  contains "$(cat got.0)" "nothing from rank 1; rank 1: at data of step 7 for "
+  for r in 1 2; do
+    contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 0: "
+    contains "$(cat got.$r)" "waited too long for the gradients of step 7: nothing from rank 1"
+    ! grep -q 'at data' got.$r || fail "$(cat got.$r)"
+  done
+}
+
+a_rank_that_is_stopped_gives_no_answer_over_tcp() {
+  end stopped 1 137
+  contains "$(cat got.0)" "nothing from rank 1; rank 1: no answer, as of a process that is stopped"
+  contains "$(cat got.2)" "ECONNABORTED the run was ended: rank 0: "
+}
+
+an_abort_over_tcp_ends_all_work_on_all_ranks() {
+  end abort
+  for r in 0 1 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 2 gave it up"; done
+}
+
+ranks_that_make_different_calls_over_tcp_are_told_so() {
+  end otherwise
+  contains "$(cat got.*)" "EPROTO gathering: rank"
+  contains "$(cat got.*)" "all ranks must make the same calls in the same order"
+}
+
+calls_that_are_checked_over_tcp_name_the_rank_that_differs() {
+  end checked
+  for r in 0 1 2; do
+    contains "$(cat got.$r)" "EPROTO ranks do not make the same calls: call 2 of rank 1: expected all_gather of 8 bytes for the weights, as rank 0"
+  done
+}
+
+a_rank_that_has_left_is_named_by_those_who_wait() {
+  end left 1
+  for r in 0 2; do contains "$(cat got.$r)" "ECONNABORTED"; done
+  contains "$(cat got.0 got.2)" "rank 1 has left"
+}
+
+a_rank_that_dies_is_named_by_the_others() {
+  end dead 1 137
+  for r in 0 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 1 is gone"; done
+}
+
+run_cases a_deadline_that_passes_over_tcp_ends_the_run_and_names_the_late_rank a_rank_that_is_stopped_gives_no_answer_over_tcp \
+  an_abort_over_tcp_ends_all_work_on_all_ranks ranks_that_make_different_calls_over_tcp_are_told_so \
+  calls_that_are_checked_over_tcp_name_the_rank_that_differs a_rank_that_has_left_is_named_by_those_who_wait a_rank_that_dies_is_named_by_the_others
