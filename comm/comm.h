@@ -59,9 +59,13 @@ struct comm_work {
     bool done;
 };
 
-enum { COMM_LIBRARY_BYTES = 64 };
+enum {
+    COMM_LIBRARY_BYTES = 64,
+    COMM_CANONICAL_MAX = 64, /* canonical sums under way at a time, of a communicator */
+};
 
-/* Hooks are required unless said. Errors: -ETIMEDOUT, -ECONNABORTED, -EIO with detail. Sizes are equal on all ranks unless said. */
+/* Hooks are required unless said. Errors: -ETIMEDOUT, -ECONNABORTED, -EPROTO (another rank made another
+ * call), -EIO with detail. Sizes are equal on all ranks unless said. */
 struct comm_ops {
     const char *name; /* "self", "mpi", "tcp", "nccl" */
 
@@ -73,7 +77,7 @@ struct comm_ops {
     int (*all_gather)(struct comm *comm, const void *send, void *receive, size_t bytes,
                       const struct comm_options *options, struct comm_work *work, struct err *err);
     /* send: ranks slices of count elements; receive: the sum of this rank's slice over all ranks. F32 and F64. COMM_FAST: after
-     * comm_prepare_fast, where more than one is under way at a time. -ENOTSUP of canonical sums in a device's memory, where whoever wants them adds
+     * comm_prepare_fast, where more than one is under way at a time. -EBUSY of more canonical ones than COMM_CANONICAL_MAX; -ENOTSUP of canonical sums in a device's memory, where whoever wants them adds
      * what an all_to_all brings. */
     int (*reduce_scatter)(struct comm *comm, const void *send, void *receive, size_t count, enum dtype dtype,
                           enum comm_order order, const struct comm_options *options, struct comm_work *work,

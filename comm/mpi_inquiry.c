@@ -7,29 +7,24 @@
 #include "comm/comm.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-enum { ANSWER_BYTES = 80, ASKED_MAX = 3, ANSWER_NS = 1000000000, PAUSE_NS = 1000000 };
+enum { ANSWER_NS = 1000000000, PAUSE_NS = 1000000 };
 
 /* To or from one rank, once in a run. */
 struct letter {
     MPI_Request request;
-    char text[ANSWER_BYTES];
+    char text[ENGINE_DOING_BYTES];
 };
 
 struct mpi_inquiry {
+    struct engine *engine;
     MPI_Comm control;
-    int ranks;
     MPI_Request listening;
     MPI_Status from;        /* of what was heard last */
     struct letter *answers; /* [ranks] given */
-    struct letter questions[ASKED_MAX], answered[ASKED_MAX];
-    pthread_mutex_t mutex;
-    const char *what; /* guarded, as the two below */
-    uint64_t number, since_ns;
+    struct letter questions[ENGINE_ASKED_MAX], answered[ENGINE_ASKED_MAX];
 };
 
 static int listen_on(struct mpi_inquiry *inquiry, struct err *err)
@@ -39,14 +34,14 @@ static int listen_on(struct mpi_inquiry *inquiry, struct err *err)
                      "listening", err);
 }
 
-int mpi_inquiry_open(MPI_Comm control, int ranks, struct mpi_inquiry **ret_inquiry, struct err *err)
+int mpi_inquiry_open(struct engine *engine, MPI_Comm control, struct mpi_inquiry **ret_inquiry,
+                     struct err *err)
 {
     struct mpi_inquiry *inquiry = calloc(1, sizeof *inquiry);
-    struct letter *answers = calloc((size_t)ranks, sizeof *answers);
+    struct letter *answers = calloc((size_t)engine->ranks, sizeof *answers);
     int status = inquiry && answers ? 0 : err_set(err, -ENOMEM, "out of memory for MPI");
     if (!status) {
-        *inquiry = (struct mpi_inquiry){.control = control, .ranks = ranks, .answers = answers};
-        inquiry->since_ns = clock_now_ns();
+        *inquiry = (struct mpi_inquiry){.engine = engine, .control = control, .answers = answers};
         status = listen_on(inquiry, err);
     }
     if (status) {
@@ -54,9 +49,8 @@ int mpi_inquiry_open(MPI_Comm control, int ranks, struct mpi_inquiry **ret_inqui
         free(inquiry);
         return status;
     }
-    for (int r = 0; r < ranks; r++)
+    for (int r = 0; r < engine->ranks; r++)
         answers[r].request = MPI_REQUEST_NULL;
-    pthread_mutex_init(&inquiry->mutex, NULL);
     *ret_inquiry = inquiry;
     return 0;
 }
@@ -74,30 +68,8 @@ void mpi_inquiry_close(struct mpi_inquiry *inquiry, bool is_over)
         MPI_Cancel(&inquiry->listening);
         MPI_Wait(&inquiry->listening, MPI_STATUS_IGNORE);
     }
-    pthread_mutex_destroy(&inquiry->mutex);
     free(inquiry->answers);
     free(inquiry);
-}
-
-void mpi_inquiry_note(struct mpi_inquiry *inquiry, const char *what, uint64_t number)
-{
-    pthread_mutex_lock(&inquiry->mutex);
-    inquiry->what = what;
-    inquiry->number = number;
-    inquiry->since_ns = clock_now_ns();
-    pthread_mutex_unlock(&inquiry->mutex);
-}
-
-static void tell(struct mpi_inquiry *inquiry, char text[ANSWER_BYTES])
-{
-    pthread_mutex_lock(&inquiry->mutex);
-    double seconds = clock_seconds(clock_now_ns() - inquiry->since_ns);
-    if (inquiry->what)
-        snprintf(text, ANSWER_BYTES, "at %.32s of step %llu for %.1f s", inquiry->what,
-                 (unsigned long long)inquiry->number, seconds);
-    else
-        snprintf(text, ANSWER_BYTES, "here for %.1f s", seconds);
-    pthread_mutex_unlock(&inquiry->mutex);
 }
 
 void mpi_inquiry_serve(struct mpi_inquiry *inquiry)
@@ -109,8 +81,8 @@ void mpi_inquiry_serve(struct mpi_inquiry *inquiry)
     int asker = inquiry->from.MPI_SOURCE;
     struct letter *answer = &inquiry->answers[asker];
     if (answer->request == MPI_REQUEST_NULL) { /* asked once */
-        tell(inquiry, answer->text);
-        MPI_Isend(answer->text, ANSWER_BYTES, MPI_BYTE, asker, MPI_INQUIRY_TAG_ANSWER, inquiry->control,
+        engine_tell_doing(inquiry->engine, answer->text);
+        MPI_Isend(answer->text, ENGINE_DOING_BYTES, MPI_BYTE, asker, MPI_INQUIRY_TAG_ANSWER, inquiry->control,
                   &answer->request);
     }
     listen_on(inquiry, NULL);
@@ -135,26 +107,20 @@ static void await(struct mpi_inquiry *inquiry, int count)
     }
 }
 
-void mpi_inquiry_ask(struct mpi_inquiry *inquiry, const struct mpi_op *op, char *text, size_t bytes)
+void mpi_inquiry_ask(struct mpi_inquiry *inquiry, const int *ranks, int count, const char **answers)
 {
-    int late[ASKED_MAX];
-    int count = mpi_op_list_late(op, late, ASKED_MAX);
-    size_t used = 0;
     for (int i = 0; i < count; i++) {
-        int peer = op->world_ranks[late[i]];
         struct letter *question = &inquiry->questions[i], *answer = &inquiry->answered[i];
         question->request = answer->request = MPI_REQUEST_NULL;
-        MPI_Irecv(answer->text, ANSWER_BYTES, MPI_BYTE, peer, MPI_INQUIRY_TAG_ANSWER, inquiry->control,
-                  &answer->request);
-        MPI_Isend(question->text, 0, MPI_BYTE, peer, MPI_INQUIRY_TAG_QUESTION, inquiry->control,
+        MPI_Irecv(answer->text, ENGINE_DOING_BYTES, MPI_BYTE, ranks[i], MPI_INQUIRY_TAG_ANSWER,
+                  inquiry->control, &answer->request);
+        MPI_Isend(question->text, 0, MPI_BYTE, ranks[i], MPI_INQUIRY_TAG_QUESTION, inquiry->control,
                   &question->request);
     }
     await(inquiry, count);
-    text[0] = '\0';
-    for (int i = 0; i < count && used < bytes; i++) {
-        bool has_answered = inquiry->answered[i].request == MPI_REQUEST_NULL;
-        used += (size_t)snprintf(text + used, bytes - used, "; rank %d: %.*s", late[i], ANSWER_BYTES - 1,
-                                 has_answered ? inquiry->answered[i].text
-                                              : "no answer, as of a process that is stopped");
+    for (int i = 0; i < count; i++) {
+        struct letter *answer = &inquiry->answered[i];
+        answer->text[ENGINE_DOING_BYTES - 1] = '\0';
+        answers[i] = answer->request == MPI_REQUEST_NULL ? answer->text : NULL;
     }
 }

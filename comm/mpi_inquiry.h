@@ -5,28 +5,28 @@
  * Questions and answers go over the engine's control communicator, with tags of their own. A process that is stopped, or whose machine
  * is gone, does not answer, which is an answer too.
  *
- * Threads: the engine's, but note.
+ * Threads: the engine's.
  */
 #ifndef MILLRACE_COMM_MPI_INQUIRY_H
 #define MILLRACE_COMM_MPI_INQUIRY_H
 
-#include "comm/mpi_op.h"
+#include "comm/mpi_engine.h"
 
 enum { MPI_INQUIRY_TAG_QUESTION = 1, MPI_INQUIRY_TAG_ANSWER };
 
 struct mpi_inquiry;
 
 /* Begins to listen. control: used with other tags beside it. -ENOMEM, -EIO. */
-int mpi_inquiry_open(MPI_Comm control, int ranks, struct mpi_inquiry **ret_inquiry, struct err *err);
+int mpi_inquiry_open(struct engine *engine, MPI_Comm control, struct mpi_inquiry **ret_inquiry,
+                     struct err *err);
 /* Stops listening, where MPI goes on (is_over: it does not, and memory stays as it is). NULL is fine. */
 void mpi_inquiry_close(struct mpi_inquiry *inquiry, bool is_over);
 
-/* From any thread: what this process is doing from now on; what lives for ever. */
-void mpi_inquiry_note(struct mpi_inquiry *inquiry, const char *what, uint64_t number);
 /* Answers whoever has asked. Cheap. */
 void mpi_inquiry_serve(struct mpi_inquiry *inquiry);
 
-/* Asks the first of those that op waits for, "; rank 1: at data of step 7 for 61.0 s", within a second. Once. Answers others meanwhile. */
-void mpi_inquiry_ask(struct mpi_inquiry *inquiry, const struct mpi_op *op, char *text, size_t bytes);
+/* Asks those ranks of the world, as many as ENGINE_ASKED_MAX at the most, within a second. Once. answers[i] is NULL where none came; they are the inquiry's.
+ * Answers others meanwhile. */
+void mpi_inquiry_ask(struct mpi_inquiry *inquiry, const int *ranks, int count, const char **answers);
 
 #endif

@@ -24,11 +24,9 @@ static void message_done(struct tcp_message *message)
 
 static int tell_length(const struct tcp_message *message, uint64_t bytes, struct err *err)
 {
-    err_set(err, -EPROTO, "%s: rank %d sent another number of bytes", message->op->what, message->peer);
-    err_expected(err, "%llu", (unsigned long long)message->frame.bytes);
-    err_found(err, "%llu", (unsigned long long)bytes);
-    err_advise(err, "all ranks must make the same calls in the same order");
-    return -EPROTO;
+    char found[24];
+    snprintf(found, sizeof found, "%llu", (unsigned long long)bytes);
+    return engine_tell_size(&message->op->base, message->peer, message->frame.bytes, found, err);
 }
 
 void tcp_peer_say(struct tcp_peer *peer, enum tcp_word word, const char *text)
@@ -148,7 +146,7 @@ int tcp_peer_take(struct tcp_peer *peer, struct tcp_message *message, bool is_se
             return status;
     }
     if (!is_self && (peer->socket < 0 || peer->has_left))
-        return err_set(err, -ECONNABORTED, "%s: rank %d has left", message->op->what, message->peer);
+        return err_set(err, -ECONNABORTED, "%s: rank %d has left", message->op->base.what, message->peer);
     struct tcp_message **first = message->is_send ? &peer->sends_first : &peer->wanted_first,
                        **last = message->is_send ? &peer->sends_last : &peer->wanted_last;
     if (*last)

@@ -6,13 +6,33 @@
 
 #include "comm/tcp_engine.h"
 
-#include <pthread.h>
+enum { TCP_WORDS_BYTES = ENGINE_WHY_BYTES }; /* of the engine's own frames */
 
-enum { TCP_WORDS_BYTES = 240 }; /* of the engine's own frames */
+struct tcp_frame {
+    uint64_t tag, bytes;
+};
+
+/* The thread's, once its operation is. */
+struct tcp_message {
+    char *data;
+    struct tcp_frame frame;
+    int peer; /* rank of the world, which may be this one */
+    bool is_send, is_done;
+    struct tcp_op *op;
+    struct tcp_message *next;
+};
+
+struct tcp_op {
+    struct engine_op base;
+    struct tcp_message *messages; /* of this round */
+    size_t count, capacity, done_count;
+    uint64_t asked_ns; /* when who is late was asked; 0: nobody was */
+};
 
 /* Tags of the engine's own frames. Others are below them all. */
 enum tcp_word { TCP_WORD_END, TCP_WORD_QUESTION, TCP_WORD_ANSWER, TCP_WORD_FAREWELL, TCP_WORD_COUNT };
-#define TCP_TAG_WORDS (UINT64_MAX - TCP_WORD_COUNT)
+#define TCP_TAG_WORDS  (UINT64_MAX - TCP_WORD_COUNT)
+#define TCP_TAGS_COUNT (UINT64_C(1) << 24) /* of a communicator */
 
 /* A message that came before it was wanted. */
 struct tcp_letter {
@@ -49,26 +69,28 @@ struct tcp_peer {
 };
 
 struct tcp_engine {
-    pthread_t thread; /* immutable after open, as those down to wake */
-    int rank, ranks;
-    struct tcp_peer *peers; /* [ranks]; the thread's */
+    struct engine base;
+    pthread_t thread;       /* immutable after open, as those down to wake */
+    struct tcp_peer *peers; /* [ranks]; what they hold is the thread's */
     int wake;               /* an eventfd */
     uint64_t looked_ns;     /* when connections were looked at; the thread's */
-    struct tcp_op *active;  /* the thread's */
-
-    pthread_mutex_t mutex; /* guards all below */
-    pthread_cond_t changed;
-    struct tcp_op *queue_first, *queue_last, *unused, *made;
-    bool quit, abort_asked, ended;
-    char why[TCP_WORDS_BYTES];
-    uint32_t newest_name;
-    const char *doing;
-    uint64_t doing_number, doing_since_ns;
 };
 
+static inline struct tcp_engine *tcp_engine_of(struct engine *engine)
+{
+    return (struct tcp_engine *)engine;
+}
+
+static inline struct tcp_op *tcp_op_of(struct engine_op *op)
+{
+    return (struct tcp_op *)op;
+}
+
+/* The thread: carries out what comes until quit, then parts from the others. argument: the engine. */
 void *tcp_thread_main(void *argument);
-/* -ECONNABORTED with who ended the run and why. The mutex is held. */
-int tcp_thread_tell_ended(const struct tcp_engine *engine, struct err *err);
+/* Hooks of engine_ops. */
+void tcp_thread_tell_others(struct engine *engine);
+bool tcp_thread_awaits(const struct engine_op *op, int peer, bool is_send);
 
 /* tcp_peer.c: the thread's. */
 

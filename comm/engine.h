@@ -1,0 +1,161 @@
+/*
+ * engine — a thread that moves messages between ranks for those who call it: what the engines of comm_mpi and comm_tcp have in common.
+ *
+ * A backend's engine and its operation begin with these two; a table names what is its own. An operation is a list of messages; when all have come
+ * and gone, `advance` looks at what came and may plan more:
+ *
+ *     callers                                                     the thread
+ *     engine_take, plan, engine_start        ── queue ──>         takes them over, moves what is planned, advance -> more? ...
+ *     engine_wait or engine_is_done          <── is_done ──       engine_finish
+ *     engine_give
+ *
+ * The end of the run: a deadline that passes, whatever fails, another rank's word, or engine_abort end all that is under way here, with
+ * -ECONNABORTED and who ended it and why; at the rank whose failure it is, with that failure. The other ranks are told, and do the same. From then on nothing
+ * is handed over any more. Buffers stay borrowed (comm.h).
+ *
+ * Threads: any, but what is said to be the thread's; `plan` from the operation's owner only: the caller until it is started, then the thread in advance.
+ */
+#ifndef MILLRACE_COMM_ENGINE_H
+#define MILLRACE_COMM_ENGINE_H
+
+#include "base/err.h"
+#include "comm/comm.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    ENGINE_WHY_BYTES = 240,
+    ENGINE_WHAT_BYTES = 120,
+    ENGINE_DOING_BYTES = 80,
+    ENGINE_NAMES_MAX = 256, /* of communicators at a time, of a process */
+    ENGINE_ASKED_MAX = 3,   /* of ranks that are late */
+};
+
+struct engine;
+struct trace;
+struct trace_track;
+
+/* To or from a rank of the world. What is sent is never written to. */
+struct engine_message {
+    void *data;
+    size_t bytes;
+    uint64_t tag; /* those between two ranks with one tag arrive in order */
+    int peer;
+    bool is_send;
+};
+
+/* The caller's until started, the thread's until done, then the caller's again. */
+struct engine_op {
+    struct engine_op *next, *next_made;
+    struct engine *engine;
+    /* When all that was planned has come and gone, and at the start where nothing was. Plans what follows; nothing planned: the operation is
+     * done. NULL: nothing follows. -errno ends the run. */
+    int (*advance)(struct engine_op *op, struct err *err);
+    void *scratch; /* kept from operation to operation, as what is longest here: engine_op_scratch */
+    size_t scratch_bytes;
+    uint64_t deadline_ns;         /* 0: none */
+    char what[ENGINE_WHAT_BYTES]; /* what is said to be late */
+    const char *kind;             /* in a trace; static */
+    uint64_t traced_ns;           /* when the thread took it over; 0: nobody traces it */
+    uint64_t sent_bytes;
+    uint64_t sum;           /* of a canonical sum: engine_comm's bit for it; else 0 */
+    const int *world_ranks; /* of the communicator: rank -> rank of the world */
+    int ranks;
+
+    bool is_done; /* guarded by the engine's mutex, as status and detail */
+    int status;
+    struct err detail;
+};
+
+/* What is a backend's own. Hooks are required unless said. */
+struct engine_ops {
+    size_t op_bytes;                     /* of its operation, all zero when it is made */
+    void (*clear)(struct engine_op *op); /* blank again, memory kept */
+    void (*deinit)(struct engine_op *op);
+    int (*plan)(struct engine_op *op, const struct engine_message *message); /* -ENOMEM */
+    /* The thread looks again at what callers ask for. The mutex is held. */
+    void (*wake)(struct engine *engine);
+    /* The thread's: engine->why to each other rank, as far as they take it in time. */
+    void (*tell_others)(struct engine *engine);
+    /* The thread's: whether a message to that rank of the world, or from it, is not done. */
+    bool (*awaits)(const struct engine_op *op, int peer, bool is_send);
+    void (*close)(struct engine *engine);
+};
+
+struct engine {
+    const struct engine_ops *ops; /* immutable once open, as those down to comm_bytes */
+    int rank, ranks;              /* of the world */
+    uint64_t tags_count;          /* that a communicator has to itself: those from its name * tags_count on */
+    const struct comm_ops *comm_ops; /* of its communicators (engine_comm.h), */
+    size_t comm_bytes;               /* and what each takes */
+    atomic_int comms_count;
+
+    struct engine_op *active; /* the thread's, as track */
+    struct trace_track *track;
+
+    pthread_mutex_t mutex;  /* guards all below */
+    pthread_cond_t changed; /* callers: something is done */
+    bool quit, abort_asked, ended;
+    char why[ENGINE_WHY_BYTES]; /* of abort_asked, from which on only the thread writes it; then of ended */
+    struct engine_op *queue_first, *queue_last, *unused, *made;
+    struct trace_track *track_given; /* what track is to be */
+    bool name_is_used[ENGINE_NAMES_MAX];
+    unsigned name_next; /* names are used again as late as possible */
+    const char *doing;
+    uint64_t doing_number, doing_since_ns;
+};
+
+/* engine: blank; its rank, ranks and tags_count are set before it is used. */
+void engine_init(struct engine *engine, const struct engine_ops *ops);
+/* And its operations, also those that nobody waited for. The thread has ended. */
+void engine_deinit(struct engine *engine);
+
+/* Callers: a name for a communicator, this process's own: what is sent to it carries that. -ENOBUFS. */
+int engine_name(struct engine *engine, unsigned *ret_name, struct err *err);
+void engine_forget_name(struct engine *engine, unsigned name);
+/* Callers: a blank operation. -ENOMEM; -ECONNABORTED where the run has been ended, with who ended it and why. */
+int engine_take(struct engine *engine, struct engine_op **ret_op, struct err *err);
+void engine_give(struct engine_op *op);
+void engine_start(struct engine_op *op);
+bool engine_is_done(struct engine_op *op);
+/* Blocks until it is done; its status and detail stand in it. */
+void engine_wait(struct engine_op *op);
+/* -ECONNABORTED as above. */
+int engine_check(struct engine *engine, struct err *err);
+/* What this process is doing from now on, which other ranks are told where it is late; what lives for ever. */
+void engine_note(struct engine *engine, const char *what, uint64_t number);
+/* From now on the thread adds what it does to a track of that name: each look in which something came or went, or that took its time, in it what it posts
+ * and the next rounds of operations, and beside them each operation from its start to its end. name is static; the trace outlives the engine. */
+void engine_add_track(struct engine *engine, struct trace *trace, const char *name);
+/* Ends the run for that reason; returns when the other ranks were told, or can't be. */
+void engine_abort(struct engine *engine, const char *why);
+
+/* Memory of the operation. NULL: none. */
+void *engine_op_scratch(struct engine_op *op, size_t bytes);
+
+/* The thread's, all below. Makes what was handed over since active, and what a trace asked for its track: the first of those operations, which stand last.
+ * The mutex is held. */
+struct engine_op *engine_take_over(struct engine *engine);
+/* Takes it out of the active ones. */
+void engine_deactivate(struct engine_op *op);
+/* It is no active one any more. */
+void engine_finish(struct engine_op *op, int status, const struct err *detail);
+/* The operation, an active one, fails, and with it the run: nobody can know what the other ranks have got of it. */
+void engine_fail(struct engine_op *op, const struct err *detail);
+/* For its deadline. answers[i]: of the i-th of engine_list_late, NULL: none came. */
+void engine_fail_late(struct engine_op *op, const char *const *answers, int answers_count);
+/* Ranks of the communicator that are late: those whose messages are awaited, else those that take none; how many of `most` are listed. */
+int engine_list_late(const struct engine_op *op, int *ranks, int most);
+/* Ends the run; no more than once. own: the failure of this process that is why, where it is one. */
+void engine_end(struct engine *engine, const char *why, const struct err *own, bool others_know);
+/* What this process is doing, for others: "at data of step 7 for 61.0 s". */
+void engine_tell_doing(struct engine *engine, char text[ENGINE_DOING_BYTES]);
+/* -EPROTO: a rank sent another number of bytes than were expected. */
+int engine_tell_size(const struct engine_op *op, int peer, uint64_t expected_bytes, const char *found,
+                     struct err *err);
+
+#endif

@@ -1,0 +1,245 @@
+/*
+ * engine_comm — see engine_comm.h: opening, splitting, waiting, closing.
+ */
+#include "comm/engine_comm.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SPLIT_TIMEOUT_NS (UINT64_C(1800) * CLOCK_NS_PER_S)
+
+/* Operations. */
+
+int engine_comm_begin(struct comm *base, const struct comm_options *options, const char *kind,
+                      struct engine_op **ret_op, struct err *err)
+{
+    struct engine_comm *comm = engine_comm_of(base);
+    int status = engine_take(comm->engine, ret_op, err);
+    if (status)
+        return status;
+    struct engine_op *op = *ret_op;
+    op->deadline_ns = options ? options->deadline_ns : 0;
+    op->kind = kind;
+    op->world_ranks = comm->world_ranks;
+    op->ranks = base->ranks;
+    snprintf(op->what, sizeof op->what, "%s", options && options->what ? options->what : kind);
+    return 0;
+}
+
+int engine_comm_start(struct comm *base, struct engine_op *op, int status, const struct comm_options *options,
+                      struct comm_work *work, struct err *err)
+{
+    if (status) {
+        engine_comm_of(base)->sums_open &= ~op->sum;
+        engine_give(op);
+        return err_set(err, status, "out of memory for an exchange of %d ranks", base->ranks);
+    }
+    *work = (struct comm_work){
+        .comm = base, .state = op, .deadline_ns = op->deadline_ns, .what = options ? options->what : NULL};
+    engine_start(op);
+    return 0;
+}
+
+static int end_work(struct comm_work *work, struct err *err)
+{
+    struct engine_op *op = work->state;
+    engine_comm_of(work->comm)->sums_open &= ~op->sum;
+    work->status = op->status;
+    work->done = true;
+    work->state = NULL;
+    if (op->status && err)
+        *err = op->detail;
+    engine_give(op);
+    return work->status;
+}
+
+/* The operation's failure is the work's status, as for all backends; test itself can't fail. */
+int engine_comm_test(struct comm_work *work, bool *ret_done, struct err *err)
+{
+    if (!work->done && engine_is_done(work->state))
+        end_work(work, err);
+    *ret_done = work->done;
+    return 0;
+}
+
+/* The engine sees to the deadline. */
+int engine_comm_wait(struct comm_work *work, struct err *err)
+{
+    engine_wait(work->state);
+    return end_work(work, err);
+}
+
+/* Life. */
+
+void engine_comm_note(struct comm *comm, const char *what, uint64_t step)
+{
+    engine_note(engine_comm_of(comm)->engine, what, step);
+}
+
+void engine_comm_add_tracks(struct comm *comm, struct trace *trace)
+{
+    engine_add_track(engine_comm_of(comm)->engine, trace, comm->ops->name);
+}
+
+int engine_comm_check(struct comm *comm, struct err *err)
+{
+    return engine_check(engine_comm_of(comm)->engine, err);
+}
+
+void engine_comm_abort(struct comm *comm)
+{
+    struct engine *engine = engine_comm_of(comm)->engine;
+    char why[80];
+    snprintf(why, sizeof why, "rank %d gave it up", engine->rank);
+    engine_abort(engine, why);
+}
+
+static void free_comm(struct engine_comm *comm)
+{
+    free(comm->world_ranks);
+    free(comm->tags);
+    free(comm);
+}
+
+void engine_comm_close(struct comm *base)
+{
+    struct engine_comm *comm = engine_comm_of(base);
+    struct engine *engine = comm->engine;
+    engine_forget_name(engine, comm->name);
+    free_comm(comm);
+    if (atomic_fetch_sub(&engine->comms_count, 1) == 1)
+        engine->ops->close(engine);
+}
+
+/* With nobody in it. It counts as one of the engine's until it is closed, and the name with it. */
+static int make_comm(struct engine *engine, unsigned name, int ranks, struct engine_comm **ret_comm,
+                     struct err *err)
+{
+    struct engine_comm *comm = calloc(1, engine->comm_bytes);
+    int *world_ranks = calloc((size_t)ranks, sizeof *world_ranks);
+    uint64_t *tags = calloc((size_t)ranks, sizeof *tags);
+    if (!comm || !world_ranks || !tags) {
+        free(comm);
+        free(world_ranks);
+        free(tags);
+        return err_set(err, -ENOMEM, "out of memory for a communicator of %d ranks", ranks);
+    }
+    *comm = (struct engine_comm){.base = {.ops = engine->comm_ops, .ranks = ranks},
+                                 .engine = engine,
+                                 .world_ranks = world_ranks,
+                                 .tags = tags,
+                                 .name = name};
+    atomic_fetch_add(&engine->comms_count, 1);
+    *ret_comm = comm;
+    return 0;
+}
+
+static void add_rank(struct engine_comm *comm, int rank, int world_rank, unsigned name)
+{
+    comm->world_ranks[rank] = world_rank;
+    comm->tags[rank] = name * comm->engine->tags_count;
+    if (world_rank == comm->engine->rank)
+        comm->base.rank = rank;
+}
+
+int engine_comm_open(struct engine *engine, const struct comm_ops *ops, size_t comm_bytes,
+                     struct comm **ret_comm, struct err *err)
+{
+    engine->comm_ops = ops;
+    engine->comm_bytes = comm_bytes;
+    struct engine_comm *comm;
+    unsigned name;
+    int status = engine_name(engine, &name, err); /* the first name, on all ranks */
+    if (!status)
+        status = make_comm(engine, name, engine->ranks, &comm, err);
+    if (status) {
+        engine->ops->close(engine);
+        return status;
+    }
+    for (int r = 0; r < engine->ranks; r++)
+        add_rank(comm, r, r, name);
+    *ret_comm = &comm->base;
+    return 0;
+}
+
+/* Splitting. */
+
+/* What each rank tells. rank: of the communicator that is split. */
+struct wish {
+    int32_t color, key, rank;
+    uint32_t name;
+};
+
+static int compare_wishes(const void *a, const void *b)
+{
+    const struct wish *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+/* Those of the color to the front; how many. */
+static int select_color(struct wish *wishes, int count, int color)
+{
+    int selected = 0;
+    for (int i = 0; i < count; i++)
+        if (wishes[i].color == color)
+            wishes[selected++] = wishes[i];
+    qsort(wishes, (size_t)selected, sizeof *wishes, compare_wishes);
+    return selected;
+}
+
+static int gather_wishes(struct comm *base, struct wish *wishes, struct err *err)
+{
+    const struct comm_options options = {.deadline_ns = clock_now_ns() + SPLIT_TIMEOUT_NS,
+                                         .what = "splitting the ranks"};
+    struct comm_work work;
+    int status =
+        engine_comm_all_gather(base, &wishes[base->rank], wishes, sizeof *wishes, &options, &work, err);
+    return status ? status : engine_comm_wait(&work, err);
+}
+
+static int make_split(const struct engine_comm *comm, const struct wish *members, int count, unsigned name,
+                      struct comm **ret_comm, struct err *err)
+{
+    struct engine_comm *made;
+    int status = make_comm(comm->engine, name, count, &made, err);
+    if (status)
+        return status;
+    for (int i = 0; i < count; i++)
+        add_rank(made, i, comm->world_ranks[members[i].rank], members[i].name);
+    *ret_comm = &made->base;
+    return 0;
+}
+
+int engine_comm_split(struct comm *base, int color, int key, struct comm **ret_comm, struct err *err)
+{
+    struct engine_comm *comm = engine_comm_of(base);
+    struct wish *wishes = calloc((size_t)base->ranks, sizeof *wishes);
+    struct comm *made = NULL;
+    unsigned name;
+    int status = wishes ? engine_name(comm->engine, &name, err)
+                        : err_set(err, -ENOMEM, "out of memory to split %d ranks", base->ranks);
+    if (status) {
+        free(wishes);
+        return status;
+    }
+    wishes[base->rank] = (struct wish){color, key, base->rank, name};
+    status = gather_wishes(base, wishes, err);
+    if (status) {
+        comm_retain(wishes);
+        return status;
+    }
+    int count = color < 0 ? 0 : select_color(wishes, base->ranks, color);
+    if (count > 0)
+        status = make_split(comm, wishes, count, name, &made, err);
+    if (!made)
+        engine_forget_name(comm->engine, name);
+    free(wishes);
+    if (!status)
+        *ret_comm = made;
+    return status;
+}

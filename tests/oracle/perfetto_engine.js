@@ -1,0 +1,50 @@
+// perfetto_engine — Perfetto's trace processor, as its page runs it (WebAssembly), behind stdin and stdout.
+//
+//     node perfetto_engine.js FOLDER     FOLDER: of the page's files, engine_bundle.js among them
+//
+// Both ways: frames of a length (uint32, little-endian) and as many bytes, a TraceProcessorRpcStream each.
+'use strict';
+const fs = require('fs'), path = require('path'), vm = require('vm');
+const folder = process.argv[2];
+
+function read(bytes) {
+  const data = Buffer.alloc(bytes);
+  for (let at = 0; at < bytes;) {
+    const count = fs.readSync(0, data, at, bytes - at, null);
+    if (count === 0) return null;
+    at += count;
+  }
+  return data;
+}
+
+function write(data) {
+  for (let at = 0; at < data.length;) at += fs.writeSync(1, data, at);
+}
+
+// What a worker of a browser has, and a node program has not; and the other way round: the bundle refuses to run where it finds node.
+globalThis.self = globalThis;
+globalThis.location = {href: `file://${folder}/`};
+globalThis.WorkerGlobalScope = globalThis.constructor;
+globalThis.XMLHttpRequest = class {
+  open(method, url) { this.file = path.join(folder, path.basename(url)); }
+  send() {
+    const data = fs.readFileSync(this.file);
+    this.response = data.buffer.slice(data.byteOffset, data.byteOffset + data.length);
+    this.status = 200;
+  }
+};
+Object.defineProperty(globalThis, 'process', {value: undefined, configurable: true});
+vm.runInThisContext(fs.readFileSync(path.join(folder, 'engine_bundle.js'), 'utf8'), {filename: 'engine_bundle.js'});
+
+const port = {
+  postMessage(reply) {
+    const length = Buffer.alloc(4);
+    length.writeUInt32LE(reply.length);
+    write(length);
+    write(reply);
+  }
+};
+globalThis.onmessage({data: port});
+setTimeout(() => { // once the bundle has begun
+  for (let length = read(4); length; length = read(4)) port.onmessage({data: new Uint8Array(read(length.readUInt32LE()))});
+}, 0);
