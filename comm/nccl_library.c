@@ -3,11 +3,12 @@
  */
 #include "comm/nccl_library.h"
 
+#include "base/library.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <string.h>
 
 /* Guarded by the mutex; is_loaded: the table is complete and no longer changes. */
 static struct {
@@ -19,10 +20,7 @@ static struct {
 static int find_functions(void *library, struct nccl_library *ret_table, struct err *err)
 {
     struct nccl_library t = {0};
-    const struct {
-        const char *name;
-        void *function;
-    } wanted[] = {
+    const struct library_function wanted[] = {
         {"ncclGetVersion", &t.GetVersion},
         {"ncclGetUniqueId", &t.GetUniqueId},
         {"ncclCommInitRankConfig", &t.CommInitRankConfig},
@@ -39,12 +37,9 @@ static int find_functions(void *library, struct nccl_library *ret_table, struct 
         {"ncclAllGather", &t.AllGather},
         {"ncclReduceScatter", &t.ReduceScatter},
     };
-    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
-        void *address = dlsym(library, wanted[i].name);
-        if (!address)
-            return err_set(err, -ENOTSUP, "this NCCL lacks %s", wanted[i].name);
-        memcpy(wanted[i].function, &address, sizeof address); /* a function's address, as POSIX has it */
-    }
+    const char *lacking = library_find(library, wanted, sizeof wanted / sizeof wanted[0]);
+    if (lacking)
+        return err_set(err, -ENOTSUP, "this NCCL lacks %s", lacking);
     *ret_table = t;
     return 0;
 }
@@ -65,9 +60,7 @@ static int check_version(const struct nccl_library *table, struct err *err)
 static int load(struct nccl_library *ret_table, struct err *err)
 {
     static const char *const names[] = {"libnccl.so.2", MR_CUDA_LIBRARY_FOLDER "/libnccl.so.2"};
-    void *library = NULL;
-    for (size_t i = 0; !library && i < sizeof names / sizeof names[0]; i++)
-        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    void *library = library_load(names, sizeof names / sizeof names[0]);
     if (!library) {
         err_set(err, -ENOTSUP, "could not load NCCL: %.200s", dlerror());
         err_advise(err, "install libnccl2, or set LD_LIBRARY_PATH to where it is");

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/library.h"
 #include "comm/comm_mpi.h"
 #include "comm/comm_tcp.h"
 
@@ -138,50 +139,46 @@ int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ra
 }
 
 /* libmillrace_mpi's functions. The library stays loaded: MPI can't be started twice. */
-struct library {
+struct mpi_library {
     int (*open)(const struct comm_mpi_options *options, struct comm **ret_comm, struct err *err);
     const char *(*version)(void);
     const char *(*library)(char text[COMM_MPI_TEXT_BYTES]);
 };
 
-static int load_library(struct library *ret_library, struct err *err)
+static int load_mpi(struct mpi_library *ret_mpi, struct err *err)
 {
-    struct library library;
-    const struct {
-        const char *name;
-        void *function;
-    } wanted[] = {{"comm_mpi_open", &library.open},
-                  {"comm_mpi_version", &library.version},
-                  {"comm_mpi_library", &library.library}};
-    void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    struct mpi_library mpi;
+    static const char *const names[] = {LIBRARY};
+    const struct library_function wanted[] = {
+        {"comm_mpi_open", &mpi.open}, {"comm_mpi_version", &mpi.version}, {"comm_mpi_library", &mpi.library}};
+    void *handle = library_load(names, 1);
     if (!handle) {
         err_set(err, -ENOTSUP, "no MPI here: %.200s", dlerror());
         err_advise(err, "install Open MPI (openmpi-bin, libopenmpi-dev) and build millrace with it");
         return -ENOTSUP;
     }
-    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
-        void *address = dlsym(handle, wanted[i].name);
-        if (!address)
-            return err_set(err, -ENOTSUP, "%s lacks %s", LIBRARY, wanted[i].name);
-        memcpy(wanted[i].function, &address, sizeof address); /* a function's address, as POSIX has it */
-    }
-    if (strcmp(library.version(), MILLRACE_VERSION) != 0) {
-        err_set(err, -ENOTSUP, "%s is of another version of millrace", LIBRARY);
-        err_expected(err, "%s", MILLRACE_VERSION);
-        err_found(err, "%s", library.version());
+    const char *lacking = library_find(handle, wanted, sizeof wanted / sizeof wanted[0]);
+    if (lacking) {
+        err_set(err, -ENOTSUP, "%s lacks %s", LIBRARY, lacking);
         return -ENOTSUP;
     }
-    *ret_library = library;
+    if (strcmp(mpi.version(), MILLRACE_VERSION) != 0) {
+        err_set(err, -ENOTSUP, "%s is of another version of millrace", LIBRARY);
+        err_expected(err, "%s", MILLRACE_VERSION);
+        err_found(err, "%s", mpi.version());
+        return -ENOTSUP;
+    }
+    *ret_mpi = mpi;
     return 0;
 }
 
 int ranks_library(char text[RANKS_LIBRARY_BYTES], struct err *err)
 {
     static_assert((int)RANKS_LIBRARY_BYTES == (int)COMM_MPI_TEXT_BYTES, "one size");
-    struct library library;
-    int status = load_library(&library, err);
+    struct mpi_library mpi;
+    int status = load_mpi(&mpi, err);
     if (!status)
-        library.library(text);
+        mpi.library(text);
     return status;
 }
 
@@ -221,15 +218,15 @@ static int meet(const struct ranks *ranks, const atomic_int *stop, struct comm *
 
 int ranks_open(const struct ranks *ranks, const atomic_int *stop, struct comm **ret_comm, struct err *err)
 {
-    struct library library;
+    struct mpi_library mpi;
     struct comm *comm;
     if (ranks->ranks == 1)
         return comm_self_open(ret_comm, err);
     if (ranks->launcher == RANKS_TORCHRUN)
         return meet(ranks, stop, ret_comm, err);
-    int status = load_library(&library, err);
+    int status = load_mpi(&mpi, err);
     if (!status)
-        status = library.open(NULL, &comm, err);
+        status = mpi.open(NULL, &comm, err);
     if (status)
         return status;
     status = check_opened(ranks, comm, err);

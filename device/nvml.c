@@ -3,10 +3,11 @@
  */
 #include "device/nvml.h"
 
+#include "base/library.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* As the library's nvml.h has them. */
 enum { NVML_SUCCESS = 0, NVML_ERROR_NOT_SUPPORTED = 3 };
@@ -16,7 +17,6 @@ struct nvml_utilization_rates {
 };
 
 struct nvml {
-    void *library;
     int (*init)(void);
     int (*shutdown)(void);
     const char *(*error_string)(int status);
@@ -32,10 +32,8 @@ static int failed(const struct nvml *nvml, int status, int code, const char *wha
 
 static int load(struct nvml *nvml, struct err *err)
 {
-    const struct {
-        const char *name;
-        void *function;
-    } wanted[] = {
+    static const char *const names[] = {"libnvidia-ml.so.1"};
+    const struct library_function wanted[] = {
         {"nvmlInit_v2", &nvml->init},
         {"nvmlShutdown", &nvml->shutdown},
         {"nvmlErrorString", &nvml->error_string},
@@ -43,22 +41,18 @@ static int load(struct nvml *nvml, struct err *err)
         {"nvmlDeviceGetHandleByPciBusId_v2", &nvml->device_get_handle_by_pci_bus_id},
         {"nvmlDeviceGetUtilizationRates", &nvml->device_get_utilization_rates},
     };
-    nvml->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!nvml->library) {
+    void *library = library_load(names, 1);
+    if (!library) {
         err_set(err, -ENODEV, "no NVML: %s", dlerror());
         return err_advise(err,
                           "install the NVIDIA driver; in a container, let the driver's utility libraries in "
                           "(NVIDIA_DRIVER_CAPABILITIES=compute,utility)");
     }
-    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
-        void *address = dlsym(nvml->library, wanted[i].name);
-        if (!address) {
-            err_set(err, -ENODEV, "this NVML lacks %s", wanted[i].name);
-            return err_advise(err, "update the NVIDIA driver");
-        }
-        memcpy(wanted[i].function, &address, sizeof address); /* a function's address, as POSIX has it */
-    }
-    return 0;
+    const char *lacking = library_find(library, wanted, sizeof wanted / sizeof wanted[0]);
+    if (!lacking)
+        return 0;
+    err_set(err, -ENODEV, "this NVML lacks %s", lacking);
+    return err_advise(err, "update the NVIDIA driver");
 }
 
 int nvml_open(struct nvml **ret_nvml, struct err *err)
@@ -75,8 +69,6 @@ int nvml_open(struct nvml **ret_nvml, struct err *err)
         }
     }
     if (status) {
-        if (nvml->library)
-            dlclose(nvml->library);
         free(nvml);
         return status;
     }
@@ -89,7 +81,6 @@ void nvml_close(struct nvml *nvml)
     if (!nvml)
         return;
     nvml->shutdown();
-    dlclose(nvml->library);
     free(nvml);
 }
 

@@ -4,6 +4,7 @@
 #include "trainer/ops_cpu.h"
 
 #include "base/exact_sum.h"
+#include "base/library.h"
 #include "base/machine.h"
 #include "trainer/decision.h"
 #include "trainer/ops_cpu_math.h"
@@ -40,9 +41,7 @@ static void *blas_load(void)
         setenv(CORETYPE, core, 1);
     if (sets_threads)
         setenv(NUM_THREADS, "1", 1);
-    void *library = NULL;
-    for (size_t i = 0; !library && i < sizeof names / sizeof names[0]; i++)
-        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    void *library = library_load(names, sizeof names / sizeof names[0]);
     if (core)
         unsetenv(CORETYPE);
     if (sets_threads)
@@ -50,30 +49,25 @@ static void *blas_load(void)
     return library;
 }
 
-/* A function's address through the pointer to it, as POSIX has it. */
-static bool blas_find(void *library, const char *name, void *function)
-{
-    void *address = dlsym(library, name);
-    memcpy(function, &address, sizeof address);
-    return address != NULL;
-}
-
 int blas_open(struct blas *ret_blas, struct err *err)
 {
     struct blas blas = {0};
     void (*set_num_threads)(int count) = NULL;
     const char *(*get_config)(void) = NULL, *(*get_corename)(void) = NULL;
+    const struct library_function wanted[] = {{"cblas_sgemm", &blas.sgemm},
+                                              {"cblas_dgemm", &blas.dgemm},
+                                              {"openblas_set_num_threads", &set_num_threads},
+                                              {"openblas_get_config", &get_config},
+                                              {"openblas_get_corename", &get_corename}};
     void *library = blas_load();
     if (!library) {
         err_set(err, -ELIBACC, "could not load OpenBLAS: %s", dlerror());
         err_advise(err, "install it (Debian: libopenblas0)");
         return -ELIBACC;
     }
-    if (!blas_find(library, "cblas_sgemm", &blas.sgemm) || !blas_find(library, "cblas_dgemm", &blas.dgemm) ||
-        !blas_find(library, "openblas_set_num_threads", &set_num_threads) ||
-        !blas_find(library, "openblas_get_config", &get_config) ||
-        !blas_find(library, "openblas_get_corename", &get_corename)) {
-        err_set(err, -ELIBACC, "this OpenBLAS lacks a function: %s", dlerror());
+    const char *lacking = library_find(library, wanted, sizeof wanted / sizeof wanted[0]);
+    if (lacking) {
+        err_set(err, -ELIBACC, "this OpenBLAS lacks %s", lacking);
         err_advise(err, "install one with the C interface (Debian: libopenblas0)");
         return -ELIBACC;
     }

@@ -3,11 +3,12 @@
  */
 #include "trainer/cuda/cublaslt_library.h"
 
+#include "base/library.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <string.h>
 
 /* Guarded by the mutex; is_loaded: the table is complete and no longer changes. */
 static struct {
@@ -19,10 +20,7 @@ static struct {
 static int find_functions(void *library, struct cublaslt_library *ret_table, struct err *err)
 {
     struct cublaslt_library t = {0};
-    const struct {
-        const char *name;
-        void *function;
-    } wanted[] = {
+    const struct library_function wanted[] = {
         {"cublasLtCreate", &t.Create},
         {"cublasLtDestroy", &t.Destroy},
         {"cublasLtGetVersion", &t.GetVersion},
@@ -39,14 +37,11 @@ static int find_functions(void *library, struct cublaslt_library *ret_table, str
         {"cublasLtMatmulAlgoConfigGetAttribute", &t.MatmulAlgoConfigGetAttribute},
         {"cublasLtMatmul", &t.Matmul},
     };
-    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
-        void *address = dlsym(library, wanted[i].name);
-        if (!address) {
-            err_set(err, -ELIBACC, "this cuBLASLt lacks %s", wanted[i].name);
-            err_advise(err, "install that of CUDA 12 or 13");
-            return -ELIBACC;
-        }
-        memcpy(wanted[i].function, &address, sizeof address); /* a function's address, as POSIX has it */
+    const char *lacking = library_find(library, wanted, sizeof wanted / sizeof wanted[0]);
+    if (lacking) {
+        err_set(err, -ELIBACC, "this cuBLASLt lacks %s", lacking);
+        err_advise(err, "install that of CUDA 12 or 13");
+        return -ELIBACC;
     }
     *ret_table = t;
     return 0;
@@ -57,9 +52,7 @@ static int load(struct cublaslt_library *ret_table, struct err *err)
     static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12",
                                         MR_CUDA_LIBRARY_FOLDER "/libcublasLt.so.13",
                                         MR_CUDA_LIBRARY_FOLDER "/libcublasLt.so.12"};
-    void *library = NULL;
-    for (size_t i = 0; !library && i < sizeof names / sizeof names[0]; i++)
-        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    void *library = library_load(names, sizeof names / sizeof names[0]);
     if (!library) {
         err_set(err, -ELIBACC, "could not load cuBLASLt: %s", dlerror());
         err_advise(err, "install the CUDA toolkit's libcublas, or set LD_LIBRARY_PATH to where it is");

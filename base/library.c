@@ -1,0 +1,26 @@
+/*
+ * library — see library.h.
+ */
+#include "base/library.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+void *library_load(const char *const *files, size_t count)
+{
+    void *library = NULL;
+    for (size_t i = 0; i < count && !library; i++)
+        library = dlopen(files[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    return library;
+}
+
+const char *library_find(void *library, const struct library_function *functions, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        void *address = dlsym(library, functions[i].name);
+        if (!address)
+            return functions[i].name;
+        memcpy(functions[i].function, &address, sizeof address); /* a function's address, as POSIX has it */
+    }
+    return NULL;
+}

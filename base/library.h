@@ -1,0 +1,20 @@
+/*
+ * library — shared libraries that are loaded when they are needed, and their functions by name.
+ */
+#ifndef MILLRACE_BASE_LIBRARY_H
+#define MILLRACE_BASE_LIBRARY_H
+
+#include <stddef.h>
+
+/* function: the address of a pointer to a function of its type. */
+struct library_function {
+    const char *name;
+    void *function;
+};
+
+/* The first of the files that is found, by the system's rules. NULL: none; then dlerror() tells of the last. It stays loaded. */
+void *library_load(const char *const *files, size_t count);
+/* Sets all of them. NULL; else the name of one that the library lacks. */
+const char *library_find(void *library, const struct library_function *functions, size_t count);
+
+#endif
