@@ -61,7 +61,8 @@ struct comm_work {
 
 enum {
     COMM_LIBRARY_BYTES = 64,
-    COMM_CANONICAL_MAX = 64, /* canonical sums under way at a time, of a communicator */
+    COMM_CANONICAL_MAX = 64,
+    COMM_LETTER_TAGS = 62, /* that any backend has */
 };
 
 /* Hooks are required unless said. Errors: -ETIMEDOUT, -ECONNABORTED, -EPROTO (another rank made another
@@ -70,15 +71,16 @@ struct comm_ops {
     const char *name; /* "self", "mpi", "tcp", "nccl" */
 
     /* Ranks of the same color (>= 0; negative: none, *ret_comm becomes NULL) form a new communicator ordered by (key, rank).
-     * Blocks. Gives the communicator. */
+     * Blocks. Gives the communicator. -ENOBUFS of more than 256 open at a time, of a process: on all ranks of the new one. */
     int (*split)(struct comm *comm, int color, int key, struct comm **ret_comm, struct err *err);
 
     /* receive[rank * bytes ...] = what each rank sent. send may lie in place at receive + rank * bytes. */
     int (*all_gather)(struct comm *comm, const void *send, void *receive, size_t bytes,
                       const struct comm_options *options, struct comm_work *work, struct err *err);
     /* send: ranks slices of count elements; receive: the sum of this rank's slice over all ranks. F32 and F64. COMM_FAST: after
-     * comm_prepare_fast, where more than one is under way at a time. -EBUSY of more canonical ones than COMM_CANONICAL_MAX; -ENOTSUP of canonical sums in a device's memory, where whoever wants them adds
-     * what an all_to_all brings. */
+     * comm_prepare_fast, where more than one is under way at a time. -EBUSY where the canonical one COMM_CANONICAL_MAX before it (any, where the library
+     * has no sums of its own) has not been waited for. -ENOTSUP of canonical sums in a device's memory, where whoever wants them adds what an all_to_all
+     * brings. */
     int (*reduce_scatter)(struct comm *comm, const void *send, void *receive, size_t count, enum dtype dtype,
                           enum comm_order order, const struct comm_options *options, struct comm_work *work,
                           struct err *err);
@@ -91,6 +93,7 @@ struct comm_ops {
                       const size_t *send_bytes, void *receive, const size_t *receive_offsets,
                       const size_t *receive_bytes, const struct comm_options *options, struct comm_work *work,
                       struct err *err);
+    /* Letters: of a tag from 0 on, they arrive in order. -EINVAL of one that the backend does not have: those below COMM_LETTER_TAGS any has. */
     int (*send)(struct comm *comm, const void *data, size_t bytes, int to, int tag,
                 const struct comm_options *options, struct comm_work *work, struct err *err);
     int (*receive)(struct comm *comm, void *data, size_t bytes, int from, int tag,

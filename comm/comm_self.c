@@ -135,10 +135,10 @@ static int self_receive(struct comm *comm, void *data, size_t bytes, int from, i
     if (i == self->letters_count)
         return err_set(err, -EIO, "a lone rank waits for a letter (tag %d) that it has not sent itself", tag);
     if (self->letters[i].bytes != bytes) {
-        err_set(err, -EIO, "a letter (tag %d) has another size", tag);
+        err_set(err, -EPROTO, "a letter (tag %d) has another size", tag);
         err_expected(err, "%zu bytes", bytes);
         err_found(err, "%zu", self->letters[i].bytes);
-        return -EIO;
+        return -EPROTO;
     }
     move(data, self->letters[i].data, bytes);
     free(self->letters[i].data);

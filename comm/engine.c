@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/trace.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,23 +40,23 @@ int engine_name(struct engine *engine, unsigned *ret_name, struct err *err)
 {
     int status = -ENOBUFS;
     pthread_mutex_lock(&engine->mutex);
-    for (unsigned i = 0; i < ENGINE_NAMES_MAX && status; i++) {
-        unsigned name = (engine->name_next + i) % ENGINE_NAMES_MAX;
-        if (engine->name_is_used[name])
+    for (unsigned i = 0; i < ENGINE_COMMS_MAX && status; i++) {
+        unsigned name = (engine->name_next + i) % engine->names_count;
+        if (engine->name_is_used[name % ENGINE_COMMS_MAX])
             continue;
-        engine->name_is_used[name] = true;
+        engine->name_is_used[name % ENGINE_COMMS_MAX] = true;
         engine->name_next = name + 1;
         *ret_name = name;
         status = 0;
     }
     pthread_mutex_unlock(&engine->mutex);
-    return status ? err_set(err, status, "a process has %d communicators open", ENGINE_NAMES_MAX) : 0;
+    return status ? err_set(err, status, "a process has %d communicators open", ENGINE_COMMS_MAX) : 0;
 }
 
 void engine_forget_name(struct engine *engine, unsigned name)
 {
     pthread_mutex_lock(&engine->mutex);
-    engine->name_is_used[name] = false;
+    engine->name_is_used[name % ENGINE_COMMS_MAX] = false;
     pthread_mutex_unlock(&engine->mutex);
 }
 
@@ -273,6 +274,7 @@ void engine_fail(struct engine_op *op, const struct err *detail)
 {
     struct engine *engine = op->engine;
     char why[ENGINE_WHY_BYTES];
+    assert(detail->code < 0);
     int found = (int)strcspn(detail->found, ";"); /* they need not know what else was asked */
     snprintf(why, sizeof why, "rank %d: %.150s%s%.*s", engine->rank, detail->what, found > 0 ? ": " : "",
              found < 60 ? found : 60, detail->found);
@@ -317,19 +319,24 @@ static void tell_late(const struct engine_op *op, char *text, size_t bytes)
                  takes ? " took nothing" : "");
 }
 
-void engine_fail_late(struct engine_op *op, const char *const *answers, int answers_count)
+static bool is_late(const struct engine_op *op, int rank)
+{
+    int peer = op->world_ranks[rank];
+    return op->engine->ops->awaits(op, peer, false) || op->engine->ops->awaits(op, peer, true);
+}
+
+void engine_fail_late(struct engine_op *op, const int *asked, const char *const *answers, int count)
 {
     const struct engine *engine = op->engine;
     struct err detail = {0};
-    int late[ENGINE_ASKED_MAX];
-    char text[400];
-    int count = engine_list_late(op, late, answers_count);
+    char text[ERR_TEXT_BYTES_MAX];
     tell_late(op, text, sizeof text);
     size_t used = strlen(text);
     for (int i = 0; i < count && used < sizeof text; i++)
-        used +=
-            (size_t)snprintf(text + used, sizeof text - used, "; rank %d: %.*s", late[i], ENGINE_DOING_BYTES,
-                             answers[i] ? answers[i] : "no answer, as of a process that is stopped");
+        if (is_late(op, asked[i]))
+            used += (size_t)snprintf(text + used, sizeof text - used, "; rank %d: %.*s", asked[i],
+                                     ENGINE_DOING_BYTES,
+                                     answers[i] ? answers[i] : "no answer, as of a process that is stopped");
     err_set(&detail, -ETIMEDOUT, "rank %d of %d waited too long for %s", engine->rank, engine->ranks,
             op->what);
     err_found(&detail, "%s", text);

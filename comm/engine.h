@@ -31,7 +31,7 @@ enum {
     ENGINE_WHY_BYTES = 240,
     ENGINE_WHAT_BYTES = 120,
     ENGINE_DOING_BYTES = 80,
-    ENGINE_NAMES_MAX = 256, /* of communicators at a time, of a process */
+    ENGINE_COMMS_MAX = 256, /* open at a time, of a process */
     ENGINE_ASKED_MAX = 3,   /* of ranks that are late */
 };
 
@@ -50,10 +50,10 @@ struct engine_message {
 
 /* The caller's until started, the thread's until done, then the caller's again. */
 struct engine_op {
-    struct engine_op *next, *next_made;
+    struct engine_op *next, *next_made; /* in the engine's lists, which are guarded as they say there */
     struct engine *engine;
     /* When all that was planned has come and gone, and at the start where nothing was. Plans what follows; nothing planned: the operation is
-     * done. NULL: nothing follows. -errno ends the run. */
+     * done. NULL: nothing follows. -errno with detail ends the run. */
     int (*advance)(struct engine_op *op, struct err *err);
     void *scratch; /* kept from operation to operation, as what is longest here: engine_op_scratch */
     size_t scratch_bytes;
@@ -89,7 +89,8 @@ struct engine_ops {
 struct engine {
     const struct engine_ops *ops; /* immutable once open, as those down to comm_bytes */
     int rank, ranks;              /* of the world */
-    uint64_t tags_count;          /* that a communicator has to itself: those from its name * tags_count on */
+    uint64_t tags_count;  /* that a communicator has to itself: those from its name * tags_count on, */
+    unsigned names_count; /* of so many names, a multiple of ENGINE_COMMS_MAX */
     const struct comm_ops *comm_ops; /* of its communicators (engine_comm.h), */
     size_t comm_bytes;               /* and what each takes */
     atomic_int comms_count;
@@ -102,14 +103,14 @@ struct engine {
     bool quit, abort_asked, ended;
     char why[ENGINE_WHY_BYTES]; /* of abort_asked, from which on only the thread writes it; then of ended */
     struct engine_op *queue_first, *queue_last, *unused, *made;
-    struct trace_track *track_given; /* what track is to be */
-    bool name_is_used[ENGINE_NAMES_MAX];
-    unsigned name_next; /* names are used again as late as possible */
+    struct trace_track *track_given;     /* what track is to be */
+    bool name_is_used[ENGINE_COMMS_MAX]; /* by name % ENGINE_COMMS_MAX */
+    unsigned name_next;                  /* names are used again as late as possible */
     const char *doing;
     uint64_t doing_number, doing_since_ns;
 };
 
-/* engine: blank; its rank, ranks and tags_count are set before it is used. */
+/* engine: blank; its rank, ranks, tags_count and names_count are set before it is used. */
 void engine_init(struct engine *engine, const struct engine_ops *ops);
 /* And its operations, also those that nobody waited for. The thread has ended. */
 void engine_deinit(struct engine *engine);
@@ -128,8 +129,8 @@ void engine_wait(struct engine_op *op);
 int engine_check(struct engine *engine, struct err *err);
 /* What this process is doing from now on, which other ranks are told where it is late; what lives for ever. */
 void engine_note(struct engine *engine, const char *what, uint64_t number);
-/* From now on the thread adds what it does to a track of that name: each look in which something came or went, or that took its time, in it what it posts
- * and the next rounds of operations, and beside them each operation from its start to its end. name is static; the trace outlives the engine. */
+/* From now on the thread adds what it does to a track of that name: `progress`, where something came or went or took its time, in it what it posts and the
+ * next rounds of operations, and beside them each operation from its start to its end. name is static; the trace outlives the engine. */
 void engine_add_track(struct engine *engine, struct trace *trace, const char *name);
 /* Ends the run for that reason; returns when the other ranks were told, or can't be. */
 void engine_abort(struct engine *engine, const char *why);
@@ -146,8 +147,8 @@ void engine_deactivate(struct engine_op *op);
 void engine_finish(struct engine_op *op, int status, const struct err *detail);
 /* The operation, an active one, fails, and with it the run: nobody can know what the other ranks have got of it. */
 void engine_fail(struct engine_op *op, const struct err *detail);
-/* For its deadline. answers[i]: of the i-th of engine_list_late, NULL: none came. */
-void engine_fail_late(struct engine_op *op, const char *const *answers, int answers_count);
+/* For its deadline. answers[i]: of asked[i], a rank of the communicator that was late when it was asked what it does; NULL: none came. */
+void engine_fail_late(struct engine_op *op, const int *asked, const char *const *answers, int count);
 /* Ranks of the communicator that are late: those whose messages are awaited, else those that take none; how many of `most` are listed. */
 int engine_list_late(const struct engine_op *op, int *ranks, int most);
 /* Ends the run; no more than once. own: the failure of this process that is why, where it is one. */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #define SPLIT_TIMEOUT_NS (UINT64_C(1800) * CLOCK_NS_PER_S)
+#define NO_NAME          UINT32_MAX
 
 /* Operations. */
 
@@ -202,11 +203,23 @@ static int gather_wishes(struct comm *base, struct wish *wishes, struct err *err
     return status ? status : engine_comm_wait(&work, err);
 }
 
+/* Whether all of them have a name for it. */
+static int check_names(const struct wish *members, int count, struct err *err)
+{
+    for (int i = 0; i < count; i++)
+        if (members[i].name == NO_NAME)
+            return err_set(err, -ENOBUFS, "rank %d has %d communicators open", members[i].rank,
+                           ENGINE_COMMS_MAX);
+    return 0;
+}
+
 static int make_split(const struct engine_comm *comm, const struct wish *members, int count, unsigned name,
                       struct comm **ret_comm, struct err *err)
 {
     struct engine_comm *made;
-    int status = make_comm(comm->engine, name, count, &made, err);
+    int status = check_names(members, count, err);
+    if (!status)
+        status = make_comm(comm->engine, name, count, &made, err);
     if (status)
         return status;
     for (int i = 0; i < count; i++)
@@ -220,23 +233,20 @@ int engine_comm_split(struct comm *base, int color, int key, struct comm **ret_c
     struct engine_comm *comm = engine_comm_of(base);
     struct wish *wishes = calloc((size_t)base->ranks, sizeof *wishes);
     struct comm *made = NULL;
-    unsigned name;
-    int status = wishes ? engine_name(comm->engine, &name, err)
-                        : err_set(err, -ENOMEM, "out of memory to split %d ranks", base->ranks);
-    if (status) {
-        free(wishes);
-        return status;
-    }
+    unsigned name = NO_NAME; /* where none is left, which the others are told */
+    if (!wishes)
+        return err_set(err, -ENOMEM, "out of memory to split %d ranks", base->ranks);
+    engine_name(comm->engine, &name, NULL);
     wishes[base->rank] = (struct wish){color, key, base->rank, name};
-    status = gather_wishes(base, wishes, err);
+    int status = gather_wishes(base, wishes, err);
     if (status) {
         comm_retain(wishes);
-        return status;
+        wishes = NULL;
     }
-    int count = color < 0 ? 0 : select_color(wishes, base->ranks, color);
+    int count = status || color < 0 ? 0 : select_color(wishes, base->ranks, color);
     if (count > 0)
         status = make_split(comm, wishes, count, name, &made, err);
-    if (!made)
+    if (!made && name != NO_NAME)
         engine_forget_name(comm->engine, name);
     free(wishes);
     if (!status)

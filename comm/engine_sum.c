@@ -1,6 +1,7 @@
 /*
  * engine_sum — operations that add: exact integers, canonical sums. See engine_comm.h.
  */
+#include "base/bytes.h"
 #include "comm/engine_comm.h"
 #include "comm/tree_sum.h"
 
@@ -17,6 +18,7 @@ struct sum {
     struct comm *comm;
     const char *send;
     char *receive;
+    size_t stride_bytes;                       /* of the leaves: a piece, or a slice that is shorter */
     size_t slice_bytes, at_bytes, piece_bytes; /* at: of the piece under way */
     uint64_t tag;
     enum dtype dtype;
@@ -86,11 +88,12 @@ static int plan_piece(struct engine_op *op)
     size_t left = sum->slice_bytes - sum->at_bytes, own = (size_t)comm->rank;
     char *leaves = (char *)(sum + 1);
     int status = 0;
-    sum->piece_bytes = left < PIECE_BYTES ? left : PIECE_BYTES;
-    memcpy(leaves + own * PIECE_BYTES, sum->send + own * sum->slice_bytes + sum->at_bytes, sum->piece_bytes);
+    sum->piece_bytes = bytes_min(left, PIECE_BYTES);
+    memcpy(leaves + own * sum->stride_bytes, sum->send + own * sum->slice_bytes + sum->at_bytes,
+           sum->piece_bytes);
     for (int i = 1; i < comm->ranks && !status; i++) {
         size_t rank = (size_t)engine_comm_other(comm, i);
-        status = engine_comm_plan_receive(comm, op, (int)rank, sum->tag, leaves + rank * PIECE_BYTES,
+        status = engine_comm_plan_receive(comm, op, (int)rank, sum->tag, leaves + rank * sum->stride_bytes,
                                           sum->piece_bytes);
         if (!status)
             status =
@@ -106,7 +109,7 @@ static int sum_piece(struct engine_op *op, struct err *err)
     size_t ranks = (size_t)sum->comm->ranks;
     char *leaves = (char *)(sum + 1);
     do {
-        tree_sum(leaves, ranks, PIECE_BYTES, sum->piece_bytes / dtype_bytes(sum->dtype), sum->dtype);
+        tree_sum(leaves, ranks, sum->stride_bytes, sum->piece_bytes / dtype_bytes(sum->dtype), sum->dtype);
         memcpy(sum->receive + sum->at_bytes, leaves, sum->piece_bytes);
         sum->at_bytes += sum->piece_bytes;
         if (sum->at_bytes == sum->slice_bytes)
@@ -117,14 +120,14 @@ static int sum_piece(struct engine_op *op, struct err *err)
     return 0;
 }
 
-/* One that no other sum under way has, the same on all ranks; -EBUSY. */
+/* One that no other sum has that is not waited for, the same on all ranks; -EBUSY. */
 static int take_number(struct comm *base, struct engine_op *op, struct err *err)
 {
     struct engine_comm *comm = engine_comm_of(base);
     unsigned number = comm->sums_count % ENGINE_SUMS_MAX;
     uint64_t bit = UINT64_C(1) << number;
     if (comm->sums_open & bit)
-        return err_set(err, -EBUSY, "more than %d canonical sums are under way on a communicator",
+        return err_set(err, -EBUSY, "the canonical sum %d before this one has not been waited for",
                        ENGINE_SUMS_MAX);
     comm->sums_count++;
     comm->sums_open |= bit;
@@ -145,7 +148,8 @@ int engine_comm_reduce_scatter(struct comm *comm, const void *send, void *receiv
         return status;
     if (count == 0)
         return engine_comm_start(comm, op, 0, options, work, err);
-    struct sum *sum = engine_op_scratch(op, sizeof *sum + (size_t)comm->ranks * PIECE_BYTES);
+    size_t slice_bytes = count * dtype_bytes(dtype), stride_bytes = bytes_min(slice_bytes, PIECE_BYTES);
+    struct sum *sum = engine_op_scratch(op, sizeof *sum + (size_t)comm->ranks * stride_bytes);
     if (!sum)
         return engine_comm_start(comm, op, -ENOMEM, options, work, err);
     int number = take_number(comm, op, err);
@@ -156,9 +160,13 @@ int engine_comm_reduce_scatter(struct comm *comm, const void *send, void *receiv
     *sum = (struct sum){.comm = comm,
                         .send = send,
                         .receive = receive,
-                        .slice_bytes = count * dtype_bytes(dtype),
+                        .stride_bytes = stride_bytes,
+                        .slice_bytes = slice_bytes,
                         .tag = ENGINE_TAG_SUM + (uint64_t)number,
                         .dtype = dtype};
     op->advance = sum_piece;
-    return engine_comm_start(comm, op, plan_piece(op), options, work, err);
+    status = plan_piece(op);
+    if (status)
+        engine_comm_of(comm)->sums_count--; /* another try has the number that the other ranks' has */
+    return engine_comm_start(comm, op, status, options, work, err);
 }

@@ -31,7 +31,7 @@ static int make_fast(struct comm_mpi *comm, struct err *err)
     MPI_Comm world = mpi_engine_world(base->engine);
     MPI_Group all, members;
     uint64_t name = base->tags[0] / base->engine->tags_count; /* the first rank's */
-    int tag = (int)(((uint64_t)base->world_ranks[0] * ENGINE_NAMES_MAX + name) % TAGS);
+    int tag = (int)(((uint64_t)base->world_ranks[0] * ENGINE_COMMS_MAX + name) % TAGS);
     MPI_Comm_group(world, &all);
     MPI_Group_incl(all, base->base.ranks, base->world_ranks, &members);
     int status =

@@ -58,7 +58,8 @@ static int make_worlds(struct mpi_engine *engine, struct err *err)
     MPI_Comm_rank(engine->world, &engine->base.rank);
     MPI_Comm_size(engine->world, &engine->base.ranks);
     MPI_Comm_get_attr(engine->world, MPI_TAG_UB, &tag_max, &is_set);
-    engine->base.tags_count = (uint64_t)(is_set ? *tag_max : 32767) / ENGINE_NAMES_MAX;
+    engine->base.names_count = ENGINE_COMMS_MAX;
+    engine->base.tags_count = (uint64_t)(is_set ? *tag_max : 32767) / ENGINE_COMMS_MAX;
     status = mpi_inquiry_open(&engine->base, engine->control, &engine->inquiry, err);
     return status ? status
                   : mpi_check(MPI_Irecv(engine->control_why, ENGINE_WHY_BYTES, MPI_BYTE, MPI_ANY_SOURCE,
@@ -105,12 +106,12 @@ void mpi_thread_tell_others(struct engine *base)
 static void fail_late(struct mpi_engine *engine, struct engine_op *op)
 {
     const char *answers[ENGINE_ASKED_MAX];
-    int late[ENGINE_ASKED_MAX];
-    int count = engine_list_late(op, late, ENGINE_ASKED_MAX);
+    int asked[ENGINE_ASKED_MAX], peers[ENGINE_ASKED_MAX];
+    int count = engine_list_late(op, asked, ENGINE_ASKED_MAX);
     for (int i = 0; i < count; i++)
-        late[i] = op->world_ranks[late[i]];
-    mpi_inquiry_ask(engine->inquiry, late, count, answers);
-    engine_fail_late(op, answers, count);
+        peers[i] = op->world_ranks[asked[i]];
+    mpi_inquiry_ask(engine->inquiry, peers, count, answers);
+    engine_fail_late(op, asked, answers, count);
 }
 
 /* Progress. */

@@ -16,6 +16,7 @@ static void clear_op(struct engine_op *base)
     struct tcp_op *op = tcp_op_of(base);
     op->count = op->done_count = 0;
     op->asked_ns = 0;
+    op->asked_count = 0;
 }
 
 static void deinit_op(struct engine_op *op)
@@ -97,6 +98,7 @@ int tcp_engine_open(int *sockets, int rank, int ranks, struct engine **ret_engin
     engine->base.rank = rank;
     engine->base.ranks = ranks;
     engine->base.tags_count = TCP_TAGS_COUNT;
+    engine->base.names_count = TCP_NAMES_COUNT;
     engine->peers = peers;
     engine->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     for (int r = 0; r < ranks; r++) {

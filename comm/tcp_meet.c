@@ -18,9 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAGIC      UINT64_C(0x3165636172696c6d) /* "milrace1" */
-#define ANSWER_NS  (30 * CLOCK_NS_PER_S)        /* in which rank 0 answers one, however slow its machine */
-#define RESOLVE_NS (5 * CLOCK_NS_PER_S)         /* between questions where rank 0 is */
+#define ANSWER_NS  (30 * CLOCK_NS_PER_S) /* in which rank 0 answers one, however slow its machine */
+#define RESOLVE_NS (5 * CLOCK_NS_PER_S)  /* between questions where rank 0 is */
 enum { PAUSE_NS = 20000000, LOOK_MS = 100 };
 
 bool tcp_meeting_is_over(const struct tcp_meeting *meeting)
@@ -82,7 +81,7 @@ bool tcp_meeting_give(int to, const void *data, size_t bytes)
 
 struct tcp_hello tcp_meeting_hello(const struct tcp_meeting *meeting)
 {
-    return (struct tcp_hello){.magic = MAGIC,
+    return (struct tcp_hello){.magic = TCP_HELLO_MAGIC,
                               .token = meeting->options->token,
                               .run = meeting->run,
                               .rank = meeting->options->rank,
@@ -92,7 +91,7 @@ struct tcp_hello tcp_meeting_hello(const struct tcp_meeting *meeting)
 
 bool tcp_meeting_is_hello(const struct tcp_meeting *meeting, const struct tcp_hello *hello)
 {
-    return hello->magic == MAGIC && hello->token == meeting->options->token;
+    return hello->magic == TCP_HELLO_MAGIC && hello->token == meeting->options->token;
 }
 
 /* Somebody of this run, but how many are we? */

@@ -14,6 +14,9 @@
 #define TCP_HELLO_NS (2 * CLOCK_NS_PER_S) /* in which one comes, else it is a stranger's connection */
 enum { TCP_CALLERS_MAX = 16 /* at a time, before they have said who they are */ };
 
+#define TCP_HELLO_MAGIC                                                                                      \
+    UINT64_C(0x3265636172696c6d) /* "milrace2"; another one whenever frames or their tags change */
+
 /* What each side of a connection says first. The same on all machines of a run, which are of one kind. */
 struct tcp_hello {
     uint64_t magic, token;

@@ -71,24 +71,19 @@ bool tcp_thread_awaits(const struct engine_op *base, int peer, bool is_send)
     return false;
 }
 
-/* Those that are asked; how many. */
-static int list_late(struct tcp_engine *engine, const struct tcp_op *op,
-                     struct tcp_peer *late[ENGINE_ASKED_MAX])
+/* The i-th of those who were asked. */
+static struct tcp_peer *asked_peer(struct tcp_engine *engine, const struct tcp_op *op, int i)
 {
-    int ranks[ENGINE_ASKED_MAX];
-    int count = engine_list_late(&op->base, ranks, ENGINE_ASKED_MAX);
-    for (int i = 0; i < count; i++)
-        late[i] = &engine->peers[op->base.world_ranks[ranks[i]]];
-    return count;
+    return &engine->peers[op->base.world_ranks[op->asked[i]]];
 }
 
 static void ask_late(struct tcp_engine *engine, struct tcp_op *op)
 {
-    struct tcp_peer *late[ENGINE_ASKED_MAX];
-    int count = list_late(engine, op, late);
-    for (int i = 0; i < count; i++) {
-        late[i]->has_answered = false; /* to an earlier question, perhaps */
-        tcp_peer_say(late[i], TCP_WORD_QUESTION, "");
+    op->asked_count = engine_list_late(&op->base, op->asked, ENGINE_ASKED_MAX);
+    for (int i = 0; i < op->asked_count; i++) {
+        struct tcp_peer *peer = asked_peer(engine, op, i);
+        peer->has_answered = false; /* to an earlier question, perhaps */
+        tcp_peer_say(peer, TCP_WORD_QUESTION, "");
     }
     op->asked_ns = clock_now_ns();
 }
@@ -96,15 +91,15 @@ static void ask_late(struct tcp_engine *engine, struct tcp_op *op)
 /* Once all that were asked have answered, or have had their time. */
 static void fail_late(struct tcp_engine *engine, struct tcp_op *op)
 {
-    struct tcp_peer *late[ENGINE_ASKED_MAX];
     const char *answers[ENGINE_ASKED_MAX];
-    int count = list_late(engine, op, late), answered = 0;
-    for (int i = 0; i < count; i++) {
-        answers[i] = late[i]->has_answered ? late[i]->answer : NULL;
-        answered += late[i]->has_answered;
+    int answered = 0;
+    for (int i = 0; i < op->asked_count; i++) {
+        const struct tcp_peer *peer = asked_peer(engine, op, i);
+        answers[i] = peer->has_answered ? peer->answer : NULL;
+        answered += peer->has_answered;
     }
-    if (answered == count || clock_now_ns() - op->asked_ns >= ANSWER_NS)
-        engine_fail_late(&op->base, answers, count);
+    if (answered == op->asked_count || clock_now_ns() - op->asked_ns >= ANSWER_NS)
+        engine_fail_late(&op->base, op->asked, answers, op->asked_count);
 }
 
 static void watch_deadlines(struct tcp_engine *engine)
@@ -301,25 +296,31 @@ static void move(struct tcp_engine *engine, struct pollfd *fds)
     int ready = poll(fds, (nfds_t)ranks + 1, poll_ms(engine));
     if (ready < 0 || (fds[ranks].revents && read(engine->wake, &count, sizeof count) < 0))
         return;
-    uint64_t began_ns = ready > 0 ? trace_begin(engine->base.track) : 0;
+    if (ready == (fds[ranks].revents != 0)) /* none of the others */
+        return;
+    uint64_t began_ns = trace_begin(engine->base.track);
     for (int r = 0; r < ranks && !engine->base.ended; r++) {
         if (fds[r].revents & (POLLIN | POLLHUP | POLLERR))
             receive_from(engine, &engine->peers[r]);
         if (!engine->base.ended && (fds[r].revents & POLLOUT))
             send_to(engine, &engine->peers[r]);
     }
+    progress(engine);
     trace_end(engine->base.track, "progress", began_ns);
 }
 
 /* What was handed over: asked of the connections, and as far as they take it sent. */
 static void start_ops(struct tcp_engine *engine, struct engine_op *first, bool abort_asked)
 {
+    uint64_t began_ns = first ? trace_begin(engine->base.track) : 0;
     post_ops(engine, first);
     if (abort_asked)
         engine_end(&engine->base, engine->base.why, NULL, false);
     for (int r = 0; r < engine->base.ranks && !engine->base.ended; r++)
         if (tcp_peer_has_to_send(&engine->peers[r]))
             send_to(engine, &engine->peers[r]);
+    progress(engine);
+    trace_end(engine->base.track, "progress", began_ns);
 }
 
 /* One round. False once it is told to quit and nothing is left. */
@@ -336,14 +337,12 @@ static bool serve(struct tcp_engine *engine, struct pollfd *fds)
     if (quits)
         return false;
     start_ops(engine, first, abort_asked);
-    progress(engine);
     if (!base->ended)
         look_for_lost(engine);
     if (!base->ended)
         watch_deadlines(engine);
     if (!base->ended)
         move(engine, fds);
-    progress(engine);
     return true;
 }
 

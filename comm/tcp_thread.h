@@ -26,13 +26,15 @@ struct tcp_op {
     struct engine_op base;
     struct tcp_message *messages; /* of this round */
     size_t count, capacity, done_count;
-    uint64_t asked_ns; /* when who is late was asked; 0: nobody was */
+    uint64_t asked_ns;                        /* when those who were late were asked; 0: nobody was */
+    int asked[ENGINE_ASKED_MAX], asked_count; /* ranks of the communicator */
 };
 
 /* Tags of the engine's own frames. Others are below them all. */
 enum tcp_word { TCP_WORD_END, TCP_WORD_QUESTION, TCP_WORD_ANSWER, TCP_WORD_FAREWELL, TCP_WORD_COUNT };
-#define TCP_TAG_WORDS  (UINT64_MAX - TCP_WORD_COUNT)
-#define TCP_TAGS_COUNT (UINT64_C(1) << 24) /* of a communicator */
+#define TCP_TAG_WORDS   (UINT64_MAX - TCP_WORD_COUNT)
+#define TCP_TAGS_COUNT  (UINT64_C(1) << 24) /* of a communicator, */
+#define TCP_NAMES_COUNT (1u << 30)          /* whose name is used again long after whoever remembered it */
 
 /* A message that came before it was wanted. */
 struct tcp_letter {

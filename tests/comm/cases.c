@@ -499,6 +499,27 @@ void closed_communicators_make_room_for_others(void **state)
     }
 }
 
+/* The first rank has one more than the others, and so is the only one that has no room. */
+void a_rank_without_room_for_a_communicator_fails_all_of_it(void **state)
+{
+    (void)state;
+    enum { MOST = 256 };
+    struct comm *comms[MOST];
+    struct err err = {0};
+    int count = 0;
+    assert_ok(world->ops->split(world, world->rank == 0 ? 0 : -1, 0, &comms[count], &err), &err);
+    count += comms[count] != NULL;
+    for (int i = 0; i < MOST - 2; i++)
+        comms[count++] = split(world, 0, 0);
+    assert_int_equal(world->ops->split(world, 0, 0, &comms[count], &err), -ENOBUFS);
+    assert_string_equal(err.what, "rank 0 has 256 communicators open");
+    gather(comms[count - 1], 20, false);
+    comm_close(comms[--count]);
+    comms[count++] = split(world, 0, 0);
+    while (count > 0)
+        comm_close(comms[--count]);
+}
+
 void a_mesh_stands_on_it(void **state)
 {
     (void)state;

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "comm/tcp_meeting.h"
 #include "tests/support/test.h"
 
 #include <arpa/inet.h>
@@ -246,10 +247,8 @@ static void a_rank_that_fails_meanwhile_ends_the_meeting(void **state)
 {
     int port = some_port();
     (void)state;
-    struct {
-        uint64_t magic, token, run;
-        int32_t rank, ranks, listens_at, reserved;
-    } hello = {UINT64_C(0x3165636172696c6d), own_run, 0, 2, RANKS, 1, 0};
+    const struct tcp_hello hello = {
+        .magic = TCP_HELLO_MAGIC, .token = own_run, .rank = 2, .ranks = RANKS, .listens_at = 1};
     start(0, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
     start(1, RANKS, own_run, port, 3600 * CLOCK_NS_PER_S);
     int last = -1;
