@@ -137,7 +137,8 @@ void engine_start(struct engine_op *op)
 {
     struct engine *engine = op->engine;
     pthread_mutex_lock(&engine->mutex);
-    if (engine->ended) {
+    bool is_over = engine->ended;
+    if (is_over) {
         op->status = tell_ended(engine, &op->detail);
         op->is_done = true;
     } else {
@@ -146,9 +147,10 @@ void engine_start(struct engine_op *op)
         else
             engine->queue_first = op;
         engine->queue_last = op;
-        engine->ops->wake(engine);
     }
     pthread_mutex_unlock(&engine->mutex);
+    if (!is_over)
+        engine->ops->wake(engine);
 }
 
 bool engine_is_done(struct engine_op *op)
@@ -191,8 +193,10 @@ void engine_abort(struct engine *engine, const char *why)
     if (!engine->ended && !engine->abort_asked) {
         snprintf(engine->why, sizeof engine->why, "%s", why);
         engine->abort_asked = true;
-        engine->ops->wake(engine);
     }
+    pthread_mutex_unlock(&engine->mutex);
+    engine->ops->wake(engine);
+    pthread_mutex_lock(&engine->mutex);
     while (!engine->ended)
         pthread_cond_wait(&engine->changed, &engine->mutex);
     pthread_mutex_unlock(&engine->mutex);

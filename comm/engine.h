@@ -77,7 +77,7 @@ struct engine_ops {
     void (*clear)(struct engine_op *op); /* blank again, memory kept */
     void (*deinit)(struct engine_op *op);
     int (*plan)(struct engine_op *op, const struct engine_message *message); /* -ENOMEM */
-    /* The thread looks again at what callers ask for. The mutex is held. */
+    /* The thread looks again at what callers ask for. The mutex is not held. */
     void (*wake)(struct engine *engine);
     /* The thread's: engine->why to each other rank, as far as they take it in time. */
     void (*tell_others)(struct engine *engine);

@@ -35,8 +35,8 @@ static void close_engine(struct engine *base)
     struct mpi_engine *engine = mpi_engine_of(base);
     pthread_mutex_lock(&base->mutex);
     base->quit = true;
-    pthread_cond_signal(&engine->wake);
     pthread_mutex_unlock(&base->mutex);
+    wake_thread(base);
     pthread_join(engine->thread, NULL);
     if (base->ended)
         comm_retain(engine);

@@ -66,8 +66,8 @@ static void close_engine(struct engine *base)
     pthread_mutex_lock(&base->mutex);
     base->quit = true;
     pthread_cond_broadcast(&base->changed);
-    wake_thread(base);
     pthread_mutex_unlock(&base->mutex);
+    wake_thread(base);
     pthread_join(tcp_engine_of(base)->thread, NULL);
     release(tcp_engine_of(base));
 }
