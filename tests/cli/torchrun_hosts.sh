@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# `millrace train` on ranks that torchrun started on two hosts: each has a network of its own (namespaces), with an address, a name and a boot, and a cable
+# is between them.
+
+# In a network that is not the machine's, and with its processes, all of which end with this one. Who is no root becomes it in there.
+if [[ -z ${IS_APART:-} ]]; then
+  apart=(unshare --net --mount --uts --pid --fork --kill-child)
+  [[ $(id -u) == 0 ]] || apart+=(--user --map-root-user)
+  if ! "${apart[@]}" ip link add cable type veth peer name plug 2>/dev/null; then
+    echo "SKIPPED: this process may make no networks" >&2
+    exit 77
+  fi
+  IS_APART=1 exec "${apart[@]}" --mount-proc "$0"
+fi
+. "$(dirname "$0")/lib.sh"
+
+echo other-boot >boot
+unshare --net --uts --mount sh -c 'hostname other && mount --bind boot /proc/sys/kernel/random/boot_id && touch is-up && exec sleep infinity' &
+other=(nsenter --target $! --net --uts --mount --wd="$PWD")
+until [[ -e is-up ]]; do kill -0 $! 2>/dev/null || exit 1; done
+ip link add cable type veth peer name plug netns $! && ip address add 10.77.0.1/24 dev cable && ip link set cable up && ip link set lo up || exit 1
+"${other[@]}" sh -c 'ip address add 10.77.0.2/24 dev plug && ip link set plug up && ip link set lo up' || exit 1
+
+for i in 1 2 3 4; do cat "$0"; done >text.txt # words enough
+millrace convert dataset text.txt tokens --tokenizer bytes --quiet >/dev/null
+cat >train.yaml <<'YAML'
+run:        {dir: runs/a, seed: 3, steps: 4}
+threads:    1
+device:     cpu
+data:       {train: tokens, memory: 32MiB, workers: 1, text: {block: 32}}
+model:      {type: gpt2, layers: 2, heads: 2, width: 32}
+batch:      {global: 8, micro: 1}
+YAML
+millrace train train.yaml --set run.dir=runs/one --quiet >/dev/null || exit 1
+
+# ranks COMMAND...: four, the last two on the other host, as torchrun starts them. Leaves what each says, and its status.
+ranks() {
+  local rank on
+  rm -f said.* status.* pid.*
+  for rank in 0 1 2 3; do
+    on=()
+    ((rank < 2)) || on=("${other[@]}")
+    (
+      status=0
+      "${on[@]}" env RANK=$rank LOCAL_RANK=$((rank % 2)) WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 GROUP_RANK=$((rank / 2)) \
+        MASTER_ADDR=10.77.0.1 MASTER_PORT=29500 TORCHELASTIC_RUN_ID=hosts sh -c 'echo $$ >pid.$RANK; exec "$@"' rank "$@" >said.$rank 2>&1 </dev/null || status=$?
+      echo $status >status.$rank
+    ) &
+  done
+}
+await_ranks() { until [[ $(cat status.* 2>/dev/null | wc -l) == 4 ]]; do sleep 0.05; done; }
+
+ranks_of_two_hosts_give_the_bits_of_one() {
+  local strategy
+  for strategy in ddp zero3 hybrid_shard; do
+    ranks "$MILLRACE" train train.yaml --set run.dir=runs/$strategy --set parallel.strategy=$strategy
+    await_ranks
+    same "$(cat status.* | paste -sd ' ')" "0 0 0 0" "$(cat said.*)"
+    millrace ckpt diff runs/one/ckpt runs/$strategy/ckpt >/dev/null || fail "$strategy has other bits"
+  done
+}
+
+a_rank_that_dies_on_another_host_is_named() {
+  local rank
+  ranks "$MILLRACE" train train.yaml --set run.dir=runs/dies --set run.steps=1000000 --set log.every=1
+  until [[ $(grep -c '^step [0-9]*/' said.0 2>/dev/null) -ge 3 ]]; do
+    [[ ! -e status.0 ]] || fail "it ended: $(cat said.*)"
+    sleep 0.05
+  done
+  kill -9 "$(cat pid.3)"
+  await_ranks
+  same "$(cat status.* | paste -sd ' ')" "1 1 1 137" "$(cat said.*)"
+  for rank in 0 1 2; do contains "$(cat said.$rank)" "the run was ended: rank 3 is gone"; done
+}
+
+run_cases ranks_of_two_hosts_give_the_bits_of_one a_rank_that_dies_on_another_host_is_named
