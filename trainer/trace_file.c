@@ -6,12 +6,14 @@
 #include "base/clock.h"
 #include "io/whole.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { TAG = 0x7472, HOST_BYTES = 65 };
+enum { TAG = 0, HOST_BYTES = 65 };
+static_assert((int)TAG < (int)COMM_LETTER_TAGS, "any backend has it");
 
 /* What the first rank writes to. After a failure what is added is dropped. */
 struct output {
