@@ -45,10 +45,11 @@ struct run_words {
     int64_t valid_count, correct_count, samples_count;
     int64_t bad_count;  /* samples that could not be used, since the data was opened */
     int64_t stop, save; /* ranks that wish it */
+    int64_t saving;     /* ranks on which a save is under way */
     struct exact_sum losses, squares;
 };
 
-static_assert(sizeof(struct run_words) == (6 + 2 * EXACT_SUM_WORDS) * sizeof(int64_t),
+static_assert(sizeof(struct run_words) == (7 + 2 * EXACT_SUM_WORDS) * sizeof(int64_t),
               "words without padding");
 
 /* Of a step, in device memory while it is made: what is gathered, and what was decided on it. */
@@ -146,6 +147,7 @@ struct run {
     bool stop_requested; /* on any rank, as the last reduction said */
     bool time_is_up;     /* the clock of this rank, the first, asked for it */
     bool save_requested; /* by the first rank's clock, as the last reduction said */
+    bool save_has_ended; /* none is under way on any rank, as the last reduction said */
     struct triggers triggers;
     /* Of finished steps, since the last line of progress; a checkpoint keeps what its loss is made of. */
     struct step_totals window;

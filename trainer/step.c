@@ -68,6 +68,7 @@ static int share_words(struct run *run, struct run_words *counts, struct err *er
     words.bad_count = counts->bad_count;
     words.stop = counts->stop;
     words.save = counts->save;
+    words.saving = counts->saving;
     status = run_reduce_words(run, &words, "the step's counts, losses and norm", err);
     if (status)
         return status;
@@ -245,6 +246,7 @@ static int agree_on_step(struct run *run, struct run_words *counts, struct err *
     counts->bad_count = (int64_t)loader_stats(run->loader).bad_samples_count;
     counts->stop = run_wishes_stop(run);
     counts->save = run->comm->rank == 0 && triggers_save_by_clock(&run->triggers, clock_now_ns());
+    counts->saving = run->saver && ckpt_saver_busy(run->saver);
     range_begin(&run->ranges, RANGE_REDUCE);
     int status = share_words(run, counts, err);
     range_end(&run->ranges);
@@ -295,6 +297,7 @@ int run_step(struct run *run, struct err *err)
     run->step_traffic = comm_counts_since(&run->traffic, &before);
     run->stop_requested = counts.stop > 0;
     run->save_requested = counts.save > 0;
+    run->save_has_ended = counts.saving == 0;
     status = run_end_step(run, &counts, err);
     range_begin(&run->ranges, RANGE_WAIT);
     if (!status)

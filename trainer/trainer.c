@@ -141,7 +141,7 @@ static int evaluate(struct loop *loop, struct err *err)
     return 0;
 }
 
-/* Says how the save that was under way ended; a failure ends the run where the policy, or the end of the run, wants it. */
+/* Says how the save that was under way ended, on all ranks after the same step; a failure ends the run where the policy, or the end of the run, wants it. */
 static int settle_save(struct loop *loop, bool is_last, struct err *err)
 {
     struct run *run = loop->run;
@@ -266,7 +266,7 @@ static int advance(struct loop *loop, struct err *err)
         report_steps(loop);
     if (!status && evaluates)
         status = evaluate(loop, err);
-    if (!status && loop->saving.under_way && !ckpt_saver_busy(run->saver))
+    if (!status && run->save_has_ended)
         status = settle_save(loop, false, err);
     is_end = is_end || run->stop_requested || early_stop_is_over(&run->early_stop); /* by the evaluation */
     if (!status && (saves || is_end))

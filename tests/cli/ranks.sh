@@ -78,6 +78,15 @@ ranks_that_index_the_same_tar_at_once_do_not_disturb_each_other() {
   done
 }
 
+a_save_that_fails_on_one_rank_ends_all_of_them_when_all_know() {
+  # The rank that fails has its file to remove, which takes it longer than the others, and longer than a step.
+  same "$(ranks 3 ./on 0 MILLRACE_FAULT=seal:enospc:step-00000004,abort:delay=2s:step-00000004 -- "$MILLRACE" train train.yaml \
+    --set run.dir=runs/unsaved --set run.steps=100000 --set checkpoint.on_save_error=stop --set parallel.timeout=60s)" 1
+  contains "$(cat said)" "error: rank 0: the checkpoint of step 4 was not saved"
+  contains "$(cat said)" "No space left"
+  ! grep -q 'waited too long' said || fail "$(cat said)"
+}
+
 what_is_wrong_everywhere_is_told_once() {
   same "$(ranks 3 "$MILLRACE" train train.yaml --set run.dirr=x)" 2
   same "$(grep -c 'unknown key run.dirr' said)" 1
@@ -226,7 +235,7 @@ perfetto_opens_the_trace_of_all_ranks() {
 }
 
 run_cases the_first_rank_speaks_alone_and_the_data_is_shared an_evaluation_is_the_same_on_any_ranks calls_that_are_compared_change_nothing \
-  ranks_that_index_the_same_tar_at_once_do_not_disturb_each_other what_is_wrong_everywhere_is_told_once \
+  ranks_that_index_the_same_tar_at_once_do_not_disturb_each_other a_save_that_fails_on_one_rank_ends_all_of_them_when_all_know what_is_wrong_everywhere_is_told_once \
   a_rank_without_its_data_ends_all_before_the_first_step a_rank_that_fails_in_the_middle_tells_why_and_ends_all \
   a_rank_that_fails_in_the_middle_of_an_evaluation_tells_why_and_ends_all \
   what_one_rank_finds_damaged_no_other_resumes_from what_one_rank_alone_reads_wrong_is_damage_for_all_as_the_policy_has_it \
