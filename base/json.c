@@ -10,20 +10,18 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DEPTH_MAX = 64 };
-
-static bool too_deep(const json_t *node, int depth)
+bool json_is_deeper(const struct json_t *node, int levels)
 {
-    if (depth > DEPTH_MAX)
+    if (levels < 0)
         return true;
     if (json_is_array(node)) {
         for (size_t i = 0; i < json_array_size(node); i++)
-            if (too_deep(json_array_get(node, i), depth + 1))
+            if (json_is_deeper(json_array_get(node, i), levels - 1))
                 return true;
     } else if (json_is_object(node)) {
         void *iterator = json_object_iter((json_t *)(uintptr_t)node);
         for (; iterator; iterator = json_object_iter_next((json_t *)(uintptr_t)node, iterator))
-            if (too_deep(json_object_iter_value(iterator), depth + 1))
+            if (json_is_deeper(json_object_iter_value(iterator), levels - 1))
                 return true;
     }
     return false;
@@ -42,11 +40,11 @@ int json_parse(const char *text, size_t bytes, const char *path, int64_t base_of
         err_found(err, "%s", error.text);
         return -EBADMSG;
     }
-    if (too_deep(root, 0)) {
+    if (json_is_deeper(root, JSON_DEPTH_MAX)) {
         json_decref(root);
         err_set(err, -EBADMSG, "JSON is nested too deeply");
         err_at(err, path, base_offset);
-        err_expected(err, "at most %d levels", DEPTH_MAX);
+        err_expected(err, "at most %d levels", JSON_DEPTH_MAX);
         return -EBADMSG;
     }
     *ret_root = root;

@@ -2,7 +2,7 @@
  * json — reading JSON strictly, by jansson; the only file that knows it. Writing is json_writer.h.
  *
  * A document is parsed whole; nodes borrow from the document and live until json_free. Duplicate keys, invalid UTF-8,
- * lone surrogates, NUL in strings, integers beyond int64, depth beyond 64 and anything after the document are errors that
+ * lone surrogates, NUL in strings, integers beyond int64, values more than 64 levels below the root and anything after the document are errors that
  * name the byte offset.
  *
  *     json_parse(text, bytes, path, 0, &root, err);
@@ -18,6 +18,8 @@
 #include <stdint.h>
 
 struct json_t; /* a node, of any type */
+
+enum { JSON_DEPTH_MAX = 64 };
 
 enum json_kind {
     JSON_KIND_NULL,
@@ -39,6 +41,8 @@ enum json_kind json_kind(const struct json_t *node);              /* NULL is JSO
 size_t json_count(const struct json_t *node);                     /* of an array or object, 0 of others */
 struct json_t *json_at(const struct json_t *array, size_t index); /* NULL beyond its end */
 struct json_t *json_get(const struct json_t *object, const char *key); /* NULL where it is absent */
+/* Whether something in it lies more levels below it than so many: who puts a document into another one asks. */
+bool json_is_deeper(const struct json_t *node, int levels);
 
 /* Each entry in file order; the callback's first non-zero result ends the walk and is returned. */
 int json_each(struct json_t *object, int (*entry)(void *context, const char *key, struct json_t *value),

@@ -137,8 +137,9 @@ int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_
 void ckpt_saver_close(struct ckpt_saver *saver);
 
 /* Begins a save of the arrays as they are now. state_json: an object, copied. Blocks only for a save still under way. If the
- * previous save failed, its error is returned and the new one is begun all the same. A state that is no object, or a step beyond 2^63, is refused on
- * this rank at once, and the save fails on the others, whose wait or next save says so; how the previous one failed is then told by the next call. */
+ * previous save failed, its error is returned and the new one is begun all the same. A state that is no object or nested more than 63
+ * levels deep, or a step beyond 2^63, is refused on this rank at once, and the save fails on the others, whose wait or next save says so;
+ * how the previous one failed is then told by the next call. */
 int ckpt_saver_save(struct ckpt_saver *saver, uint64_t step, const char *state_json, struct err *err);
 /* Must be called before an update of the group's arrays begins, or is queued on the stream of updates (not while that is captured). Cheap when
  * no save is under way; blocks while staging is full. */

@@ -11,6 +11,7 @@
 #include "base/dtype.h"
 #include "base/err.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/str.h"
 
 #include <stdbool.h>
@@ -22,6 +23,7 @@ enum {
     MANIFEST_BYTES_MAX = 1 << 30,
     CKPT_BLOCK_BYTES = 1 << 20, /* one CRC32C each */
     CKPT_RANKS_MAX = 1 << 20,
+    MANIFEST_STATE_DEPTH_MAX = JSON_DEPTH_MAX - 1, /* the manifest is one level around it */
 };
 
 #define MANIFEST_NAME "manifest.json"

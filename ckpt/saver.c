@@ -132,8 +132,12 @@ static int check_state(const char *state_json, struct err *err)
     int status = json_parse(state_json, strlen(state_json), "the state to be saved", 0, &root, err);
     if (status)
         return status;
-    if (json_kind(root) != JSON_KIND_OBJECT)
+    if (json_kind(root) != JSON_KIND_OBJECT) {
         status = err_set(err, -EINVAL, "the state to be saved is no JSON object");
+    } else if (json_is_deeper(root, MANIFEST_STATE_DEPTH_MAX)) { /* no manifest that has it could be read */
+        status = err_set(err, -EINVAL, "the state to be saved is nested too deeply");
+        err_expected(err, "at most %d levels", MANIFEST_STATE_DEPTH_MAX);
+    }
     json_free(root);
     return status;
 }

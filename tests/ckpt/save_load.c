@@ -356,6 +356,44 @@ static void a_state_that_is_no_object_is_refused(void **state)
     arrays_free(&arrays);
 }
 
+/* {"a":{"a": ... {}}}, the innermost so many levels below the outermost. */
+static void nest(char *text, int levels)
+{
+    for (int i = 0; i < levels; i++, text += 5)
+        memcpy(text, "{\"a\":", 5);
+    text += sprintf(text, "{}");
+    memset(text, '}', (size_t)levels);
+    text[levels] = '\0';
+}
+
+static void the_deepest_state_that_is_taken_is_read_back(void **state)
+{
+    (void)state;
+    struct arrays arrays = arrays_make(NULL, 0);
+    struct ckpt_saver *saver = fixture_open(io, folder, &arrays);
+    struct ckpt_reader *reader = NULL;
+    struct err err = {0};
+    char text[8 * JSON_DEPTH_MAX], path[FIXTURE_PATH_BYTES];
+    nest(text, MANIFEST_STATE_DEPTH_MAX + 1);
+    assert_int_equal(ckpt_saver_save(saver, 1, text, &err), -EINVAL);
+    assert_non_null(strstr(err.what, "too deeply"));
+    assert_string_equal(err.expected, "at most 63 levels");
+    nest(text, MANIFEST_STATE_DEPTH_MAX);
+    assert_ok(ckpt_saver_save(saver, 2, text, &err), &err);
+    assert_ok(ckpt_saver_wait(saver, &err), &err);
+    ckpt_saver_close(saver);
+    assert_int_equal(fixture_list(io, folder, NULL), 1);
+    snprintf(path, sizeof path, "%s/step-00000002", folder);
+    assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
+    const struct json_t *inner = ckpt_reader_state(reader);
+    int levels = 0;
+    for (; json_get(inner, "a"); levels++)
+        inner = json_get(inner, "a");
+    assert_int_equal(levels, MANIFEST_STATE_DEPTH_MAX);
+    ckpt_reader_close(reader);
+    arrays_free(&arrays);
+}
+
 static void nothing_to_find_is_said(void **state)
 {
     (void)state;
@@ -398,6 +436,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(steps_beyond_eight_digits_are_listed_in_order, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_state_that_is_no_object_is_refused, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(the_deepest_state_that_is_taken_is_read_back, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(nothing_to_find_is_said, scratch_set_up, scratch_tear_down),
     };
