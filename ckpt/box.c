@@ -54,6 +54,15 @@ bool box_intersect(const struct box *a, const struct box *b, struct box *ret_com
     return true;
 }
 
+/* By its fields: bytes between them and dimensions beyond rank mean nothing. */
+bool box_is_same(const struct box *a, const struct box *b)
+{
+    bool same = a->rank == b->rank;
+    for (uint32_t d = 0; d < a->rank && same; d++)
+        same = a->start[d] == b->start[d] && a->extent[d] == b->extent[d];
+    return same;
+}
+
 struct box box_whole(const uint64_t *shape, uint32_t rank)
 {
     struct box box = {.rank = rank};

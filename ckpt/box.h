@@ -29,6 +29,7 @@ int box_shape_bytes(const uint64_t *shape, uint32_t rank, enum dtype dtype, uint
 int box_check(const struct box *box, const uint64_t *shape);
 /* False where they have no element in common. Both have the same rank; scalars always meet. */
 bool box_intersect(const struct box *a, const struct box *b, struct box *ret_common);
+bool box_is_same(const struct box *a, const struct box *b);
 struct box box_whole(const uint64_t *shape, uint32_t rank);
 struct box box_make(const uint64_t *start, const uint64_t *extent, uint32_t rank);
 /* The largest box of the array whose elements are the flat range begin..begin+n for some n <= end - begin; begin < end <= volume.

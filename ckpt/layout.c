@@ -35,7 +35,7 @@ int layout_check_tensor(const struct ckpt_tensor *tensor, uint32_t groups_count,
         return bad(err, tensor, "the shape's product overflows");
     if (box_check(&box, tensor->shape))
         return bad(err, tensor, "its box is not within its shape");
-    if (tensor->replicated && memcmp(&box, &whole, sizeof box) != 0)
+    if (tensor->replicated && !box_is_same(&box, &whole))
         return bad(err, tensor, "it is replicated, but its box is not the whole");
     if (tensor->group >= groups_count)
         return bad(err, tensor, "its group is beyond the number of groups");

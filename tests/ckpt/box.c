@@ -157,6 +157,28 @@ static void products_and_ends_that_overflow_are_noticed(void **state)
     assert_int_equal(box_check(&box, bytes), -ERANGE);
 }
 
+static void boxes_are_compared_by_what_means_something(void **state)
+{
+    (void)state;
+    struct box a, b; /* with other bytes wherever nothing is set */
+    memset(&a, 0x55, sizeof a);
+    memset(&b, 0xaa, sizeof b);
+    a.rank = b.rank = 2;
+    for (uint32_t d = 0; d < 2; d++) {
+        a.start[d] = b.start[d] = d;
+        a.extent[d] = b.extent[d] = 7 + d;
+    }
+    assert_true(box_is_same(&a, &b));
+    b.extent[1]++;
+    assert_false(box_is_same(&a, &b));
+    b.extent[1]--;
+    b.start[0]++;
+    assert_false(box_is_same(&a, &b));
+    b.start[0]--;
+    b.rank = 1;
+    assert_false(box_is_same(&a, &b));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +186,7 @@ int main(void)
         cmocka_unit_test(whole_rows_are_one_run),
         cmocka_unit_test(ranges_are_covered_by_few_boxes_in_order),
         cmocka_unit_test(products_and_ends_that_overflow_are_noticed),
+        cmocka_unit_test(boxes_are_compared_by_what_means_something),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
