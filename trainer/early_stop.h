@@ -8,6 +8,7 @@
 #ifndef MILLRACE_TRAINER_EARLY_STOP_H
 #define MILLRACE_TRAINER_EARLY_STOP_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -26,11 +27,11 @@ struct early_stop {
     uint64_t best_step, waited_count; /* evaluations since the best one */
 };
 
-/* An evaluation after that step. Not a number is never better. */
+/* An evaluation after that step. What is not finite is never better. */
 static inline void early_stop_note(struct early_stop *stop, uint64_t step, double value)
 {
     double gain = stop->options.wants_largest ? value - stop->best : stop->best - value;
-    bool is_better = stop->has_best ? gain > stop->options.min_delta : value == value;
+    bool is_better = isfinite(value) && (!stop->has_best || gain > stop->options.min_delta);
     stop->waited_count = is_better ? 0 : stop->waited_count + 1;
     if (!is_better)
         return;

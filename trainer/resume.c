@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,13 +178,23 @@ int resume_check_cursor(const struct run *run, const struct cursor *cursor, cons
     return status;
 }
 
+/* What was not finite stands as null. */
+static int read_metric(const struct json_t *metrics, const char *key, double *ret_value)
+{
+    const struct json_t *value = json_get(metrics, key);
+    if (!value || json_kind(value) != JSON_KIND_NULL)
+        return json_f64(value, ret_value);
+    *ret_value = (double)NAN;
+    return 0;
+}
+
 static void restore_evaluation(struct run *run, const struct json_t *state)
 {
     const struct json_t *metrics = json_get(state, "metrics");
     struct evaluation *e = &run->evaluation;
     e->present = json_u64(json_get(metrics, "val_step"), &e->step) == 0 &&
-                 json_f64(json_get(metrics, "val_loss"), &e->loss) == 0 &&
-                 json_f64(json_get(metrics, "val_accuracy"), &e->accuracy) == 0;
+                 read_metric(metrics, "val_loss", &e->loss) == 0 &&
+                 read_metric(metrics, "val_accuracy", &e->accuracy) == 0;
 }
 
 /* What the next line of progress will say of the loss; a state without it begins the window anew. */
@@ -228,7 +239,7 @@ static void restore_scaler(struct run *run, const struct json_t *state)
         run->scaler = scaler;
 }
 
-/* What was counted by another metric, or not at all, is counted anew. */
+/* What was counted by another metric, or not at all, is counted anew. Where no evaluation was finite, there is no best one yet. */
 static void restore_early_stop(struct run *run, const struct json_t *state)
 {
     const struct json_t *object = json_get(state, "early_stop");
@@ -236,11 +247,10 @@ static void restore_early_stop(struct run *run, const struct json_t *state)
     const char *metric;
     if (stop.options.patience == 0 || json_text(json_get(object, "metric"), &metric) ||
         strcmp(metric, config_metric_name(run->config->early_stop.metric)) != 0 ||
-        json_f64(json_get(object, "best"), &stop.best) ||
         json_u64(json_get(object, "best_step"), &stop.best_step) ||
         json_u64(json_get(object, "waited_count"), &stop.waited_count))
         return;
-    stop.has_best = true;
+    stop.has_best = json_f64(json_get(object, "best"), &stop.best) == 0;
     run->early_stop = stop;
     if (early_stop_is_over(&stop))
         run_say(run,

@@ -6,6 +6,7 @@
 #include "trainer/run.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,13 +62,13 @@ static void encode_scaler(struct json_writer *w, const struct scaler *scaler)
 static void encode_early_stop(struct json_writer *w, const struct run *run)
 {
     const struct early_stop *stop = &run->early_stop;
-    if (!stop->has_best) {
+    if (!stop->has_best && stop->waited_count == 0) {
         json_write_null(w, "early_stop");
         return;
     }
     json_begin_object(w, "early_stop");
     json_write_string(w, "metric", config_metric_name(run->config->early_stop.metric));
-    json_write_f64(w, "best", stop->best);
+    json_write_f64(w, "best", stop->has_best ? stop->best : (double)NAN); /* null where there is none */
     json_write_u64(w, "best_step", stop->best_step);
     json_write_u64(w, "waited_count", stop->waited_count);
     json_end_object(w);

@@ -111,7 +111,10 @@ static void check_early_stop(struct run *run)
     if (stop->options.patience == 0)
         return;
     early_stop_note(stop, run->step, by_accuracy ? run->evaluation.accuracy : run->evaluation.loss);
-    if (early_stop_is_over(stop))
+    if (early_stop_is_over(stop) && !stop->has_best)
+        run_say(run, "early stop after step %" PRIu64 ": %s was not finite in any of %" PRIu64 " evaluations",
+                run->step, config_metric_name(run->config->early_stop.metric), stop->waited_count);
+    else if (early_stop_is_over(stop))
         run_say(run,
                 "early stop after step %" PRIu64 ": %s was best after step %" PRIu64 ", %.6g, %" PRIu64
                 " evaluations ago",

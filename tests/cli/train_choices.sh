@@ -79,8 +79,10 @@ best, waited, step = None, 0, None
 for line in map(json.loads, open(f"runs/{sys.argv[1]}/metrics.jsonl")):
     if "val_loss" not in line:
         continue
-    value = line[metric] if metric == "val_accuracy" else -line[metric]
-    waited = 0 if best is None or value - best > delta else waited + 1
+    value = line[metric]
+    if value is not None and metric == "val_loss":
+        value = -value
+    waited = 0 if value is not None and (best is None or value - best > delta) else waited + 1
     best, step = value if waited == 0 else best, line["step"]
     if waited == patience:
         break
@@ -116,6 +118,57 @@ evaluations_that_get_no_better_end_a_run_wherever_it_was_stopped() {
   same "$(sed -n 's/^step  *//p' out)" $((end + 2)) "with more patience"
   same "$(status_of millrace train train.yaml --set run.dir=runs/no --set data.val= --set early_stop.patience=1)" 2
   contains "$(cat errors)" "early_stop.patience counts evaluations, and there is no validation data"
+}
+
+# Z occurs in the validation data alone, so its row of the embedding only decays: ten times as large, and turned round, after each step. From
+# 1e34 it is infinite after step 5, and so the evaluations' loss no number, while training knows nothing of it.
+make_odd() { # VALUE: odd.safetensors, of which the row has that value
+  "$python" - "$1" <<'PY'
+import json, struct, sys
+content = bytearray(open("begun.safetensors", "rb").read())
+begin = 8 + struct.unpack("<Q", content[:8])[0]
+tensor = json.loads(content[8:begin])["embed.tokens.weight"]
+row = struct.pack("<f", float(sys.argv[1])) * tensor["shape"][1]
+at = begin + tensor["data_offsets"][0] + ord("Z") * len(row)
+content[at:at + len(row)] = row
+open("odd.safetensors", "wb").write(content)
+PY
+}
+
+evaluations_that_are_not_finite_count_once_wherever_a_run_was_killed() {
+  need_python
+  local i value patience metric every run end step
+  for ((i = 0; i < 200; i++)); do echo "the mill wheel turns, and the race runs $i"; done >words.txt
+  for ((i = 0; i < 20; i++)); do echo "ZZZ Z $i"; done >odd.txt
+  for i in words odd; do millrace convert dataset $i.txt $i --tokenizer bytes --quiet >/dev/null; done
+  local -a common=(data.train=words data.val=odd data.text.block=32 model.type=llama model.layers=1 "model.freeze=*, !embed.*" optimizer.lr=11
+    optimizer.weight_decay=1 schedule.warmup=0 run.steps=20 checkpoint.every=1 checkpoint.keep.last=0)
+  train words "${common[@]}" run.steps=1 optimizer.lr=0
+  millrace convert checkpoint runs/words/ckpt begun.safetensors --to full --quiet >/dev/null
+  while read -r value patience metric every; do
+    run=odd-$value-$metric
+    make_odd "$value"
+    local -a stop=("${common[@]}" model.init=odd.safetensors eval.every="$every" early_stop.patience="$patience" early_stop.metric="$metric")
+    train "$run-long" "${common[@]}" model.init=odd.safetensors eval.every="$every" checkpoint.every=0
+    end=$(expected_end "$run-long" "$patience" 0 "$metric")
+    same "${end#* }" "$patience" "evaluations in vain"
+    end=${end% *}
+    same "$(json "[x['val_loss'] for x in d if x['step'] == $end and 'val_loss' in x]" "runs/$run-long/metrics.jsonl")" "[None]"
+    train "$run" "${stop[@]}"
+    same "$(sed -n 's/^step  *//p' out)" "$end" "$run"
+    grep -q "^early stop after step $end: $metric was " errors
+    for ((step = 1; step < end; step++)); do # what a kill leaves that comes before the next checkpoint
+      rm -rf runs/killed
+      mkdir -p runs/killed/ckpt
+      cp -r "runs/$run/ckpt/$(printf 'step-%08d' "$step")" runs/killed/ckpt
+      train killed "${stop[@]}"
+      same "$(sed -n 's/^step  *//p' out)" "$end" "$run, killed after step $step"
+    done
+  done <<<"1e34 6 val_loss 1
+1e34 6 val_accuracy 1
+inf 3 val_loss 2"
+  train odd-turns "${stop[@]}" eval.every=1 early_stop.patience=6 batch.global=64 batch.schedule=1:2 # after step 4
+  same "$(sed -n 's/^step  *//p' out)" 6 "where the batch changes"
 }
 
 # Three epochs of three steps and a little.
@@ -188,6 +241,7 @@ a_batch_that_grows_by_epoch_delivers_the_order_and_survives_stops() {
 
 run_cases frozen_parameters_stay_as_they_are_and_have_no_moments a_run_with_frozen_parameters_goes_on_to_the_same_weights \
   other_parameters_may_be_frozen_from_a_step_on_which_is_said what_can_not_be_frozen_is_refused \
-  evaluations_that_get_no_better_end_a_run_wherever_it_was_stopped rates_follow_epochs_and_grow_with_the_batch \
+  evaluations_that_get_no_better_end_a_run_wherever_it_was_stopped \
+  evaluations_that_are_not_finite_count_once_wherever_a_run_was_killed rates_follow_epochs_and_grow_with_the_batch \
   of_micro_global_and_accumulation_two_make_the_third \
   a_batch_that_grows_by_epoch_delivers_the_order_and_survives_stops
