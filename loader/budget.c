@@ -4,7 +4,8 @@
  *     budget = fixed (workers' scratch, lists) + slots * (batch buffer + its lists) + room
  *
  * As many slots as the budget feeds, each with its share of read-ahead; two slots at least. More room than the slots
- * can use is not taken.
+ * can use is not taken. All is reckoned with samples of the mean size: what is left of the budget is there for those that are much larger
+ * (large.c).
  */
 #include "loader/state.h"
 
@@ -155,6 +156,18 @@ static uint32_t ahead_at_once(uint32_t ahead_max, const struct costs *costs)
     return (uint32_t)bytes_min(slots > 0 ? slots : 1, ahead_max);
 }
 
+/* How samples may be read together, so that the room goes on taking the next read whatever lies in it: two reads, which a sample may be
+ * divided among, wherever they lie in it; of what is handed out, which keeps its room, two micro-batches with their gaps. */
+static void bound_chunks(struct loader *loader, const struct costs *costs, uint64_t room_bytes)
+{
+    loader->chunk_bytes_max = bytes_min(LOADER_CHUNK_BYTES_MAX, room_bytes / 4);
+    loader->merge_gap_bytes = LOADER_MERGE_GAP_BYTES;
+    if (loader->options.decode != LOADER_BYTES)
+        return;
+    uint64_t gaps = room_bytes / 2 - bytes_min(room_bytes / 2, costs->slot_reads);
+    loader->merge_gap_bytes = bytes_min(LOADER_MERGE_GAP_BYTES, gaps / loader->options.batching.micro);
+}
+
 int loader_budget_init(struct loader *loader, struct err *err)
 {
     const struct loader_options *options = &loader->options;
@@ -181,6 +194,8 @@ int loader_budget_init(struct loader *loader, struct err *err)
         options->batches_ahead ? (uint32_t)slots : ahead_at_once(loader->ahead_max, &costs);
     loader->slot_bytes = costs.slot_memory;
     loader->memory_bytes = costs.fixed + slots * slot + room_bytes;
+    loader->spare_bytes = budget - loader->memory_bytes;
+    bound_chunks(loader, &costs, room_bytes);
     return allocate_all(loader, room_bytes, err);
 }
 
@@ -189,6 +204,9 @@ void loader_budget_deinit(struct loader *loader)
     for (uint32_t i = 0; loader->slots && i < loader->slots_count; i++) {
         struct load_slot *slot = &loader->slots[i];
         slot_give_memory(loader, slot);
+        for (uint32_t k = 0; k < slot->chunks_count; k++)
+            if (slot->chunks[k].own_memory)
+                chunk_give_memory(loader, &slot->chunks[k]);
         free(slot->items);
         free(slot->loads);
         free(slot->pieces);

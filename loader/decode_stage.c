@@ -134,7 +134,7 @@ void decode_stage_finish(struct loader *loader, const struct load_work *work)
         for (uint32_t k = 0; k < slot->loads[i].pieces_count; k++) {
             struct load_chunk *chunk = &slot->chunks[pieces[k].chunk];
             if (pieces[k].view.read_bytes > 0 && --chunk->users == 0)
-                room_free(&loader->room, chunk->request.data, chunk->request.bytes);
+                chunk_give_memory(loader, chunk);
         }
     }
     loader->decoding--;

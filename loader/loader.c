@@ -168,7 +168,7 @@ void loader_release(struct loader *loader, const struct batch *batch)
     pthread_mutex_lock(&loader->mutex);
     if (loader->options.decode == LOADER_BYTES)
         for (uint32_t i = 0; i < slot->chunks_issued; i++)
-            room_free(&loader->room, slot->chunks[i].request.data, slot->chunks[i].request.bytes);
+            chunk_give_memory(loader, &slot->chunks[i]);
     slot_give_memory(loader, slot);
     loader->released++;
     if (loader->reader_block == LOAD_NO_ROOM)
@@ -200,7 +200,7 @@ struct loader_shape loader_shape(const struct loader *loader)
     return (struct loader_shape){.order = loader->order,
                                  .fingerprint = loader->cursor.fingerprint,
                                  .samples = loader->order.samples,
-                                 .steps = plan_steps(&loader->plan),
+                                 .steps = loader->steps,
                                  .classes_count = first->classes_count,
                                  .vocabulary = first->text.vocabulary,
                                  .document_end = first->text.document_end,

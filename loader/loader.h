@@ -14,8 +14,8 @@
  * How it works: the order is known, so a reader thread plans ahead: for each coming micro-batch that this rank owns
  * it looks up the samples, turns them into ranges, merges near ones and submits them to the I/O engine, deep; workers
  * verify, decode and lay out what has arrived straight into the batch's buffer; the consumer takes batches in order.
- * Everything that is read or decoded ahead lives in memory that is sized once, by memory_bytes, and touched as far as it is needed; nothing is
- * allocated afterwards.
+ * Everything that is read or decoded ahead lives in memory that is sized once, by memory_bytes, and touched as far as it is needed; afterwards
+ * nothing is allocated, but for a sample that is larger than all that was set aside for reads, within memory_bytes too.
  *
  * Two views of a dataset: **members** (a sample is the members of one key) and **windows** of text (a sample is block
  * + 1 tokens of a token member, stride block).

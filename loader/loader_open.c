@@ -139,6 +139,7 @@ static int open_order(struct loader *loader, struct err *err)
                                 .positions_max = options->positions_max,
                                 .epochs_max = options->epochs_max};
     status = plan_init(&loader->plan, &plan, err);
+    loader->steps = status ? 0 : plan_steps(&loader->plan);
     loader->once = options->once;
     loader->order_digest = options->order_digest;
     loader->cursor = (struct cursor){.fingerprint = loader_sources_fingerprint(loader),

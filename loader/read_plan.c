@@ -41,8 +41,20 @@ static void sort_order(struct load_order *list, uint32_t count)
     }
 }
 
+/* Of the piece next in order, which ends at end, and the chunk before it, which ends at chunk_end. What the chunk would grow by is bounded; a
+ * sample's small field goes with its large one all the same. */
+static bool is_room_for(const struct loader *loader, const struct load_slot *slot,
+                        const struct load_chunk *chunk, uint64_t chunk_end, const struct load_piece *piece,
+                        uint64_t end)
+{
+    if (end <= chunk_end || end - chunk->request.offset <= loader->chunk_bytes_max)
+        return true;
+    const struct load_piece *first = &slot->pieces[slot->sorted[chunk->first_piece].piece];
+    return first->item == piece->item && end <= chunk_end + LOADER_MERGE_GAP_BYTES;
+}
+
 /* Groups the sorted pieces into reads. */
-static void make_chunks(struct load_slot *slot, unsigned flags)
+static void make_chunks(const struct loader *loader, struct load_slot *slot)
 {
     struct load_chunk *chunk = NULL;
     uint64_t chunk_shard = 0, chunk_end = 0;
@@ -50,13 +62,13 @@ static void make_chunks(struct load_slot *slot, unsigned flags)
         const struct load_order *order = &slot->sorted[i];
         struct load_piece *piece = &slot->pieces[order->piece];
         uint64_t begin = order->offset, end = begin + piece->view.read_bytes;
-        bool joins = chunk && chunk_shard == order->shard && begin <= chunk_end + LOADER_MERGE_GAP_BYTES &&
-                     (begin < chunk_end || end - chunk->request.offset <= LOADER_CHUNK_BYTES_MAX);
+        bool joins = chunk && chunk_shard == order->shard && begin <= chunk_end + loader->merge_gap_bytes &&
+                     is_room_for(loader, slot, chunk, chunk_end, piece, end);
         if (!joins) {
             chunk = &slot->chunks[slot->chunks_count++];
             *chunk = (struct load_chunk){.slot = slot, .first_piece = i};
-            chunk->request =
-                (struct io_request){.kind = IO_READ, .offset = begin, .flags = flags, .user = chunk};
+            chunk->request = (struct io_request){
+                .kind = IO_READ, .offset = begin, .flags = loader->read_flags, .user = chunk};
             chunk->request.file = slot->loads[piece->item].shard->file;
             chunk_shard = order->shard;
             chunk_end = begin;
@@ -134,6 +146,6 @@ int read_plan_slot(struct loader *loader, struct load_slot *slot, uint64_t first
     if (status)
         return status;
     sort_order(slot->sorted, slot->sorted_count);
-    make_chunks(slot, loader->read_flags);
+    make_chunks(loader, slot);
     return 0;
 }

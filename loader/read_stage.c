@@ -3,8 +3,9 @@
  * under way as room and queue take.
  *
  * It stands still for three reasons: no more may be begun, the room is full, or all is planned. While reads are under way
- * it waits for them, else for room. Where no room can ever come (a micro-batch larger than it, a consumer that
- * waits while it holds all), it ends the run with an error instead.
+ * it waits for them, else for room. Where no room can ever come (a sample or micro-batch larger than it, a consumer that
+ * waits while it holds all), the read gets memory of its own out of what is left of the budget; where too little is left, the run ends with
+ * an error.
  */
 #include "loader/state.h"
 
@@ -228,6 +229,19 @@ static void end_reading(struct loader *loader, int status)
     pthread_mutex_unlock(&loader->mutex);
 }
 
+/* Of reads that are done, or were refused. */
+static void complete_chunks(struct loader *loader, struct io_request *const *requests, unsigned count)
+{
+    uint64_t now_ns = clock_now_ns();
+    pthread_mutex_lock(&loader->mutex);
+    for (unsigned i = 0; i < count; i++)
+        complete_chunk(loader, requests[i]->user, now_ns);
+    bool decodes = at_once_is_steady(loader);
+    pthread_mutex_unlock(&loader->mutex);
+    if (decodes)
+        at_once_decode(loader);
+}
+
 static void reap(struct loader *loader, unsigned least, int timeout_ms)
 {
     uint64_t began_ns = trace_begin(loader->reader_track);
@@ -237,15 +251,8 @@ static void reap(struct loader *loader, unsigned least, int timeout_ms)
         end_reading(loader, count);
     if (count <= 0)
         return;
-    uint64_t now_ns = clock_now_ns();
     loader->in_flight -= (uint32_t)count;
-    pthread_mutex_lock(&loader->mutex);
-    for (int i = 0; i < count; i++)
-        complete_chunk(loader, loader->reaped[i]->user, now_ns);
-    bool decodes = at_once_is_steady(loader);
-    pthread_mutex_unlock(&loader->mutex);
-    if (decodes)
-        at_once_decode(loader);
+    complete_chunks(loader, loader->reaped, (unsigned)count);
 }
 
 /* Hands the requests to the engine; those that it refuses are complete with its error. */
@@ -264,12 +271,10 @@ static void submit(struct loader *loader, struct io_request *const *requests, un
             if (loader->reading_failed)
                 return;
         } else {
-            pthread_mutex_lock(&loader->mutex);
-            for (; done < count; done++) {
-                requests[done]->result = taken < 0 ? taken : -EBUSY;
-                complete_chunk(loader, requests[done]->user, clock_now_ns());
-            }
-            pthread_mutex_unlock(&loader->mutex);
+            for (unsigned i = done; i < count; i++)
+                requests[i]->result = taken < 0 ? taken : -EBUSY;
+            complete_chunks(loader, requests + done, count - done);
+            return;
         }
     }
 }
@@ -298,7 +303,8 @@ static bool issue_chunks(struct loader *loader, struct load_slot *slot)
         while (count < most && bytes < bytes_max && slot->chunks_issued < slot->chunks_count) {
             struct load_chunk *chunk = &slot->chunks[slot->chunks_issued];
             struct io_request *request = &chunk->request;
-            request->data = room_take(&loader->room, request->bytes, request->offset);
+            if (!chunk->own_memory)
+                request->data = room_take(&loader->room, request->bytes, request->offset);
             if (!request->data) {
                 loader->reader_block = LOAD_NO_ROOM;
                 loader->frees_seen = loader->room.frees_count;
@@ -340,19 +346,25 @@ static bool is_stuck(const struct loader *loader)
     return loader->released == current || (loader->consumer_waits && loader->taken == current);
 }
 
-static void describe_stuck(const struct loader *loader, const struct load_slot *slot, struct err *err)
+/* With mutex, where the slot is stuck. False: the run ends here. */
+static bool find_room_elsewhere(struct loader *loader, struct load_slot *slot, struct err *err)
 {
-    const struct load_chunk *chunk = &slot->chunks[slot->chunks_issued];
+    struct load_chunk *chunk = &slot->chunks[slot->chunks_issued];
     const struct load_piece *piece = &slot->pieces[slot->sorted[chunk->first_piece].piece];
+    int status = chunk_take_own_memory(loader, chunk, err);
+    if (status != -ENOBUFS)
+        return !status;
     bool is_held = loader->options.decode == LOADER_BYTES && loader->taken > loader->released;
     err_set(err, -ENOBUFS,
             is_held ? "the batches that the consumer holds fill the loader's memory"
                     : "a sample or micro-batch does not fit the loader's memory");
     err_at(err, slot->loads[piece->item].shard->path, (int64_t)chunk->request.offset);
     err_expected(err, "room for a read of %zu bytes", chunk->request.bytes);
-    err_found(err, "read-ahead of %" PRIu64 " bytes in all", loader->room.capacity_bytes);
+    err_found(err, "read-ahead of %" PRIu64 " bytes in all, and %" PRIu64 " beside it",
+              loader->room.capacity_bytes, loader->spare_bytes);
     err_advise(err, is_held ? "release batches earlier, or give the loader more memory"
                             : "give the loader more memory, or use a smaller micro-batch");
+    return false;
 }
 
 /* Nothing is under way and nothing can be issued: waits for room, for the end, or ends the run. Returns the slot to
@@ -367,7 +379,8 @@ static struct load_slot *wait_for_room(struct loader *loader, struct load_slot *
             break;
         if (slot && is_stuck(loader)) {
             struct err err;
-            describe_stuck(loader, slot, &err);
+            if (find_room_elsewhere(loader, slot, &err))
+                break;
             end_run(loader, slot, &err);
             slot = NULL;
             continue;

@@ -38,19 +38,23 @@ enum {
     LOADER_SLOTS_MAX = 64,
     LOADER_SLOTS_LEAST = 2,
     LOADER_WORKERS_MAX = 256,
-    LOADER_MICRO_MAX = 1 << 19,        /* samples of a micro-batch: counts of pieces and slots fit 32 bits */
-    LOADER_QUEUE_DEPTH = 256,          /* reads under way */
-    LOADER_MERGE_GAP_BYTES = 64 << 10, /* pieces nearer than this are read together */
-    LOADER_CHUNK_BYTES_MAX = 1 << 20,  /* no merging beyond it */
-    LOADER_SUBSTITUTES_MAX = 8,        /* candidates tried for a bad sample */
+    LOADER_MICRO_MAX = 1 << 19, /* samples of a micro-batch: counts of pieces and slots fit 32 bits */
+    LOADER_QUEUE_DEPTH = 256,   /* reads under way */
+    LOADER_MERGE_GAP_BYTES =
+        64 << 10, /* pieces nearer than this are read together, where there is room for the gaps */
+    LOADER_CHUNK_BYTES_MAX = 1 << 20, /* no merging beyond it, nor beyond a quarter of the room */
+    LOADER_SUBSTITUTES_MAX = 8,       /* candidates tried for a bad sample */
     LOADER_REASON_BYTES = 192,
     LOADER_FIELD_BYTES = 256, /* of the names of fields, with `;` between them */
     LOADER_GROUP_ITEMS = 16,  /* small items that a worker takes at once */
 };
 
-/* One read, and where it lands. */
+/* One read, and where it lands: request.data, NULL until there is room for it. */
 struct load_chunk {
     struct io_request request;
+    void *
+        own_memory; /* G: of own_bytes, where the room had no place for it (large.c); NULL: it lies in the room */
+    uint64_t own_bytes;
     struct load_slot *slot;
     uint32_t first_piece, pieces_count; /* in the slot's sorted list */
     uint32_t users;                     /* G: pieces whose items are not finished */
@@ -151,11 +155,13 @@ struct loader {
     struct shard_cache *cache;
     struct mixup *mixup;       /* NULL: pictures are not mixed */
     struct order_params order; /* of a mix: samples of an epoch, the rest as asked for */
+    uint64_t steps;            /* an epoch */
     uint32_t slots_count, pieces_max, workers_count;
     uint32_t ahead_at_once; /* at most ahead_max; see at_once.c */
     uint64_t slot_bytes;    /* of the pinned memory of one */
     void *room_memory;
-    uint64_t memory_bytes; /* all that was taken */
+    uint64_t memory_bytes; /* all that was taken at the start */
+    uint64_t merge_gap_bytes, chunk_bytes_max;
     uint32_t group_items;
     unsigned read_flags; /* of io_request_flags */
 
@@ -174,6 +180,7 @@ struct loader {
     pthread_cond_t reader_wake, consumer_wake; /* one waiter each */
     bool stop;                                 /* G */
     struct room room;                          /* G */
+    uint64_t spare_bytes;                      /* G: of the budget, what nothing has: for large reads */
     uint8_t **spare_memory; /* G: a stack of what no slot has, spare_count of slots_count */
     uint32_t spare_count;
     uint32_t ahead_max;     /* G: at most slots_count */
@@ -264,6 +271,12 @@ void slot_fail(struct load_slot *slot, uint32_t item, const struct err *why);
  * files. Bad samples are noted; a failure that is ours (memory, files) is returned. */
 int read_plan_slot(struct loader *loader, struct load_slot *slot, uint64_t first, uint64_t stride,
                    enum open_files_share share, struct err *err);
+
+/* large.c, with mutex: memory of its own for a chunk that no room can ever come for, out of what is left of the budget. -ENOBUFS: too little is,
+ * -ENOMEM with detail. */
+int chunk_take_own_memory(struct loader *loader, struct load_chunk *chunk, struct err *err);
+/* With mutex: the chunk's bytes are not needed any more. */
+void chunk_give_memory(struct loader *loader, struct load_chunk *chunk);
 
 /* read_stage.c, decode_stage.c: the threads' mains. */
 void *read_stage_main(void *loader);

@@ -20,6 +20,7 @@ static const struct io_ops *real_ops;
 static struct io_ops altered_ops;
 static enum arrival arrival;
 static atomic_int asked_count;
+static atomic_bool refuses; /* new reads */
 
 /* Who gives no time asks for what is there: all that was asked for, or nothing. */
 static int altered_reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
@@ -31,11 +32,19 @@ static int altered_reap(struct io_queue *queue, struct io_request **done, unsign
     return is_late ? 0 : real_ops->reap(queue, done, count_max, count_max, IO_FOREVER);
 }
 
+/* As an engine whose ring is broken. */
+static int altered_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
+{
+    return refuses ? -EIO : real_ops->submit(queue, requests, count);
+}
+
 static void alter(struct fixture *fixture, enum arrival as)
 {
     real_ops = fixture->io->ops;
     altered_ops = *real_ops;
     altered_ops.reap = altered_reap;
+    altered_ops.submit = altered_submit;
+    refuses = false;
     fixture->io->ops = &altered_ops;
     arrival = as;
     asked_count = 0;
@@ -178,6 +187,24 @@ static void what_comes_at_once_is_read_just_before_it_is_wanted(void **state)
     restore(fixture);
 }
 
+/* Samples that wait for what was refused are nobody's but the reader's. */
+static void reads_that_are_refused_where_all_came_at_once_end_the_run(void **state)
+{
+    struct fixture *fixture = *state;
+    struct loader *loader;
+    const struct batch *batch;
+    struct err err;
+    int status;
+    ahead_of(fixture, AT_ONCE, &loader);
+    refuses = true;
+    while ((status = loader_next(loader, &batch, &err)) == LOADER_BATCH)
+        loader_release(loader, batch);
+    assert_int_equal(status, -EIO);
+    assert_non_null(strstr(err.what, "could not read the shard"));
+    loader_close(loader);
+    restore(fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -186,6 +213,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_flipped_bit_stops_the_run_where_it_comes_at_once_too, make_damaged,
                                         fixture_tear_down),
         cmocka_unit_test_setup_teardown(what_comes_at_once_is_read_just_before_it_is_wanted, make_large,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(reads_that_are_refused_where_all_came_at_once_end_the_run, make_large,
                                         fixture_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

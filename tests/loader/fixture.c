@@ -19,8 +19,12 @@ enum { SHARDS_MAX = 256 };
 
 struct fixture_options fixture_options_default(uint64_t samples)
 {
-    return (struct fixture_options){
-        .samples = samples, .samples_a_shard = 37, .without_jpg = -1, .empty_jpg = -1, .bad_label = -1};
+    return (struct fixture_options){.samples = samples,
+                                    .samples_a_shard = 37,
+                                    .large = -1,
+                                    .without_jpg = -1,
+                                    .empty_jpg = -1,
+                                    .bad_label = -1};
 }
 
 /* A dataset being written. */
@@ -118,6 +122,20 @@ static void encode_noise(uint64_t sample, struct str *jpeg)
     assert_ok(jpeg_encode(pixels, width, height, width * 3, 90, 0, jpeg, &err), &err);
 }
 
+/* Behind the first marker: comments of 65533 bytes each until there are so many. */
+static void add_comments(struct str *jpeg, uint64_t bytes)
+{
+    struct str with = {0};
+    str_add(&with, jpeg->data, 2);
+    for (uint64_t added = 0; added < bytes; added += 65533) {
+        str_add(&with, "\xff\xfe\xff\xff", 4);
+        str_add_fill(&with, 'c', 65533);
+    }
+    str_add(&with, jpeg->data + 2, jpeg->bytes - 2);
+    str_deinit(jpeg);
+    *jpeg = with;
+}
+
 void fixture_make_images(struct fixture *fixture, const struct fixture_options *options)
 {
     static struct making making;
@@ -151,6 +169,8 @@ void fixture_make_images(struct fixture *fixture, const struct fixture_options *
         if ((int64_t)s == options->without_jpg)
             continue;
         encode_noise(s, &jpeg);
+        if ((int64_t)s == options->large)
+            add_comments(&jpeg, options->large_bytes);
         bool is_broken = options->broken_jpg_stride && s % options->broken_jpg_stride == 0;
         if ((int64_t)s == options->empty_jpg)
             add_field(&making, "jpg", "", 0);

@@ -158,33 +158,6 @@ static void least_budget_that_the_error_names_is_enough(void **state)
     }
 }
 
-static void sample_larger_than_the_memory_is_an_error_not_a_hang(void **state)
-{
-    (void)state;
-    struct fixture fixture;
-    struct fixture_options fixture_options = fixture_options_default(8);
-    fixture_options.pad_bytes = 3 << 20;
-    fixture_make_images(&fixture, &fixture_options);
-    fixture_claim_mean_bytes(&fixture, 1000); /* so that the loader plans for many */
-    struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
-    struct loader *loader;
-    const struct batch *batch;
-    struct err err;
-    options.memory_bytes = 3 << 20;
-    options.batching = (struct batching){.global = 2, .micro = 2, .ranks = 1};
-    assert_ok(loader_open(&options, &loader, &err), &err);
-    assert_int_equal(loader_next(loader, &batch, &err), -ENOBUFS);
-    assert_non_null(strstr(err.advice, "more memory"));
-    loader_close(loader);
-    options.decode = LOADER_IMAGE; /* the picture alone fits */
-    struct delivered delivered;
-    options.memory_bytes = 8 << 20;
-    deliver_all(&options, &delivered, NULL, NULL);
-    assert_int_equal(delivered.items, 8);
-    delivered_free(&delivered);
-    fixture_remove(&fixture);
-}
-
 /* Much more than the room holds passes through it, also where one micro-batch is larger than it. */
 static void micro_batches_larger_than_the_read_ahead_are_decoded_in_parts(void **state)
 {
@@ -416,7 +389,6 @@ int main(void)
         cmocka_unit_test(steady_state_allocates_nothing),
         cmocka_unit_test(budget_is_kept),
         cmocka_unit_test(least_budget_that_the_error_names_is_enough),
-        cmocka_unit_test(sample_larger_than_the_memory_is_an_error_not_a_hang),
         cmocka_unit_test(micro_batches_larger_than_the_read_ahead_are_decoded_in_parts),
         cmocka_unit_test(consumer_that_holds_all_is_told),
         cmocka_unit_test(consumer_that_holds_the_read_ahead_is_told),

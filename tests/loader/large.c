@@ -1,0 +1,151 @@
+/*
+ * large — tests: samples, and reads that several share, which are large for the room that is set aside for them.
+ */
+#include "tests/loader/fixture.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void sample_larger_than_the_memory_is_an_error_not_a_hang(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct fixture_options fixture_options = fixture_options_default(8);
+    fixture_options.pad_bytes = 3 << 20;
+    fixture_make_images(&fixture, &fixture_options);
+    fixture_claim_mean_bytes(&fixture, 1000); /* so that the loader plans for many */
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
+    struct loader *loader;
+    const struct batch *batch;
+    struct err err;
+    options.memory_bytes = 3 << 20;
+    options.batching = (struct batching){.global = 2, .micro = 2, .ranks = 1};
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    assert_int_equal(loader_next(loader, &batch, &err), -ENOBUFS);
+    assert_non_null(strstr(err.advice, "more memory"));
+    loader_close(loader);
+    options.decode = LOADER_IMAGE; /* the picture alone fits */
+    struct delivered delivered;
+    options.memory_bytes = 8 << 20;
+    deliver_all(&options, &delivered, NULL, NULL);
+    assert_int_equal(delivered.items, 8);
+    delivered_free(&delivered);
+    fixture_remove(&fixture);
+}
+
+/* One of them is larger than what is set aside for the mean: the rest of the budget is there for it. */
+static void a_sample_much_larger_than_the_others_is_read_within_the_budget(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct fixture_options fixture_options = fixture_options_default(96);
+    fixture_options.large = 41;
+    fixture_options.large_bytes = 12 << 20;
+    fixture_make_images(&fixture, &fixture_options);
+    fixture_claim_mean_bytes(&fixture, 1000);
+    for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
+        struct loader_options options = fixture_loader_options(&fixture, decode);
+        struct delivered tight, wide;
+        struct err err;
+        options.epochs_max = 2;
+        options.memory_bytes = 12 << 20;
+        assert_int_equal(deliver_to_error(&options, &err), -ENOBUFS);
+        assert_non_null(strstr(err.advice, "more memory"));
+        options.memory_bytes = 24 << 20;
+        deliver_all(&options, &tight, NULL, NULL);
+        assert_int_equal(tight.items, 2 * 96);
+        options.memory_bytes = 256 << 20;
+        options.workers = 1;
+        deliver_all(&options, &wide, NULL, NULL);
+        assert_true(tight.hash == wide.hash);
+        delivered_free(&tight);
+        delivered_free(&wide);
+    }
+    fixture_remove(&fixture);
+}
+
+/* Closed while the large sample's memory is in use, or soon before it. */
+static void a_large_sample_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct fixture_options fixture_options = fixture_options_default(24);
+    fixture_options.large = 13;
+    fixture_options.large_bytes = 12 << 20;
+    fixture_make_images(&fixture, &fixture_options);
+    fixture_claim_mean_bytes(&fixture, 1000);
+    struct device *device;
+    struct err err;
+    assert_ok(device_open("cpu", &device, &err), &err);
+    for (int taken = 0; taken <= 6; taken++) {
+        struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
+        struct loader *loader;
+        const struct batch *batch;
+        struct device_mem_info info;
+        options.device = device;
+        options.order = ORDER_SEQUENTIAL;
+        options.memory_bytes = 24 << 20;
+        assert_ok(loader_open(&options, &loader, &err), &err);
+        for (int i = 0; i < taken; i++)
+            assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
+        loader_close(loader);
+        device->ops->mem_info(device, &info);
+        assert_int_equal(info.used_bytes[MEM_HUGE], 0);
+    }
+    device_close(device);
+    fixture_remove(&fixture);
+}
+
+/* Opens with the least budget that the error names. */
+static void expect_the_least_is_enough(struct loader_options options)
+{
+    struct loader *loader;
+    struct delivered tight, wide;
+    struct err err;
+    options.memory_bytes = 100000;
+    assert_int_equal(loader_open(&options, &loader, &err), -EINVAL);
+    const char *number = strchr(err.expected, '(');
+    assert_non_null(number);
+    options.memory_bytes = strtoull(number + 1, NULL, 10);
+    deliver_all(&options, &tight, NULL, NULL);
+    options.memory_bytes = 256 << 20;
+    deliver_all(&options, &wide, NULL, NULL);
+    assert_true(tight.items > 0);
+    assert_true(tight.hash == wide.hash);
+    delivered_free(&tight);
+    delivered_free(&wide);
+}
+
+/* Samples that lie near enough to be read together: some end in the next read, and others that nobody wants lie between them. */
+static void the_least_budget_is_enough_where_reads_merge(void **state)
+{
+    (void)state;
+    for (uint64_t pad_bytes = 3000; pad_bytes <= 5000; pad_bytes += 1000) {
+        struct fixture fixture;
+        struct fixture_options fixture_options = fixture_options_default(600);
+        fixture_options.samples_a_shard = 600;
+        fixture_options.pad_bytes = pad_bytes;
+        fixture_make_images(&fixture, &fixture_options);
+        struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
+        options.batching = (struct batching){.global = 32, .micro = 32, .ranks = 1};
+        expect_the_least_is_enough(options);
+        fixture_claim_mean_bytes(&fixture, 1500); /* of what the view of a picture reads */
+        options = fixture_loader_options(&fixture, LOADER_IMAGE);
+        options.order = ORDER_SEQUENTIAL;
+        options.batching = (struct batching){.global = 600, .micro = 600, .ranks = 1};
+        expect_the_least_is_enough(options);
+        fixture_remove(&fixture);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sample_larger_than_the_memory_is_an_error_not_a_hang),
+        cmocka_unit_test(a_sample_much_larger_than_the_others_is_read_within_the_budget),
+        cmocka_unit_test(a_large_sample_leaves_nothing_behind),
+        cmocka_unit_test(the_least_budget_is_enough_where_reads_merge),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
