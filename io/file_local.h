@@ -55,7 +55,8 @@ int local_remove(struct io *io, const char *path, struct err *err);
 /* The path behind "file:x", "file:/x", "file:///x" and "file://localhost/x", or path itself: borrows from path. Bytes are
  * taken as they are, without percent-decoding. -EINVAL where it is empty or of another host, -ENAMETOOLONG. */
 int local_path(const char *path, const char **ret_path, struct err *err);
-/* The kernel's code as ours: its -EINVAL, as of a file system that does not know a call, is -EIO, since ours tells of wrong usage. */
+/* The kernel's code as ours: its -EINVAL, as of a file system that does not know a call, is -EIO, since ours tells of wrong usage; so are its
+ * -EBADMSG, -ENODATA and -EOPNOTSUPP, since ours tell of what a file holds. */
 int local_code(int code);
 /* Detail for a failed system call on path, in the kernel's words, with what to do where that is known. Returns local_code(code). */
 int local_fail(struct err *err, int code, const char *path, const char *what);

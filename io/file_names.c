@@ -43,7 +43,15 @@ int local_path(const char *path, const char **ret_path, struct err *err)
 
 int local_code(int code)
 {
-    return code == -EINVAL ? -EIO : code;
+    switch (code) {
+    case -EINVAL:
+    case -EBADMSG:
+    case -ENODATA:
+    case -EOPNOTSUPP:
+        return -EIO;
+    default:
+        return code;
+    }
 }
 
 int local_fail(struct err *err, int code, const char *path, const char *what)

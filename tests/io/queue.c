@@ -145,9 +145,10 @@ static void errors_come_as_the_result(void **state)
     need_failures();
     unsigned char data[16];
     struct err err = {0};
-    /* the kernel's EINVAL is no wrong usage of ours */
-    for (int i = 0; i < 2; i++) {
-        syscalls_fail("pread", 1, i ? -EINVAL : -EIO);
+    /* the kernel's EINVAL is no wrong usage of ours, and its EBADMSG no content */
+    static const int codes[] = {-EIO, -EINVAL, -EBADMSG, -ENODATA, -EOPNOTSUPP};
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        syscalls_fail("pread", 1, codes[i]);
         assert_int_equal(io_read_exact(queue, io, file, "data", 77, data, 16, &err), -EIO);
         assert_int_equal(err.code, -EIO);
         assert_int_equal(err.offset, 77);
