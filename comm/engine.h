@@ -1,8 +1,8 @@
 /*
  * engine — a thread that moves messages between ranks for those who call it: what the engines of comm_mpi and comm_tcp have in common.
  *
- * A backend's engine and its operation begin with these two; a table names what is its own. An operation is a list of messages; when all have come
- * and gone, `advance` looks at what came and may plan more:
+ * A backend's engine and its operation begin with these two; a table names what is its own, and engine_thread.h has what the threads do alike. An operation
+ * is a list of messages, a round; when all have come and gone, `advance` looks at what came and may plan more:
  *
  *     callers                                                     the thread
  *     engine_take, plan, engine_start        ── queue ──>         takes them over, moves what is planned, advance -> more? ...
@@ -52,6 +52,7 @@ struct engine_message {
 struct engine_op {
     struct engine_op *next, *next_made; /* in the engine's lists, which are guarded as they say there */
     struct engine *engine;
+    size_t planned_count, done_count; /* messages of this round, counted by the backend */
     /* When all that was planned has come and gone, and at the start where nothing was. Plans what follows; nothing planned: the operation is
      * done. NULL: nothing follows. -errno with detail ends the run. */
     int (*advance)(struct engine_op *op, struct err *err);
@@ -61,9 +62,9 @@ struct engine_op {
     char what[ENGINE_WHAT_BYTES]; /* what is said to be late */
     const char *kind;             /* in a trace; static */
     uint64_t traced_ns;           /* when the thread took it over; 0: nobody traces it */
-    uint64_t sent_bytes;
-    uint64_t sum;           /* of a canonical sum: engine_comm's bit for it; else 0 */
-    const int *world_ranks; /* of the communicator: rank -> rank of the world */
+    uint64_t sent_bytes;          /* as planned, of all rounds */
+    uint64_t sum;                 /* of a canonical sum: engine_comm's bit for it; else 0 */
+    const int *world_ranks;       /* of the communicator: rank -> rank of the world */
     int ranks;
 
     bool is_done; /* guarded by the engine's mutex, as status and detail */
@@ -73,22 +74,34 @@ struct engine_op {
 
 /* What is a backend's own. Hooks are required unless said. */
 struct engine_ops {
-    size_t op_bytes;                     /* of its operation, all zero when it is made */
-    void (*clear)(struct engine_op *op); /* blank again, memory kept */
+    size_t op_bytes; /* of its operation, all zero when it is made */
+    /* Optional: what is its own is blank again, memory kept. */
+    void (*clear)(struct engine_op *op);
     void (*deinit)(struct engine_op *op);
-    int (*plan)(struct engine_op *op, const struct engine_message *message); /* -ENOMEM */
+    /* Adds it to the round: planned_count. -ENOMEM. */
+    int (*plan)(struct engine_op *op, const struct engine_message *message);
     /* The thread looks again at what callers ask for. The mutex is not held. */
     void (*wake)(struct engine *engine);
-    /* The thread's: engine->why to each other rank, as far as they take it in time. */
-    void (*tell_others)(struct engine *engine);
-    /* The thread's: whether a message to that rank of the world, or from it, is not done. */
-    bool (*awaits)(const struct engine_op *op, int peer, bool is_send);
     void (*close)(struct engine *engine);
+
+    /* The thread's, as all below (engine_thread.h). Sets all messages of the round on their way, once a round. -errno with detail. */
+    int (*post)(struct engine_op *op, struct err *err);
+    /* Optional: asks which of the round's messages have come or gone, and counts them as done; how many. -errno with detail. NULL: the thread counts
+     * them as it moves them. */
+    int (*ask)(struct engine_op *op, struct err *err);
+    /* Its deadline has passed: asks those who are late what they do, and then makes it fail by engine_fail_late; where that takes longer, in a later
+     * call. */
+    void (*fail_late)(struct engine_op *op);
+    /* Whether a message to that rank of the world, or from it, is not done. */
+    bool (*awaits)(const struct engine_op *op, int peer, bool is_send);
+    /* engine->why to each other rank, as far as they take it in time. */
+    void (*tell_others)(struct engine *engine);
 };
 
 struct engine {
     const struct engine_ops *ops; /* immutable once open, as those down to comm_bytes */
-    int rank, ranks;              /* of the world */
+    pthread_t thread;
+    int rank, ranks;      /* of the world */
     uint64_t tags_count;  /* that a communicator has to itself: those from its name * tags_count on, */
     unsigned names_count; /* of so many names, a multiple of ENGINE_COMMS_MAX */
     const struct comm_ops *comm_ops; /* of its communicators (engine_comm.h), */
@@ -134,29 +147,10 @@ void engine_note(struct engine *engine, const char *what, uint64_t number);
 void engine_add_track(struct engine *engine, struct trace *trace, const char *name);
 /* Ends the run for that reason; returns when the other ranks were told, or can't be. */
 void engine_abort(struct engine *engine, const char *why);
+/* For `close`: tells the thread to end when nothing is left to do, and waits for that. */
+void engine_quit(struct engine *engine);
 
 /* Memory of the operation. NULL: none. */
 void *engine_op_scratch(struct engine_op *op, size_t bytes);
-
-/* The thread's, all below. Makes what was handed over since active, and what a trace asked for its track: the first of those operations, which stand last.
- * The mutex is held. */
-struct engine_op *engine_take_over(struct engine *engine);
-/* Takes it out of the active ones. */
-void engine_deactivate(struct engine_op *op);
-/* It is no active one any more. */
-void engine_finish(struct engine_op *op, int status, const struct err *detail);
-/* The operation, an active one, fails, and with it the run: nobody can know what the other ranks have got of it. */
-void engine_fail(struct engine_op *op, const struct err *detail);
-/* For its deadline. answers[i]: of asked[i], a rank of the communicator that was late when it was asked what it does; NULL: none came. */
-void engine_fail_late(struct engine_op *op, const int *asked, const char *const *answers, int count);
-/* Ranks of the communicator that are late: those whose messages are awaited, else those that take none; how many of `most` are listed. */
-int engine_list_late(const struct engine_op *op, int *ranks, int most);
-/* Ends the run; no more than once. own: the failure of this process that is why, where it is one. */
-void engine_end(struct engine *engine, const char *why, const struct err *own, bool others_know);
-/* What this process is doing, for others: "at data of step 7 for 61.0 s". */
-void engine_tell_doing(struct engine *engine, char text[ENGINE_DOING_BYTES]);
-/* -EPROTO: a rank sent another number of bytes than were expected. */
-int engine_tell_size(const struct engine_op *op, int peer, uint64_t expected_bytes, const char *found,
-                     struct err *err);
 
 #endif

@@ -11,6 +11,7 @@ int engine_comm_plan_send(struct comm *base, struct engine_op *op, int to, uint6
                           size_t bytes)
 {
     const struct engine_comm *comm = engine_comm_of(base);
+    op->sent_bytes += bytes;
     return comm->engine->ops->plan(op, &(struct engine_message){.data = (void *)(uintptr_t)data,
                                                                 .bytes = bytes,
                                                                 .tag = comm->tags[to] + tag,

@@ -33,11 +33,7 @@ static void wake_thread(struct engine *engine)
 static void close_engine(struct engine *base)
 {
     struct mpi_engine *engine = mpi_engine_of(base);
-    pthread_mutex_lock(&base->mutex);
-    base->quit = true;
-    pthread_mutex_unlock(&base->mutex);
-    wake_thread(base);
-    pthread_join(engine->thread, NULL);
+    engine_quit(base);
     if (base->ended)
         comm_retain(engine);
     else
@@ -46,18 +42,20 @@ static void close_engine(struct engine *base)
 
 static const struct engine_ops mpi_engine_ops = {
     .op_bytes = sizeof(struct mpi_op),
-    .clear = mpi_op_clear,
     .deinit = mpi_op_deinit,
     .plan = mpi_op_plan,
     .wake = wake_thread,
-    .tell_others = mpi_thread_tell_others,
-    .awaits = mpi_op_awaits,
     .close = close_engine,
+    .post = mpi_op_post,
+    .ask = mpi_op_ask,
+    .fail_late = mpi_thread_fail_late,
+    .awaits = mpi_op_awaits,
+    .tell_others = mpi_thread_tell_others,
 };
 
 static int start_thread(struct mpi_engine *engine, struct err *err)
 {
-    int status = thread_start(&engine->thread, mpi_thread_main, engine);
+    int status = thread_start(&engine->base.thread, mpi_thread_main, engine);
     if (status)
         return err_errno(err, status, "no thread for MPI");
     pthread_mutex_lock(&engine->base.mutex);
@@ -68,7 +66,7 @@ static int start_thread(struct mpi_engine *engine, struct err *err)
         *err = engine->open_detail;
     pthread_mutex_unlock(&engine->base.mutex);
     if (status)
-        pthread_join(engine->thread, NULL);
+        pthread_join(engine->base.thread, NULL);
     return status;
 }
 

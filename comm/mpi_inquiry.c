@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "comm/comm.h"
+#include "comm/engine_thread.h"
 
 #include <errno.h>
 #include <stdlib.h>

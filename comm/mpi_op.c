@@ -4,6 +4,7 @@
 #include "comm/mpi_op.h"
 
 #include "base/bytes.h"
+#include "comm/engine_thread.h"
 #include "comm/mpi_thread.h"
 
 #include <errno.h>
@@ -31,12 +32,6 @@ void mpi_op_deinit(struct engine_op *base)
     free(op->statuses);
 }
 
-void mpi_op_clear(struct engine_op *base)
-{
-    struct mpi_op *op = mpi_op_of(base);
-    op->planned_count = op->posted_count = op->done_count = 0;
-}
-
 static int grow(struct mpi_op *op)
 {
     size_t capacity = op->capacity ? op->capacity * 2 : 16;
@@ -60,10 +55,12 @@ static int grow(struct mpi_op *op)
 
 static int add(struct mpi_op *op, const struct engine_message *message, MPI_Request request)
 {
-    if (op->planned_count == op->capacity && grow(op))
+    size_t at = op->base.planned_count;
+    if (at == op->capacity && grow(op))
         return -ENOMEM;
-    op->messages[op->planned_count] = *message;
-    op->requests[op->planned_count++] = request;
+    op->messages[at] = *message;
+    op->requests[at] = request;
+    op->base.planned_count++;
     return 0;
 }
 
@@ -87,16 +84,17 @@ int mpi_op_adopt(struct engine_op *op, MPI_Request request)
     return add(mpi_op_of(op), &(struct engine_message){.peer = NO_PEER, .is_send = true}, request);
 }
 
-int mpi_op_post(struct mpi_op *op, MPI_Comm world, struct err *err)
+int mpi_op_post(struct engine_op *base, struct err *err)
 {
+    const struct mpi_op *op = mpi_op_of(base);
+    MPI_Comm world = mpi_engine_world(base->engine);
     int status = 0;
-    while (op->posted_count < op->planned_count && !status) {
-        const struct engine_message *message = &op->messages[op->posted_count];
-        MPI_Request *request = &op->requests[op->posted_count++];
+    for (size_t i = 0; i < base->planned_count && !status; i++) {
+        const struct engine_message *message = &op->messages[i];
+        MPI_Request *request = &op->requests[i];
         int bytes = (int)message->bytes, tag = (int)message->tag; /* cut to fit; below MPI's own bound */
         if (message->peer == NO_PEER)
             continue;
-        op->base.sent_bytes += message->is_send ? message->bytes : 0;
         if (message->is_send)
             status = mpi_check(MPI_Isend(message->data, bytes, MPI_BYTE, message->peer, tag, world, request),
                                "sending", err);
@@ -128,34 +126,25 @@ static int check_message(const struct mpi_op *op, int index, int code, struct er
                : engine_tell_size(&op->base, message->peer, message->bytes, found, err);
 }
 
-int mpi_op_ask(struct mpi_op *op, struct err *err)
+int mpi_op_ask(struct engine_op *base, struct err *err)
 {
+    const struct mpi_op *op = mpi_op_of(base);
     int count = 0, status = 0;
-    int code = MPI_Testsome((int)op->posted_count, op->requests, &count, op->indices, op->statuses);
+    int code = MPI_Testsome((int)base->planned_count, op->requests, &count, op->indices, op->statuses);
     if (count == MPI_UNDEFINED)
         return 0;
     if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS)
-        return mpi_check(code, op->base.what, err);
+        return mpi_check(code, base->what, err);
     for (int i = 0; i < count && !status; i++)
         status = check_message(op, i, code, err);
-    op->done_count += (size_t)count;
+    base->done_count += (size_t)count;
     return status ? status : count;
-}
-
-bool mpi_op_round_is_done(const struct mpi_op *op)
-{
-    return op->done_count == op->planned_count;
-}
-
-void mpi_op_next_round(struct mpi_op *op)
-{
-    op->planned_count = op->posted_count = op->done_count = 0;
 }
 
 bool mpi_op_awaits(const struct engine_op *base, int peer, bool is_send)
 {
     const struct mpi_op *op = (const struct mpi_op *)base;
-    for (size_t i = 0; i < op->posted_count; i++)
+    for (size_t i = 0; i < base->planned_count; i++)
         if (op->messages[i].peer == peer && op->messages[i].is_send == is_send &&
             op->requests[i] != MPI_REQUEST_NULL)
             return true;

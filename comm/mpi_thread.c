@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/trace.h"
-#include "comm/mpi_op.h"
+#include "comm/engine_thread.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -103,62 +103,18 @@ void mpi_thread_tell_others(struct engine *base)
     free(requests);
 }
 
-static void fail_late(struct mpi_engine *engine, struct engine_op *op)
+void mpi_thread_fail_late(struct engine_op *op)
 {
     const char *answers[ENGINE_ASKED_MAX];
     int asked[ENGINE_ASKED_MAX], peers[ENGINE_ASKED_MAX];
     int count = engine_list_late(op, asked, ENGINE_ASKED_MAX);
     for (int i = 0; i < count; i++)
         peers[i] = op->world_ranks[asked[i]];
-    mpi_inquiry_ask(engine->inquiry, peers, count, answers);
+    mpi_inquiry_ask(mpi_engine_of(op->engine)->inquiry, peers, count, answers);
     engine_fail_late(op, asked, answers, count);
 }
 
 /* Progress. */
-
-/* True once it is done. Rounds follow each other until there is something to wait for. */
-static int move_on(struct mpi_engine *engine, struct mpi_op *op, bool *ret_done, struct err *err)
-{
-    *ret_done = false;
-    while (mpi_op_round_is_done(op)) {
-        if (!op->base.advance) {
-            *ret_done = true;
-            return 0;
-        }
-        uint64_t began_ns = trace_begin(engine->base.track);
-        mpi_op_next_round(op);
-        int status = op->base.advance(&op->base, err);
-        if (status)
-            return status;
-        if (op->planned_count == 0)
-            op->base.advance = NULL;
-        status = mpi_op_post(op, engine->world, err);
-        trace_end(engine->base.track, "next round", began_ns);
-        if (status)
-            return status;
-    }
-    return 0;
-}
-
-static void progress_op(struct mpi_engine *engine, struct engine_op *op)
-{
-    struct err detail = {0};
-    bool done = false;
-    int count = mpi_op_ask(mpi_op_of(op), &detail);
-    int status = count < 0 ? count : move_on(engine, mpi_op_of(op), &done, &detail);
-    if (status) {
-        engine_fail(op, &detail);
-        return;
-    }
-    if (count > 0 || done)
-        engine->last_event_ns = clock_now_ns();
-    if (done) {
-        engine_deactivate(op);
-        engine_finish(op, 0, &detail);
-    } else if (op->deadline_ns && clock_now_ns() >= op->deadline_ns) {
-        fail_late(engine, op);
-    }
-}
 
 static void hear_control(struct mpi_engine *engine)
 {
@@ -170,44 +126,21 @@ static void hear_control(struct mpi_engine *engine)
     engine_end(&engine->base, engine->control_why, NULL, true);
 }
 
-/* One look at everything. */
-static void progress(struct mpi_engine *engine)
-{
-    hear_control(engine);
-    for (struct engine_op *op = engine->base.active, *next; op && !engine->base.ended; op = next) {
-        next = op->next;
-        progress_op(engine, op);
-    }
-}
-
-/* Those that were handed over. */
-static void post_ops(struct mpi_engine *engine, struct engine_op *first)
-{
-    for (struct engine_op *op = first; op; op = op->next) {
-        struct err detail = {0};
-        op->traced_ns = trace_begin(engine->base.track);
-        int status = mpi_op_post(mpi_op_of(op), engine->world, &detail);
-        trace_end(engine->base.track, "post", op->traced_ns);
-        if (status) {
-            engine_fail(op, &detail);
-            return;
-        }
-    }
-    if (first)
-        engine->last_event_ns = clock_now_ns();
-}
-
 /* Whatever there is to do now. */
 static void work(struct mpi_engine *engine, struct engine_op *first, bool abort_asked)
 {
-    uint64_t began_ns = trace_begin(engine->base.track);
-    post_ops(engine, first);
-    if (abort_asked)
-        engine_end(&engine->base, engine->base.why, NULL, false);
-    if (!engine->base.ended)
-        progress(engine);
+    struct engine *base = &engine->base;
+    uint64_t began_ns = trace_begin(base->track);
+    engine_begin(base, first, abort_asked);
+    if (first)
+        engine->last_event_ns = clock_now_ns();
+    if (!base->ended)
+        hear_control(engine);
+    if (engine_progress(base))
+        engine->last_event_ns = clock_now_ns();
+    engine_watch_deadlines(base);
     if (began_ns > 0 && (engine->last_event_ns >= began_ns || clock_now_ns() - began_ns >= LOOK_TRACED_NS))
-        trace_end(engine->base.track, "progress", began_ns);
+        trace_end(base->track, "progress", began_ns);
 }
 
 /* The mutex is held. */

@@ -9,8 +9,7 @@
 
 struct mpi_engine {
     struct engine base;
-    pthread_t thread; /* immutable after open, as all down to inquiry */
-    bool owns_mpi;
+    bool owns_mpi; /* immutable after open, as all down to inquiry */
     size_t message_bytes_max;
     MPI_Comm world, control;
     struct mpi_inquiry *inquiry;
@@ -32,7 +31,8 @@ static inline struct mpi_engine *mpi_engine_of(struct engine *engine)
 
 /* The thread: starts MPI and says so by is_open, carries out what comes until quit, ends MPI. argument: the engine. */
 void *mpi_thread_main(void *argument);
-/* The hook of engine_ops. */
+/* Hooks of engine_ops. */
 void mpi_thread_tell_others(struct engine *engine);
+void mpi_thread_fail_late(struct engine_op *op);
 
 #endif

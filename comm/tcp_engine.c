@@ -14,7 +14,6 @@
 static void clear_op(struct engine_op *base)
 {
     struct tcp_op *op = tcp_op_of(base);
-    op->count = op->done_count = 0;
     op->asked_ns = 0;
     op->asked_count = 0;
 }
@@ -27,7 +26,7 @@ static void deinit_op(struct engine_op *op)
 static int plan(struct engine_op *base, const struct engine_message *message)
 {
     struct tcp_op *op = tcp_op_of(base);
-    if (op->count == op->capacity) {
+    if (base->planned_count == op->capacity) {
         size_t capacity = op->capacity ? op->capacity * 2 : 16;
         struct tcp_message *messages = realloc(op->messages, capacity * sizeof *messages);
         if (!messages)
@@ -35,12 +34,34 @@ static int plan(struct engine_op *base, const struct engine_message *message)
         op->messages = messages;
         op->capacity = capacity;
     }
-    op->messages[op->count++] = (struct tcp_message){.data = message->data,
-                                                     .frame = {message->tag, message->bytes},
-                                                     .peer = message->peer,
-                                                     .is_send = message->is_send,
-                                                     .op = op};
+    op->messages[base->planned_count++] = (struct tcp_message){.data = message->data,
+                                                               .frame = {message->tag, message->bytes},
+                                                               .peer = message->peer,
+                                                               .is_send = message->is_send,
+                                                               .op = op};
     return 0;
+}
+
+/* They are asked of the connections. */
+static int post(struct engine_op *op, struct err *err)
+{
+    const struct tcp_engine *engine = tcp_engine_of(op->engine);
+    int status = 0;
+    for (size_t i = 0; i < op->planned_count && !status; i++) {
+        struct tcp_message *message = &tcp_op_of(op)->messages[i];
+        status =
+            tcp_peer_take(&engine->peers[message->peer], message, message->peer == engine->base.rank, err);
+    }
+    return status;
+}
+
+static bool awaits(const struct engine_op *base, int peer, bool is_send)
+{
+    const struct tcp_op *op = (const struct tcp_op *)base;
+    for (size_t i = 0; i < base->planned_count; i++)
+        if (op->messages[i].peer == peer && op->messages[i].is_send == is_send && !op->messages[i].is_done)
+            return true;
+    return false;
 }
 
 static void wake_thread(struct engine *engine)
@@ -63,12 +84,7 @@ static void release(struct tcp_engine *engine)
 
 static void close_engine(struct engine *base)
 {
-    pthread_mutex_lock(&base->mutex);
-    base->quit = true;
-    pthread_cond_broadcast(&base->changed);
-    pthread_mutex_unlock(&base->mutex);
-    wake_thread(base);
-    pthread_join(tcp_engine_of(base)->thread, NULL);
+    engine_quit(base);
     release(tcp_engine_of(base));
 }
 
@@ -78,9 +94,11 @@ static const struct engine_ops tcp_engine_ops = {
     .deinit = deinit_op,
     .plan = plan,
     .wake = wake_thread,
-    .tell_others = tcp_thread_tell_others,
-    .awaits = tcp_thread_awaits,
     .close = close_engine,
+    .post = post,
+    .fail_late = tcp_thread_fail_late,
+    .awaits = awaits,
+    .tell_others = tcp_thread_tell_others,
 };
 
 int tcp_engine_open(int *sockets, int rank, int ranks, struct engine **ret_engine, struct err *err)
@@ -106,7 +124,7 @@ int tcp_engine_open(int *sockets, int rank, int ranks, struct engine **ret_engin
         peers[r].socket = sockets[r];
     }
     engine_init(&engine->base, &tcp_engine_ops);
-    int status = engine->wake < 0 ? -errno : thread_start(&engine->thread, tcp_thread_main, engine);
+    int status = engine->wake < 0 ? -errno : thread_start(&engine->base.thread, tcp_thread_main, engine);
     if (status) {
         release(engine);
         return err_errno(err, status, "no thread for TCP");

@@ -3,6 +3,8 @@
  */
 #include "comm/tcp_thread.h"
 
+#include "comm/engine_thread.h"
+
 #include <errno.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
@@ -19,7 +21,7 @@ enum { LOST_MS = 75000 }; /* well over the 15 s after which an idle connection i
 static void message_done(struct tcp_message *message)
 {
     message->is_done = true;
-    message->op->done_count++;
+    message->op->base.done_count++;
 }
 
 static int tell_length(const struct tcp_message *message, uint64_t bytes, struct err *err)

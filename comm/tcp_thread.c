@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/trace.h"
+#include "comm/engine_thread.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -62,15 +63,6 @@ void tcp_thread_tell_others(struct engine *base)
 
 /* Who is late. */
 
-bool tcp_thread_awaits(const struct engine_op *base, int peer, bool is_send)
-{
-    const struct tcp_op *op = (const struct tcp_op *)base;
-    for (size_t i = 0; i < op->count; i++)
-        if (op->messages[i].peer == peer && op->messages[i].is_send == is_send && !op->messages[i].is_done)
-            return true;
-    return false;
-}
-
 /* The i-th of those who were asked. */
 static struct tcp_peer *asked_peer(struct tcp_engine *engine, const struct tcp_op *op, int i)
 {
@@ -102,19 +94,13 @@ static void fail_late(struct tcp_engine *engine, struct tcp_op *op)
         engine_fail_late(&op->base, op->asked, answers, op->asked_count);
 }
 
-static void watch_deadlines(struct tcp_engine *engine)
+void tcp_thread_fail_late(struct engine_op *op)
 {
-    uint64_t now_ns = clock_now_ns();
-    for (struct engine_op *base = engine->base.active, *next; base && !engine->base.ended; base = next) {
-        struct tcp_op *op = tcp_op_of(base);
-        next = base->next; /* whoever waits for it may take it as soon as it is done */
-        if (!base->deadline_ns || now_ns < base->deadline_ns)
-            continue;
-        if (op->asked_ns == 0)
-            ask_late(engine, op);
-        else
-            fail_late(engine, op);
-    }
+    struct tcp_engine *engine = tcp_engine_of(op->engine);
+    if (tcp_op_of(op)->asked_ns == 0)
+        ask_late(engine, tcp_op_of(op));
+    else
+        fail_late(engine, tcp_op_of(op));
 }
 
 /* Words of other ranks. */
@@ -203,72 +189,7 @@ static void send_to(struct tcp_engine *engine, struct tcp_peer *peer)
         end_by_peer(engine, peer, -EPIPE, NULL);
 }
 
-/* Operations. */
-
-/* What it has planned is asked of the connections. */
-static int post(struct tcp_engine *engine, struct tcp_op *op, struct err *err)
-{
-    int status = 0;
-    for (size_t i = 0; i < op->count && !status; i++) {
-        struct tcp_message *message = &op->messages[i];
-        op->base.sent_bytes += message->is_send ? message->frame.bytes : 0;
-        status =
-            tcp_peer_take(&engine->peers[message->peer], message, message->peer == engine->base.rank, err);
-    }
-    return status;
-}
-
-static void post_ops(struct tcp_engine *engine, struct engine_op *first)
-{
-    for (struct engine_op *op = first; op; op = op->next) {
-        struct err detail = {0};
-        op->traced_ns = trace_begin(engine->base.track);
-        int status = post(engine, tcp_op_of(op), &detail);
-        trace_end(engine->base.track, "post", op->traced_ns);
-        if (status) {
-            engine_fail(op, &detail);
-            return;
-        }
-    }
-}
-
-/* Rounds follow each other until there is something to wait for, or nothing more. */
-static int move_on(struct tcp_engine *engine, struct tcp_op *op, bool *ret_done, struct err *err)
-{
-    *ret_done = false;
-    while (op->done_count == op->count) {
-        if (!op->base.advance) {
-            *ret_done = true;
-            return 0;
-        }
-        uint64_t began_ns = trace_begin(engine->base.track);
-        op->count = op->done_count = 0;
-        int status = op->base.advance(&op->base, err);
-        if (!status && op->count == 0)
-            op->base.advance = NULL;
-        if (!status)
-            status = post(engine, op, err);
-        trace_end(engine->base.track, "next round", began_ns);
-        if (status)
-            return status;
-    }
-    return 0;
-}
-
-static void progress(struct tcp_engine *engine)
-{
-    for (struct engine_op *op = engine->base.active, *next; op && !engine->base.ended; op = next) {
-        struct err detail = {0};
-        bool done;
-        next = op->next;
-        if (move_on(engine, tcp_op_of(op), &done, &detail)) {
-            engine_fail(op, &detail);
-        } else if (done) {
-            engine_deactivate(op);
-            engine_finish(op, 0, &detail);
-        }
-    }
-}
+/* Progress. */
 
 static int poll_ms(const struct tcp_engine *engine)
 {
@@ -305,7 +226,7 @@ static void move(struct tcp_engine *engine, struct pollfd *fds)
         if (!engine->base.ended && (fds[r].revents & POLLOUT))
             send_to(engine, &engine->peers[r]);
     }
-    progress(engine);
+    engine_progress(&engine->base);
     trace_end(engine->base.track, "progress", began_ns);
 }
 
@@ -313,13 +234,11 @@ static void move(struct tcp_engine *engine, struct pollfd *fds)
 static void start_ops(struct tcp_engine *engine, struct engine_op *first, bool abort_asked)
 {
     uint64_t began_ns = first ? trace_begin(engine->base.track) : 0;
-    post_ops(engine, first);
-    if (abort_asked)
-        engine_end(&engine->base, engine->base.why, NULL, false);
+    engine_begin(&engine->base, first, abort_asked);
     for (int r = 0; r < engine->base.ranks && !engine->base.ended; r++)
         if (tcp_peer_has_to_send(&engine->peers[r]))
             send_to(engine, &engine->peers[r]);
-    progress(engine);
+    engine_progress(&engine->base);
     trace_end(engine->base.track, "progress", began_ns);
 }
 
@@ -339,8 +258,7 @@ static bool serve(struct tcp_engine *engine, struct pollfd *fds)
     start_ops(engine, first, abort_asked);
     if (!base->ended)
         look_for_lost(engine);
-    if (!base->ended)
-        watch_deadlines(engine);
+    engine_watch_deadlines(base);
     if (!base->ended)
         move(engine, fds);
     return true;

@@ -25,7 +25,7 @@ struct tcp_message {
 struct tcp_op {
     struct engine_op base;
     struct tcp_message *messages; /* of this round */
-    size_t count, capacity, done_count;
+    size_t capacity;
     uint64_t asked_ns;                        /* when those who were late were asked; 0: nobody was */
     int asked[ENGINE_ASKED_MAX], asked_count; /* ranks of the communicator */
 };
@@ -72,8 +72,7 @@ struct tcp_peer {
 
 struct tcp_engine {
     struct engine base;
-    pthread_t thread;       /* immutable after open, as those down to wake */
-    struct tcp_peer *peers; /* [ranks]; what they hold is the thread's */
+    struct tcp_peer *peers; /* [ranks]; immutable after open, as wake; what they hold is the thread's */
     int wake;               /* an eventfd */
     uint64_t looked_ns;     /* when connections were looked at; the thread's */
 };
@@ -92,7 +91,7 @@ static inline struct tcp_op *tcp_op_of(struct engine_op *op)
 void *tcp_thread_main(void *argument);
 /* Hooks of engine_ops. */
 void tcp_thread_tell_others(struct engine *engine);
-bool tcp_thread_awaits(const struct engine_op *op, int peer, bool is_send);
+void tcp_thread_fail_late(struct engine_op *op);
 
 /* tcp_peer.c: the thread's. */
 
