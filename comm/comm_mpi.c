@@ -36,20 +36,9 @@ static void mpi_close(struct comm *comm)
 }
 
 static const struct comm_ops mpi_ops = {
+    ENGINE_COMM_HOOKS,
     .name = "mpi",
-    .split = engine_comm_split,
-    .all_gather = engine_comm_all_gather,
     .reduce_scatter = mpi_reduce_scatter,
-    .all_reduce_i64 = engine_comm_all_reduce_i64,
-    .all_to_all = engine_comm_all_to_all,
-    .send = engine_comm_send,
-    .receive = engine_comm_receive,
-    .test = engine_comm_test,
-    .wait = engine_comm_wait,
-    .note = engine_comm_note,
-    .add_tracks = engine_comm_add_tracks,
-    .check = engine_comm_check,
-    .abort = engine_comm_abort,
     .close = mpi_close,
     .tell_library = mpi_tell_library,
 };

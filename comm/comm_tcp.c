@@ -11,20 +11,9 @@
 
 /* The canonical sum will do for both orders: no library adds here. */
 static const struct comm_ops tcp_ops = {
+    ENGINE_COMM_HOOKS,
     .name = "tcp",
-    .split = engine_comm_split,
-    .all_gather = engine_comm_all_gather,
     .reduce_scatter = engine_comm_reduce_scatter,
-    .all_reduce_i64 = engine_comm_all_reduce_i64,
-    .all_to_all = engine_comm_all_to_all,
-    .send = engine_comm_send,
-    .receive = engine_comm_receive,
-    .test = engine_comm_test,
-    .wait = engine_comm_wait,
-    .note = engine_comm_note,
-    .add_tracks = engine_comm_add_tracks,
-    .check = engine_comm_check,
-    .abort = engine_comm_abort,
     .close = engine_comm_close,
 };
 

@@ -6,20 +6,15 @@
  * the same order: collectives of one round need no numbers. A canonical sum has several rounds, others' messages between them, and so has a tag of its own:
  *
  *     name * tags_count + 0                                collectives
- *                       + 1 .. ENGINE_SUMS_MAX             canonical sums, in turn
- *                       + 1 + ENGINE_SUMS_MAX + tag        letters
+ *                       + 1 .. COMM_CANONICAL_MAX          canonical sums, in turn
+ *                       + 1 + COMM_CANONICAL_MAX + tag     letters
  */
 #ifndef MILLRACE_COMM_ENGINE_COMM_H
 #define MILLRACE_COMM_ENGINE_COMM_H
 
 #include "comm/engine.h"
 
-enum {
-    ENGINE_SUMS_MAX = COMM_CANONICAL_MAX,
-    ENGINE_TAG_COLLECTIVE = 0,
-    ENGINE_TAG_SUM,
-    ENGINE_TAG_LETTER = ENGINE_TAG_SUM + ENGINE_SUMS_MAX
-};
+enum { ENGINE_TAG_COLLECTIVE = 0, ENGINE_TAG_SUM, ENGINE_TAG_LETTER = ENGINE_TAG_SUM + COMM_CANONICAL_MAX };
 
 /* Immutable after open, but sums. */
 struct engine_comm {
@@ -88,5 +83,13 @@ int engine_comm_check(struct comm *comm, struct err *err);
 void engine_comm_abort(struct comm *comm);
 /* With the last one of an engine it closes that. */
 void engine_comm_close(struct comm *comm);
+
+/* Of comm_ops what all of them have alike; a backend adds its name, reduce_scatter, close, and what else it has. */
+#define ENGINE_COMM_HOOKS                                                                                    \
+    .split = engine_comm_split, .all_gather = engine_comm_all_gather,                                        \
+    .all_reduce_i64 = engine_comm_all_reduce_i64, .all_to_all = engine_comm_all_to_all,                      \
+    .send = engine_comm_send, .receive = engine_comm_receive, .test = engine_comm_test,                      \
+    .wait = engine_comm_wait, .note = engine_comm_note, .add_tracks = engine_comm_add_tracks,                \
+    .check = engine_comm_check, .abort = engine_comm_abort
 
 #endif

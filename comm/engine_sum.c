@@ -124,11 +124,11 @@ static int sum_piece(struct engine_op *op, struct err *err)
 static int take_number(struct comm *base, struct engine_op *op, struct err *err)
 {
     struct engine_comm *comm = engine_comm_of(base);
-    unsigned number = comm->sums_count % ENGINE_SUMS_MAX;
+    unsigned number = comm->sums_count % COMM_CANONICAL_MAX;
     uint64_t bit = UINT64_C(1) << number;
     if (comm->sums_open & bit)
         return err_set(err, -EBUSY, "the canonical sum %d before this one has not been waited for",
-                       ENGINE_SUMS_MAX);
+                       COMM_CANONICAL_MAX);
     comm->sums_count++;
     comm->sums_open |= bit;
     op->sum = bit;
@@ -139,7 +139,7 @@ int engine_comm_reduce_scatter(struct comm *comm, const void *send, void *receiv
                                enum dtype dtype, enum comm_order order, const struct comm_options *options,
                                struct comm_work *work, struct err *err)
 {
-    static_assert(ENGINE_SUMS_MAX <= 64, "a bit each");
+    static_assert(COMM_CANONICAL_MAX <= 64, "a bit each");
     struct engine_op *op;
     (void)order;
     assert(dtype == DTYPE_F32 || dtype == DTYPE_F64);
