@@ -39,6 +39,13 @@ struct loop {
     uint64_t began_ns, began_step; /* for the time that remains */
 };
 
+/* What goes on from one stretch of a run to the next. Owner thread. */
+struct course {
+    uint64_t began_ns;
+    bool goes_on; /* there was a stretch, and another is to come */
+    struct triggers triggers;
+};
+
 static void start_clock(struct loop *loop)
 {
     struct run *run = loop->run;
@@ -346,7 +353,7 @@ static int report_usage(const struct run *run, struct err *err)
     return 0;
 }
 
-static void begin_triggers(struct run *run, uint64_t began_ns)
+static void begin_triggers(struct run *run, const struct course *course)
 {
     const struct train_config *config = run->config;
     uint64_t elements = 0; /* that this rank writes; what all hold is shared out */
@@ -356,17 +363,21 @@ static void begin_triggers(struct run *run, uint64_t began_ns)
             count *= run->tensors[i].extent[d];
         elements += run->tensors[i].replicated ? count / run->batching.ranks : count;
     }
-    triggers_init(&run->triggers,
-                  &(struct triggers_options){
-                      .every = config->checkpoint.every,
-                      .on_epoch_end = config->checkpoint.on_epoch_end,
-                      .epoch_steps = run->shape.steps,
-                      .first_step = epochs_first_step(&run->epochs, epochs_at(&run->epochs, run->step)),
-                      .max_time_ns = config->run.max_time_ns,
-                      .began_ns = began_ns,
-                      .state_bytes = elements * ops_master_bytes(run->ops),
-                      .steps_ahead = run->device->ops->is_host ? 0 : DECISION_AHEAD_MAX,
-                  });
+    const struct triggers_options options = {
+        .every = config->checkpoint.every,
+        .on_epoch_end = config->checkpoint.on_epoch_end,
+        .epoch_steps = run->shape.steps,
+        .first_step = epochs_first_step(&run->epochs, epochs_at(&run->epochs, run->step)),
+        .max_time_ns = config->run.max_time_ns,
+        .began_ns = course->began_ns,
+        .state_bytes = elements * ops_master_bytes(run->ops),
+        .steps_ahead = run->device->ops->is_host ? 0 : DECISION_AHEAD_MAX,
+    };
+    run->triggers = course->triggers;
+    if (course->goes_on)
+        triggers_turn(&run->triggers, &options);
+    else
+        triggers_init(&run->triggers, &options);
 }
 
 static enum trainer_end how_it_ended(const struct run *run)
@@ -394,15 +405,15 @@ static bool turns(const struct run *run)
 }
 
 /* The steps of one batch: to the end of the run, or to where the batch becomes another one. */
-static int run_stretch(const struct trainer_options *options, uint64_t began_ns,
-                       struct trainer_result *ret_result, bool *ret_turns, struct err *err)
+static int run_stretch(const struct trainer_options *options, struct course *course,
+                       struct trainer_result *ret_result, struct err *err)
 {
     struct run run;
     struct err detail = {0};
     int status = run_open(&run, options, err);
     if (status)
         return status;
-    begin_triggers(&run, began_ns);
+    begin_triggers(&run, course);
     announce_run(&run);
     struct loop loop = {.run = &run, .profile.run = &run, .began_ns = clock_now_ns(), .began_step = run.step};
     gauges_open(&loop.gauges, run.ops);
@@ -417,7 +428,8 @@ static int run_stretch(const struct trainer_options *options, uint64_t began_ns,
         status = fill_result(&loop, how_it_ended(&run), ret_result, &detail);
     if (!status)
         status = report_usage(&run, &detail);
-    *ret_turns = !status && turns(&run);
+    course->goes_on = !status && turns(&run);
+    course->triggers = run.triggers;
     profile_stop(&loop.profile);
     gauges_close(&loop.gauges);
     if (status) {
@@ -444,16 +456,15 @@ int trainer_run(const struct trainer_options *options, struct trainer_result *re
 {
     struct trainer_options next = *options;
     struct trainer_result result = {0}, earlier;
-    uint64_t began_ns = clock_now_ns();
-    bool goes_on = true;
-    while (goes_on) {
+    struct course course = {.began_ns = clock_now_ns()};
+    do {
         earlier = result;
-        int status = run_stretch(&next, began_ns, &result, &goes_on, err);
+        int status = run_stretch(&next, &course, &result, err);
         if (status)
             return status;
         keep_profile(&result, &earlier);
         next.resume = CONFIG_RESUME_AUTO; /* by the checkpoint that the stretch left */
-    }
+    } while (course.goes_on);
     *ret_result = result;
     return 0;
 }

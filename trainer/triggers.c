@@ -17,6 +17,11 @@ void triggers_init(struct triggers *triggers, const struct triggers_options *opt
                                   .save_ns = options->state_bytes * GUESSED_NS_PER_BYTE};
 }
 
+void triggers_turn(struct triggers *triggers, const struct triggers_options *options)
+{
+    triggers->options = *options;
+}
+
 bool triggers_save_by_step(const struct triggers *triggers, uint64_t step)
 {
     const struct triggers_options *o = &triggers->options;

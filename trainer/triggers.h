@@ -39,6 +39,8 @@ struct triggers {
 };
 
 void triggers_init(struct triggers *triggers, const struct triggers_options *options);
+/* The run goes on with another batch, hence other epochs; what was measured, and when it saved last, stays. */
+void triggers_turn(struct triggers *triggers, const struct triggers_options *options);
 
 /* Is a save due after step (of all, from 1), by the steps alone? */
 bool triggers_save_by_step(const struct triggers *triggers, uint64_t step);
