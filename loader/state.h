@@ -40,20 +40,20 @@ enum {
     LOADER_WORKERS_MAX = 256,
     LOADER_MICRO_MAX = 1 << 19, /* samples of a micro-batch: counts of pieces and slots fit 32 bits */
     LOADER_QUEUE_DEPTH = 256,   /* reads under way */
-    LOADER_MERGE_GAP_BYTES =
-        64 << 10, /* pieces nearer than this are read together, where there is room for the gaps */
-    LOADER_CHUNK_BYTES_MAX = 1 << 20, /* no merging beyond it, nor beyond a quarter of the room */
-    LOADER_SUBSTITUTES_MAX = 8,       /* candidates tried for a bad sample */
+    /* Pieces nearer than this are read together, as far as there is room for the gaps, but no more than so much, or a quarter of the room. */
+    LOADER_MERGE_GAP_BYTES = 64 << 10,
+    LOADER_CHUNK_BYTES_MAX = 1 << 20,
+    LOADER_SUBSTITUTES_MAX = 8, /* candidates tried for a bad sample */
     LOADER_REASON_BYTES = 192,
     LOADER_FIELD_BYTES = 256, /* of the names of fields, with `;` between them */
     LOADER_GROUP_ITEMS = 16,  /* small items that a worker takes at once */
 };
 
-/* One read, and where it lands: request.data, NULL until there is room for it. */
+/* One read, and where it lands: request.data, NULL until there is room for it; in the room, or in memory of its own where that had no place
+ * for it (large.c). */
 struct load_chunk {
     struct io_request request;
-    void *
-        own_memory; /* G: of own_bytes, where the room had no place for it (large.c); NULL: it lies in the room */
+    void *own_memory; /* G: of own_bytes; NULL: it has none */
     uint64_t own_bytes;
     struct load_slot *slot;
     uint32_t first_piece, pieces_count; /* in the slot's sorted list */
