@@ -16,6 +16,19 @@ int collective_agree(struct comm *comm, int status, const char *what, struct err
     return comm_agree(comm, status, &options, err);
 }
 
+int collective_any(struct comm *comm, bool *flag, const char *what, struct err *err)
+{
+    int64_t word = *flag;
+    struct comm_options options = collective_options(what);
+    struct comm_work work;
+    int status = comm->ops->all_reduce_i64(comm, &word, 1, COMM_OR, &options, &work, err);
+    if (!status)
+        status = comm_wait(comm, &work, err);
+    if (!status)
+        *flag = word != 0;
+    return status;
+}
+
 int collective_gather(struct comm *comm, void *all, size_t bytes, const char *what, struct err *err)
 {
     const char *own = (const char *)all + (size_t)comm->rank * bytes;

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "comm/comm.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define COLLECTIVE_DEADLINE_NS (UINT64_C(1800) * 1000000000)
@@ -17,6 +18,8 @@
 struct comm_options collective_options(const char *what);
 /* As comm_agree. what: for which all wait, in errors; a literal. */
 int collective_agree(struct comm *comm, int status, const char *what, struct err *err);
+/* *flag becomes true on all ranks where it is on any; as it was where this fails. what: as above. */
+int collective_any(struct comm *comm, bool *flag, const char *what, struct err *err);
 /* In place: `bytes` at all + rank * bytes are this rank's. Where it fails, `all` goes to comm_retain. */
 int collective_gather(struct comm *comm, void *all, size_t bytes, const char *what, struct err *err);
 

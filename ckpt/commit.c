@@ -10,6 +10,7 @@
 #include "ckpt/collective.h"
 #include "ckpt/folder.h"
 #include "ckpt/prune.h"
+#include "ckpt/verify.h"
 #include "io/whole.h"
 
 #include <errno.h>
@@ -74,6 +75,7 @@ static int make_place(struct commit *commit, struct err *err)
     if (strlen(place) >= sizeof commit->places[0].text)
         return err_set(err, -ENAMETOOLONG, "the name of a temporary place is too long: %.100s...", place);
     strcpy(commit->places[0].text, place);
+    commit->places[0].exists = commit->exists;
     return 0;
 }
 
@@ -109,6 +111,7 @@ static int meet(struct commit *commit, uint64_t step, bool has_common, int statu
     struct err detail = {0};
     int gathered = collective_gather(node, commit->places, sizeof *own, "beginning a checkpoint", &detail);
     commit->gather_failed |= gathered != 0;
+    commit->exists = gathered == 0 && commit->places[0].exists;
     if (!status && gathered) {
         status = gathered;
         if (err)
@@ -225,10 +228,36 @@ static void say_damage(void *context, const struct err *detail)
              err_format(detail, line, sizeof line));
 }
 
-/* The bytes of the step that is there are read back: a damaged one must give way to the whole one. */
+/* The bytes of the step that is there are read back: a damaged one must give way to the whole one. Each rank of a node reads a share, as
+ * much as it wrote or so: if one read all, the others would give up on it where a checkpoint is large. */
 static bool holds_what_it_says(struct commit *commit)
 {
-    return ckpt_verify(commit->io, commit->path, say_damage, commit, NULL, NULL) == 0;
+    const struct comm *node = commit->nodes->node;
+    const struct verify_options options = {.io = commit->io,
+                                           .step_path = commit->path,
+                                           .share = {(uint32_t)node->rank, (uint32_t)node->ranks},
+                                           .bad = say_damage,
+                                           .context = commit};
+    return verify_share(&options, NULL) == 0;
+}
+
+/* What the step that is there is to the one that is saved, told by the first rank of a node and, where it seems the same, by all of them. */
+static int look_at_old(struct commit *commit, const char *state_json, struct err *err)
+{
+    static const char what[] = "looking at the step that was there";
+    struct comm *node = commit->nodes->node;
+    commit->roster->manifest.numerics_id = commit->numerics_id;
+    if (nodes_is_first(commit->nodes))
+        commit->likeness = compare_with(commit, commit->path, state_json);
+    bool is_same = commit->likeness == COMMIT_SAME;
+    int status = collective_any(node, &is_same, what, err);
+    if (status || !is_same)
+        return status;
+    bool is_damaged = !holds_what_it_says(commit);
+    status = collective_any(node, &is_damaged, what, err);
+    if (!status && is_damaged)
+        commit->likeness = COMMIT_OTHER;
+    return status;
 }
 
 static int write_manifest(struct commit *commit, const char *state_json, struct err *err)
@@ -284,17 +313,17 @@ static void settle_replaced(const struct commit *commit, const char *state_json)
                  commit->path, commit->aside);
 }
 
-/* The first half of step 5 on a node's first rank: all but the name. */
+/* The first half of step 5, all but the name. */
 static int prepare(struct commit *commit, const char *state_json, struct err *err)
 {
-    commit->roster->manifest.numerics_id = commit->numerics_id;
-    commit->likeness = commit->exists ? compare_with(commit, commit->path, state_json) : COMMIT_OTHER;
-    if (commit->likeness == COMMIT_SAME && !holds_what_it_says(commit))
-        commit->likeness = COMMIT_OTHER;
-    return commit->likeness == COMMIT_SAME ? 0 : write_manifest(commit, state_json, err);
+    commit->likeness = COMMIT_OTHER;
+    int status = commit->exists ? look_at_old(commit, state_json, err) : 0;
+    if (status || !nodes_is_first(commit->nodes) || commit->likeness == COMMIT_SAME)
+        return status;
+    return write_manifest(commit, state_json, err);
 }
 
-/* The second half: what all ranks have made durable appears. The set is gone afterwards, unless an error left it. */
+/* The second half, on a node's first rank: what all ranks have made durable appears. The set is gone afterwards, unless an error left it. */
 static int publish(struct commit *commit, struct err *err)
 {
     struct io *io = commit->io;
@@ -364,7 +393,7 @@ int commit_finish(struct commit *commit, int status, const char *state_json, str
     status = collective_agree(all, status, "agreeing on a checkpoint", err);
     if (!status)
         status = roster_gather(commit->roster, all, err);
-    if (!status && is_first)
+    if (!status)
         status = prepare(commit, state_json, err);
     if (commit->nodes->count > 1) /* no node's name appears before all can */
         status = collective_agree(all, status, "writing the manifests", err);

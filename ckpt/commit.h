@@ -28,6 +28,7 @@
 struct commit_place {
     int64_t status;
     char text[IO_PATH_BYTES_MAX];
+    bool exists;
 };
 
 /* Of the step that is there to the one that is saved. */
@@ -56,7 +57,7 @@ struct commit {
     struct io_set *set;
     struct io_file *files[LAYOUT_FILES]; /* open until they are sealed; NULL */
     bool exists;                         /* a folder of that step was there at begin */
-    enum commit_likeness likeness;
+    enum commit_likeness likeness;       /* on the first rank of a node */
 };
 
 int commit_init(struct commit *commit, struct err *err);

@@ -39,10 +39,15 @@ static bool take_run(struct scan *scan, struct run_of_blocks *ret_run)
     const struct manifest *manifest = options->manifest;
     struct run_of_blocks *next = &scan->next;
     pthread_mutex_lock(&scan->mutex);
-    while (next->file < manifest->files_count &&
-           (options->skipped[next->file] || next->block == manifest->files[next->file].blocks_count)) {
-        next->file++;
-        next->block = 0;
+    while (next->file < manifest->files_count) {
+        if (options->skipped[next->file] || next->block >= manifest->files[next->file].blocks_count) {
+            next->file++;
+            next->block = 0;
+        } else if (!scan_is_mine(&options->share, next->file, next->block)) {
+            next->block += SCAN_RUN_BLOCKS;
+        } else {
+            break;
+        }
     }
     bool has_more = !scan->status && next->file < manifest->files_count;
     if (has_more) {
@@ -101,11 +106,12 @@ static void scan_some(void *context, size_t tile, unsigned worker)
     pthread_mutex_unlock(&scan->mutex);
 }
 
-/* One a CPU, but no more than have two runs to read. */
-static unsigned threads_for(uint64_t bytes)
+/* One a CPU, but no more than have two runs to read; where several share, they have as many together, or one each. */
+static unsigned threads_for(const struct scan_options *options)
 {
-    uint64_t useful = bytes / (2 * SCAN_RUN_BLOCKS * (uint64_t)CKPT_BLOCK_BYTES) + 1;
+    uint64_t useful = options->bytes / (2 * SCAN_RUN_BLOCKS * (uint64_t)CKPT_BLOCK_BYTES) + 1;
     unsigned cpus = workers_cpu_count(), most = cpus < SCAN_THREADS_MAX ? cpus : SCAN_THREADS_MAX;
+    most = most > options->share.count ? most / options->share.count : 1;
     return useful < most ? (unsigned)useful : most;
 }
 
@@ -113,7 +119,7 @@ int64_t scan_blocks(const struct scan_options *options, bool *is_bad, struct err
 {
     struct scan scan = {.options = options, .is_bad = is_bad, .mutex = PTHREAD_MUTEX_INITIALIZER};
     struct workers *crew = NULL;
-    unsigned threads = threads_for(options->bytes);
+    unsigned threads = threads_for(options);
     int status = workers_open(threads, &crew, err);
     if (status)
         return status;

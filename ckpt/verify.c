@@ -1,14 +1,14 @@
 /*
- * verify — every checksum and every header of a step against its manifest; see ckpt_verify in ckpt.h.
+ * verify — every checksum and every header of a step against its manifest; see verify.h, and ckpt_verify in ckpt.h.
  */
+#include "ckpt/verify.h"
+
 #include "base/json.h"
 #include "ckpt/blocks.h"
 #include "ckpt/box.h"
-#include "ckpt/ckpt.h"
 #include "ckpt/folder.h"
 #include "ckpt/reader.h"
 #include "ckpt/safetensors.h"
-#include "ckpt/scan.h"
 #include "io/whole.h"
 
 #include <errno.h>
@@ -19,6 +19,7 @@
 #include <string.h>
 
 struct check {
+    const struct verify_options *options;
     struct io *io;
     const char *path;
     const struct manifest *manifest;
@@ -28,14 +29,12 @@ struct check {
     uint32_t file;   /* the next block to be asked for */
     uint64_t block;
     int bad_count;
-    void (*bad)(void *context, const struct err *detail);
-    void *context;
 };
 
 static void tell(struct check *check, const struct err *detail)
 {
-    if (check->bad)
-        check->bad(check->context, detail);
+    if (check->options->bad)
+        check->options->bad(check->options->context, detail);
     if (check->bad_count < INT_MAX)
         check->bad_count++;
 }
@@ -160,6 +159,12 @@ static void check_header(struct check *check, uint32_t file)
     safetensors_deinit(&header);
 }
 
+/* Whose header and size are this share's to look at. */
+static bool is_my_file(const struct check *check, uint32_t file)
+{
+    return scan_is_mine(&check->options->share, file, 0);
+}
+
 /* Which files are there, and how many bytes they have. */
 static int look_at_files(struct check *check, uint64_t *ret_bytes, struct err *err)
 {
@@ -176,7 +181,7 @@ static int look_at_files(struct check *check, uint64_t *ret_bytes, struct err *e
         bool has_file = folder_has_file(check->io, check->path, &manifest->files[i]);
         check->skipped[i] =
             !has_file || folder_check_file(check->io, check->path, &manifest->files[i], &detail) != 0;
-        if (has_file && check->skipped[i])
+        if (has_file && check->skipped[i] && is_my_file(check, i))
             tell(check, &detail);
         if (!check->skipped[i])
             bytes += manifest->files[i].size_bytes;
@@ -189,17 +194,18 @@ static int look_at_files(struct check *check, uint64_t *ret_bytes, struct err *e
 }
 
 /* All blocks by several threads; those that are bad again by this one, to be told in their order. */
-static int check_blocks(struct check *check, uint64_t bytes, const struct ckpt_watch *watch, struct err *err)
+static int check_blocks(struct check *check, uint64_t bytes, struct err *err)
 {
     struct blocks *blocks = NULL;
     struct blocks_visitor visitor = {next_block, take_block, check};
     const struct scan_options scan = {.io = check->io,
                                       .path = check->path,
                                       .manifest = check->manifest,
+                                      .share = check->options->share,
                                       .skipped = check->skipped,
                                       .first = check->first,
-                                      .bytes = bytes,
-                                      .watch = watch};
+                                      .bytes = bytes / check->options->share.count,
+                                      .watch = check->options->watch};
     struct blocks_options options = {.io = check->io, .path = check->path, .manifest = check->manifest};
     int64_t bad = scan_blocks(&scan, check->is_bad, err);
     if (bad <= 0)
@@ -211,25 +217,25 @@ static int check_blocks(struct check *check, uint64_t bytes, const struct ckpt_w
     return status;
 }
 
-int ckpt_verify(struct io *io, const char *step_path, void (*bad)(void *context, const struct err *detail),
-                void *context, const struct ckpt_watch *watch, struct err *err)
+int verify_share(const struct verify_options *options, struct err *err)
 {
+    struct io *io = options->io;
     struct manifest manifest;
-    struct check check = {.io = io, .path = step_path, .manifest = &manifest, .bad = bad, .context = context};
+    struct check check = {.options = options, .io = io, .path = options->step_path, .manifest = &manifest};
     struct io_hold *hold = NULL;
     uint64_t bytes;
-    int status = reader_hold(io, step_path, &hold, err);
+    int status = reader_hold(io, check.path, &hold, err);
     if (!status)
-        status = folder_read_manifest(io, step_path, &manifest, &bytes, err);
+        status = folder_read_manifest(io, check.path, &manifest, &bytes, err);
     if (status) {
         io_let_go(io, hold);
         return status;
     }
     status = look_at_files(&check, &bytes, err);
     if (!status)
-        status = check_blocks(&check, bytes, watch, err);
+        status = check_blocks(&check, bytes, err);
     for (uint32_t i = 0; i < manifest.files_count && !status; i++)
-        if (!check.skipped[i])
+        if (!check.skipped[i] && is_my_file(&check, i))
             check_header(&check, i);
     free(check.skipped);
     free(check.first);
@@ -237,4 +243,16 @@ int ckpt_verify(struct io *io, const char *step_path, void (*bad)(void *context,
     io_let_go(io, hold);
     manifest_deinit(&manifest);
     return status ? status : check.bad_count;
+}
+
+int ckpt_verify(struct io *io, const char *step_path, void (*bad)(void *context, const struct err *detail),
+                void *context, const struct ckpt_watch *watch, struct err *err)
+{
+    const struct verify_options all = {.io = io,
+                                       .step_path = step_path,
+                                       .share = {.number = 0, .count = 1},
+                                       .bad = bad,
+                                       .context = context,
+                                       .watch = watch};
+    return verify_share(&all, err);
 }

@@ -1,7 +1,10 @@
 /*
  * keeping — which steps a folder holds: one owner, the last N, and what becomes of a step that is saved again.
  */
+#include "ckpt/manifest.h"
+#include "io/io_fault.h"
 #include "tests/ckpt/steps.h"
+#include "tests/ckpt/thread_comm.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -151,6 +154,67 @@ static void a_damaged_step_is_made_again_by_the_same_save(void **state)
     assert_int_equal(steps_temporaries_count(), 0);
 }
 
+enum { SHARING_RANKS = 2, LARGE_BLOCKS = 23 };
+
+struct sharing {
+    struct arrays large; /* of which each rank stores half: 12 blocks, two runs of neighbours */
+    uint64_t read_bytes[SHARING_RANKS];
+};
+
+static void save_by_two(void *context, struct comm *comm)
+{
+    struct sharing *sharing = context;
+    struct io *counting = steps_open_faulty("seed=0");
+    struct ckpt_saver_options options = {.folder = folder,
+                                         .io = counting,
+                                         .comm = comm,
+                                         .groups_count = 1,
+                                         .run_id = "test-run",
+                                         .numerics_id = "any"};
+    struct ckpt_saver *saver = NULL;
+    struct err err = {0};
+    assert_ok(ckpt_saver_open(&options, sharing->large.tensors, 1, &saver, &err), &err);
+    assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
+    assert_ok(ckpt_saver_wait(saver, &err), &err);
+    ckpt_saver_close(saver);
+    sharing->read_bytes[comm->rank] = io_fault_counts(counting).read_bytes;
+    io_close(counting);
+}
+
+/* If one of them read all of a large step, the others would give up on it. */
+static void the_ranks_share_the_reading_back_of_a_step_that_is_there(void **state)
+{
+    (void)state;
+    static const struct array_spec spec = {"large", DTYPE_U8, "23x1048576", 0};
+    static const uint64_t damaged[] = {0, 7, 8, 11};
+    struct sharing sharing = {.large = arrays_make(&spec, 1)};
+    char step[FIXTURE_PATH_BYTES], file[2 * FIXTURE_PATH_BYTES], before[64], after[64];
+    struct err err = {0};
+    arrays_fill(&sharing.large, 1);
+    thread_comm_run(SHARING_RANKS, save_by_two, &sharing);
+    snprintf(step, sizeof step, "%s/step-00000001", folder);
+    assert_int_equal(test_run_output(before, sizeof before, "stat -c %%i '%s'", step), 0);
+    thread_comm_run(SHARING_RANKS, save_by_two, &sharing);
+    assert_int_equal(test_run_output(after, sizeof after, "stat -c %%i '%s'", step), 0);
+    assert_string_equal(before, after);
+    for (int r = 0; r < SHARING_RANKS; r++)
+        assert_in_range(sharing.read_bytes[r], LARGE_BLOCKS * CKPT_BLOCK_BYTES / 4,
+                        LARGE_BLOCKS * CKPT_BLOCK_BYTES * 3 / 4);
+    for (int i = 0; i < 8; i++) { /* whoever reads it sees it */
+        snprintf(file, sizeof file, "%s/rank-%05d.safetensors", step, i / 4);
+        FILE *out = fopen(file, "r+b");
+        fseek(out, (long)(damaged[i % 4] * CKPT_BLOCK_BYTES), SEEK_SET);
+        int byte = fgetc(out);
+        fseek(out, -1, SEEK_CUR);
+        fputc(byte ^ 1, out);
+        fclose(out);
+        assert_int_equal(ckpt_verify(io, step, NULL, NULL, NULL, &err), damaged[i % 4] == 0 ? 2 : 1);
+        thread_comm_run(SHARING_RANKS, save_by_two, &sharing);
+        assert_int_equal(ckpt_verify(io, step, NULL, NULL, NULL, &err), 0);
+    }
+    arrays_free(&sharing.large);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, steps_set_up, steps_tear_down)
@@ -162,6 +226,7 @@ int main(void)
         CASE(the_same_step_again_is_kept_or_replaced),
         CASE(the_same_bytes_with_another_meaning_replace_the_step),
         CASE(a_damaged_step_is_made_again_by_the_same_save),
+        CASE(the_ranks_share_the_reading_back_of_a_step_that_is_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
