@@ -3,6 +3,8 @@
  */
 #include "comm/comm_checked.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,8 +21,10 @@ struct comm_checked {
     struct comm base;
     struct comm *inner;
     bool owns_inner, has_failed;
+    uint64_t timeout_ns; /* of a split */
     uint64_t calls_count;
     struct call *calls; /* [ranks] */
+    uint64_t *slices;   /* [ranks][2 * ranks]: bytes that each sends to each, and expects of each */
 };
 
 static struct comm_checked *checked_of(struct comm *comm)
@@ -51,13 +55,25 @@ static int compare(const struct comm_checked *comm, struct err *err)
     return 0;
 }
 
+/* all: of bytes a rank, this one's in its place. */
+static int tell_all(struct comm_checked *comm, void *all, size_t bytes, const struct comm_options *options,
+                    struct err *err)
+{
+    struct comm_work work;
+    int status = comm->inner->ops->all_gather(comm->inner, (char *)all + (size_t)comm->base.rank * bytes, all,
+                                              bytes, options, &work, err);
+    if (!status)
+        status = comm_wait(comm->inner, &work, err);
+    comm->has_failed = comm->has_failed || status;
+    return status;
+}
+
 /* All ranks are at this call; else all fail. */
 static int check(struct comm_checked *comm, const char *name, uint64_t size, const char *unit,
                  const struct comm_options *options, struct err *err)
 {
     struct call *own = &comm->calls[comm->base.rank];
     struct comm_options checking = {.deadline_ns = options ? options->deadline_ns : 0, .what = name};
-    struct comm_work work;
     *own = (struct call){.number = ++comm->calls_count, .size = size};
     snprintf(own->name, sizeof own->name, "%s", name);
     snprintf(own->unit, sizeof own->unit, "%s", unit);
@@ -65,12 +81,46 @@ static int check(struct comm_checked *comm, const char *name, uint64_t size, con
         checking.what = options->what;
         snprintf(own->purpose, sizeof own->purpose, "%s", options->what);
     }
-    int status =
-        comm->inner->ops->all_gather(comm->inner, own, comm->calls, sizeof *own, &checking, &work, err);
-    if (!status)
-        status = comm_wait(comm->inner, &work, err);
-    comm->has_failed = comm->has_failed || status;
+    int status = tell_all(comm, comm->calls, sizeof *own, &checking, err);
     return status ? status : compare(comm, err);
+}
+
+static int compare_slices(const struct comm_checked *comm, struct err *err)
+{
+    size_t ranks = (size_t)comm->base.ranks;
+    const struct call *call = &comm->calls[comm->base.rank];
+    for (size_t from = 0; from < ranks; from++) {
+        for (size_t to = 0; to < ranks; to++) {
+            uint64_t sent = comm->slices[from * 2 * ranks + to];
+            uint64_t expected = comm->slices[to * 2 * ranks + ranks + from];
+            if (sent == expected)
+                continue;
+            err_set(err, -EPROTO,
+                    "ranks do not make the same calls: call %" PRIu64
+                    ", %s%s%s: rank %zu does not send rank %zu what that expects",
+                    call->number, call->name, *call->purpose ? " for " : "", call->purpose, from, to);
+            err_expected(err, "%" PRIu64 " bytes", expected);
+            err_found(err, "%" PRIu64, sent);
+            return -EPROTO;
+        }
+    }
+    return 0;
+}
+
+/* What each rank sends to each is what that one expects; else all fail. After check. */
+static int check_slices(struct comm_checked *comm, const size_t *send_bytes, const size_t *receive_bytes,
+                        const struct comm_options *options, struct err *err)
+{
+    size_t ranks = (size_t)comm->base.ranks;
+    uint64_t *own = comm->slices + (size_t)comm->base.rank * 2 * ranks;
+    struct comm_options checking = {.deadline_ns = options ? options->deadline_ns : 0,
+                                    .what = options && options->what ? options->what : "all_to_all"};
+    for (size_t r = 0; r < ranks; r++) {
+        own[r] = send_bytes[r];
+        own[ranks + r] = receive_bytes[r];
+    }
+    int status = tell_all(comm, comm->slices, 2 * ranks * sizeof *own, &checking, err);
+    return status ? status : compare_slices(comm, err);
 }
 
 static int checked_all_gather(struct comm *base, const void *send, void *receive, size_t bytes,
@@ -113,6 +163,8 @@ static int checked_all_to_all(struct comm *base, const void *send, const size_t 
 {
     struct comm_checked *comm = checked_of(base);
     int status = check(comm, "all_to_all", (uint64_t)base->ranks, "slices", options, err);
+    if (!status)
+        status = check_slices(comm, send_bytes, receive_bytes, options, err);
     return status ? status
                   : comm->inner->ops->all_to_all(comm->inner, send, send_offsets, send_bytes, receive,
                                                  receive_offsets, receive_bytes, options, work, err);
@@ -174,10 +226,13 @@ static void checked_close(struct comm *base)
     struct comm_checked *comm = checked_of(base);
     if (comm->owns_inner)
         comm_close(comm->inner);
-    if (comm->has_failed) /* others may still read and write it */
+    if (comm->has_failed) { /* others may still read and write them */
         comm_retain(comm->calls);
-    else
+        comm_retain(comm->slices);
+    } else {
         free(comm->calls);
+        free(comm->slices);
+    }
     free(comm);
 }
 
@@ -185,11 +240,12 @@ static int checked_split(struct comm *base, int color, int key, struct comm **re
 {
     struct comm_checked *comm = checked_of(base);
     struct comm *part = NULL, *made = NULL;
-    int status = check(comm, "split", 1, "communicator", NULL, err);
+    struct comm_options options = {.deadline_ns = comm->timeout_ns ? clock_now_ns() + comm->timeout_ns : 0};
+    int status = check(comm, "split", 1, "communicator", &options, err);
     if (!status)
         status = comm->inner->ops->split(comm->inner, color, key, &part, err);
     if (!status && part)
-        status = comm_checked_open(part, &made, err);
+        status = comm_checked_open(part, comm->timeout_ns, &made, err);
     if (status) {
         comm_close(part);
         return status;
@@ -227,13 +283,16 @@ static const struct comm_ops checked_ops = {
     .tell_library = checked_tell_library,
 };
 
-int comm_checked_open(struct comm *inner, struct comm **ret_comm, struct err *err)
+int comm_checked_open(struct comm *inner, uint64_t timeout_ns, struct comm **ret_comm, struct err *err)
 {
+    size_t ranks = (size_t)inner->ranks;
     struct comm_checked *comm = calloc(1, sizeof *comm);
-    struct call *calls = calloc((size_t)inner->ranks, sizeof *calls);
-    if (!comm || !calls) {
+    struct call *calls = calloc(ranks, sizeof *calls);
+    uint64_t *slices = calloc(2 * ranks * ranks, sizeof *slices);
+    if (!comm || !calls || !slices) {
         free(comm);
         free(calls);
+        free(slices);
         return err_set(err, -ENOMEM, "out of memory to check the calls of %d ranks", inner->ranks);
     }
     *comm = (struct comm_checked){.base = {.ops = &checked_ops,
@@ -241,7 +300,9 @@ int comm_checked_open(struct comm *inner, struct comm **ret_comm, struct err *er
                                            .ranks = inner->ranks,
                                            .takes_device_memory = inner->takes_device_memory},
                                   .inner = inner,
-                                  .calls = calls};
+                                  .timeout_ns = timeout_ns,
+                                  .calls = calls,
+                                  .slices = slices};
     *ret_comm = &comm->base;
     return 0;
 }

@@ -182,8 +182,8 @@ static int open_comm(struct run *run, struct err *err)
     if (given && given->ops->note)
         given->ops->note(given, "the beginning", 0);
     if (!given || run->config->parallel.debug) {
-        int status =
-            given ? comm_checked_open(given, &run->own_comm, err) : comm_self_open(&run->own_comm, err);
+        int status = given ? comm_checked_open(given, run->config->parallel.timeout_ns, &run->own_comm, err)
+                           : comm_self_open(&run->own_comm, err);
         if (status)
             return status;
         run->plain_comm = run->own_comm;

@@ -170,7 +170,7 @@ int main(int argc, char **argv)
         return 2;
     int status = device_cuda_open(0, &device, &err);
     if (!status && ends[i].is_checked)
-        status = comm_checked_open(world, &checked, &err);
+        status = comm_checked_open(world, 0, &checked, &err);
     if (!status)
         status = comm_nccl_open(checked ? checked : world, device, 0, &bulk, &err);
     if (!status)

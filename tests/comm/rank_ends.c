@@ -111,13 +111,53 @@ static int call_otherwise_checked(struct err *err)
     struct comm *checked;
     struct comm_options gathering = {.what = "the weights"}, reducing = {.what = "the norm"};
     struct comm_work work;
-    int status = comm_checked_open(world, &checked, err);
+    int status = comm_checked_open(world, 0, &checked, err);
     if (!status)
         status = comm_barrier(checked, NULL, err);
     if (!status && world->rank == 1)
         status = checked->ops->all_reduce_i64(checked, &value, 1, COMM_SUM, &reducing, &work, err);
     else if (!status)
         status = checked->ops->all_gather(checked, own, all, sizeof own, &gathering, &work, err);
+    comm_close(checked);
+    return status;
+}
+
+/* Each sends rank r as many bytes as its own number and r say, and expects as many, but rank 2, which expects less of rank 1. */
+static int slice_otherwise_checked(struct err *err)
+{
+    static char sent[64], got[64];
+    size_t bytes[2][4] = {{0}}, offsets[4];
+    struct comm *checked;
+    struct comm_options options = {.what = "the rows"};
+    struct comm_work work;
+    size_t rank = (size_t)world->rank;
+    int status = comm_checked_open(world, 0, &checked, err);
+    for (size_t r = 0; r < (size_t)world->ranks; r++) {
+        offsets[r] = 16 * r;
+        bytes[0][r] = 3 * rank + r;
+        bytes[1][r] = 3 * r + rank;
+    }
+    for (int round = 0; round < 2 && !status; round++) { /* the first one is good */
+        bytes[1][1] -= (size_t)(round == 1 && rank == 2);
+        status = checked->ops->all_to_all(checked, sent, offsets, bytes[0], got, offsets, bytes[1], &options,
+                                          &work, err);
+        if (!status)
+            status = comm_wait(checked, &work, err);
+    }
+    comm_close(checked);
+    return status;
+}
+
+/* Rank 1 does not come to the split. */
+static int split_late_checked(struct err *err)
+{
+    struct comm *checked, *part = NULL;
+    if (world->rank == 1)
+        return wait_for_nothing(err);
+    int status = comm_checked_open(world, CLOCK_NS_PER_S / 5, &checked, err);
+    if (!status)
+        status = checked->ops->split(checked, 0, 0, &part, err);
+    comm_close(part);
     comm_close(checked);
     return status;
 }
@@ -187,6 +227,8 @@ int main(int argc, char **argv)
                 {"abort", give_up},
                 {"otherwise", call_otherwise},
                 {"checked", call_otherwise_checked},
+                {"slices", slice_otherwise_checked},
+                {"split", split_late_checked},
                 {"left", leave},
                 {"stopped", be_stopped},
                 {"dead", die}};

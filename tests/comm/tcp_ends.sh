@@ -47,6 +47,21 @@ calls_that_are_checked_over_tcp_name_the_rank_that_differs() {
   done
 }
 
+slices_that_are_checked_over_tcp_name_who_sends_what_another_does_not_expect() {
+  end slices
+  for r in 0 1 2; do
+    same "$(cat got.$r)" "EPROTO ranks do not make the same calls: call 2, all_to_all for the rows: rank 1 does not send rank 2 what that expects: expected 4 bytes, found 5"
+  done
+}
+
+a_rank_that_does_not_come_to_a_checked_split_over_tcp_is_named() {
+  end split
+  for r in 0 2; do
+    contains "$(cat got.$r)" "waited too long for split"
+    contains "$(cat got.$r)" "nothing from rank 1"
+  done
+}
+
 a_rank_that_has_left_is_named_by_those_who_wait() {
   end left 1
   for r in 0 2; do contains "$(cat got.$r)" "ECONNABORTED"; done
@@ -60,4 +75,5 @@ a_rank_that_dies_is_named_by_the_others() {
 
 run_cases a_deadline_that_passes_over_tcp_ends_the_run_and_names_the_late_rank a_rank_that_is_stopped_gives_no_answer_over_tcp \
   an_abort_over_tcp_ends_all_work_on_all_ranks ranks_that_make_different_calls_over_tcp_are_told_so \
-  calls_that_are_checked_over_tcp_name_the_rank_that_differs a_rank_that_has_left_is_named_by_those_who_wait a_rank_that_dies_is_named_by_the_others
+  calls_that_are_checked_over_tcp_name_the_rank_that_differs slices_that_are_checked_over_tcp_name_who_sends_what_another_does_not_expect \
+  a_rank_that_does_not_come_to_a_checked_split_over_tcp_is_named a_rank_that_has_left_is_named_by_those_who_wait a_rank_that_dies_is_named_by_the_others
