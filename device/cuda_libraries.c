@@ -3,10 +3,9 @@
  */
 #include "device/cuda_libraries.h"
 
+#include "base/library.h"
+
 #include <assert.h>
-#include <dlfcn.h>
-#include <stdio.h>
-#include <string.h>
 
 #ifndef MR_CUDA_LIBRARY_FOLDER
 #define MR_CUDA_LIBRARY_FOLDER "/usr/local/cuda/lib64"
@@ -17,42 +16,33 @@ enum { VERSION_IN_ARGUMENT, VERSION_RETURNED };
 /* All three count 10000 * major + 100 * minor + patch, in the versions that are looked for. */
 static const struct {
     const char *name, *use;
-    const char *files[2]; /* the newest first */
+    const char *files[4]; /* as who uses it looks for them: of two names the newest first */
+    size_t files_count;
     const char *function;
     int kind;
 } known[] = {
     {"cuBLASLt",
      "products of matrices",
-     {"libcublasLt.so.13", "libcublasLt.so.12"},
+     {"libcublasLt.so.13", "libcublasLt.so.12", MR_CUDA_LIBRARY_FOLDER "/libcublasLt.so.13",
+      MR_CUDA_LIBRARY_FOLDER "/libcublasLt.so.12"},
+     4,
      "cublasLtGetVersion",
      VERSION_RETURNED},
     {"cuDNN",
      "not used, its attention is what ours is measured by",
-     {"libcudnn.so.9", NULL},
+     {"libcudnn.so.9", MR_CUDA_LIBRARY_FOLDER "/libcudnn.so.9"},
+     2,
      "cudnnGetVersion",
      VERSION_RETURNED},
     {"NCCL",
      "weights and gradients between GPUs",
-     {"libnccl.so.2", NULL},
+     {"libnccl.so.2", MR_CUDA_LIBRARY_FOLDER "/libnccl.so.2"},
+     2,
      "ncclGetVersion",
      VERSION_IN_ARGUMENT},
 };
 
 static_assert(sizeof known / sizeof known[0] == CUDA_LIBRARIES_MAX, "there is room for all");
-
-/* They stay loaded: what their beginnings allocate is theirs to find again, and not lost when the last handle goes. */
-static void *open_library(const char *const files[2])
-{
-    void *library = NULL;
-    for (int i = 0; i < 2 && files[i] && !library; i++) {
-        char path[512];
-        snprintf(path, sizeof path, "%s/%s", MR_CUDA_LIBRARY_FOLDER, files[i]);
-        library = dlopen(files[i], RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
-        if (!library)
-            library = dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
-    }
-    return library;
-}
 
 /* 0 where it does not tell. */
 static int ask_version(void *library, const char *function, int kind)
@@ -60,29 +50,25 @@ static int ask_version(void *library, const char *function, int kind)
     size_t (*returned)(void) = NULL;
     int (*in_argument)(int *version) = NULL;
     int version = 0;
-    void *address = dlsym(library, function);
-    if (!address)
+    const struct library_function wanted = {function, kind == VERSION_RETURNED ? (void *)&returned
+                                                                               : (void *)&in_argument};
+    if (library_find(library, &wanted, 1))
         return 0;
-    if (kind == VERSION_RETURNED) {
-        memcpy(&returned, &address, sizeof address); /* a function's address, as POSIX has it */
+    if (kind == VERSION_RETURNED)
         return (int)returned();
-    }
-    memcpy(&in_argument, &address, sizeof address);
     return in_argument(&version) == 0 ? version : 0;
 }
 
 size_t cuda_libraries_find(struct cuda_library libraries[CUDA_LIBRARIES_MAX])
 {
     for (size_t i = 0; i < CUDA_LIBRARIES_MAX; i++) {
-        void *library = open_library(known[i].files);
+        void *library = library_load(known[i].files, known[i].files_count);
         int version = library ? ask_version(library, known[i].function, known[i].kind) : 0;
         libraries[i] = (struct cuda_library){.name = known[i].name,
                                              .use = known[i].use,
                                              .major = version / 10000,
                                              .minor = version / 100 % 100,
                                              .patch = version % 100};
-        if (library)
-            dlclose(library);
     }
     return CUDA_LIBRARIES_MAX;
 }

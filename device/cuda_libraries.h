@@ -14,7 +14,7 @@ struct cuda_library {
 
 enum { CUDA_LIBRARIES_MAX = 3 };
 
-/* Loads each, asks it and lets it go: some tenths of a second. Needs no driver. Their number. */
+/* Loads each, which stays loaded, and asks it: some tenths of a second. Needs no driver. Their number. */
 size_t cuda_libraries_find(struct cuda_library libraries[CUDA_LIBRARIES_MAX]);
 
 #endif

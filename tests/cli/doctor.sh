@@ -207,6 +207,15 @@ nvidias_libraries_have_the_versions_of_their_headers() {
   same "$(json "[l['version'] for c in d['checks'] if (c['group'], c['name']) == ('gpu', 'libraries') for l in c['facts']['libraries'] if l['name'] == 'NCCL'][0]" out)" "$version"
 }
 
+# Any library under the older name, and none that can be loaded under the newer: what is found by name stands before the toolkit's folder, as in a run.
+a_library_is_the_one_that_a_run_would_find() {
+  [[ -e /usr/local/cuda/lib64/libcublasLt.so.13 ]] || skip "the toolkit's folder has no cuBLASLt 13"
+  : >libcublasLt.so.13
+  ln -s "$(dirname "$MILLRACE")/tests/nvml_twin/libnvidia-ml.so.1" libcublasLt.so.12
+  LD_LIBRARY_PATH=$PWD examine >/dev/null
+  same "$(json "[l['version'] for c in d['checks'] if (c['group'], c['name']) == ('gpu', 'libraries') for l in c['facts']['libraries'] if l['name'] == 'cuBLASLt'][0]" out)" None
+}
+
 the_file_system_is_that_of_other_tools() {
   mkdir folder
   same "$(examine folder)" 0
@@ -319,7 +328,7 @@ run_cases cpus_are_those_of_nproc memory_is_that_of_meminfo \
   instruction_sets_are_those_of_cpuinfo libraries_are_those_of_pkg_config kernels_of_products_are_those_that_were_loaded \
   numerics_id_is_that_of_a_training io_uring_is_what_a_system_call_says mpirun_on_the_path_tells_its_version the_library_of_ranks_tells_its_mpi \
   the_index_cache_is_looked_at_where_it_would_be a_gpu_is_one_that_has_a_device_file a_driver_is_told_by_its_library \
-  nvidias_libraries_have_the_versions_of_their_headers the_file_system_is_that_of_other_tools \
+  nvidias_libraries_have_the_versions_of_their_headers a_library_is_the_one_that_a_run_would_find the_file_system_is_that_of_other_tools \
   a_file_system_in_memory_is_no_place_for_checkpoints a_folder_that_is_not_there_is_a_lack a_folder_for_outputs_need_not_be_there \
   what_can_only_be_read_is_a_note_for_data_and_a_lack_for_outputs a_read_only_mount_says_so a_full_disk_says_so \
   a_file_system_whose_mount_is_not_listed_is_known_by_its_number little_space_is_a_note the_table_and_the_document_tell_the_same
