@@ -1,18 +1,8 @@
 #!/usr/bin/env bash
 # Ranks that have torchrun's variables and no MPI: the bits of one rank, and how they end.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/torchrun_lib.sh"
 torchrun_sh=$TEST_SOURCE_DIR/tests/support/torchrun.sh
 
-for i in 1 2 3 4; do cat "$0"; done >text.txt # words enough
-millrace convert dataset text.txt tokens --tokenizer bytes --quiet >/dev/null
-cat >train.yaml <<'YAML'
-run:        {dir: runs/a, seed: 3, steps: 4}
-threads:    1
-device:     cpu
-data:       {train: tokens, memory: 32MiB, workers: 1, text: {block: 32}}
-model:      {type: gpt2, layers: 2, heads: 2, width: 32}
-batch:      {global: 6, micro: 1}
-YAML
 # Leaves each rank's pid, and what it says.
 cat >rank <<'SH'
 #!/bin/sh
@@ -62,10 +52,7 @@ a_rank_that_is_killed_ends_the_others_which_name_it() {
   rm -f pid.* said.*
   "$torchrun_sh" 3 ./rank "$MILLRACE" train train.yaml --set run.dir=runs/killed --set run.steps=1000000 --set log.every=1 &
   local job=$!
-  until [[ $(grep -c '^step [0-9]*/' said.0 2>/dev/null) -ge 3 ]]; do
-    kill -0 $job 2>/dev/null || fail "it ended: $(cat said.*)"
-    sleep 0.05
-  done
+  await_steps kill -0 $job
   kill -9 "$(cat pid.1)"
   wait $job || status=$?
   same "$status" 137

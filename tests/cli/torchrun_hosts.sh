@@ -12,7 +12,7 @@ if [[ -z ${IS_APART:-} ]]; then
   fi
   IS_APART=1 exec "${apart[@]}" --mount-proc "$0"
 fi
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/torchrun_lib.sh"
 
 echo other-boot >boot
 unshare --net --uts --mount sh -c 'hostname other && mount --bind boot /proc/sys/kernel/random/boot_id && touch is-up && exec sleep infinity' &
@@ -21,16 +21,6 @@ until [[ -e is-up ]]; do kill -0 $! 2>/dev/null || exit 1; done
 ip link add cable type veth peer name plug netns $! && ip address add 10.77.0.1/24 dev cable && ip link set cable up && ip link set lo up || exit 1
 "${other[@]}" sh -c 'ip address add 10.77.0.2/24 dev plug && ip link set plug up && ip link set lo up' || exit 1
 
-for i in 1 2 3 4; do cat "$0"; done >text.txt # words enough
-millrace convert dataset text.txt tokens --tokenizer bytes --quiet >/dev/null
-cat >train.yaml <<'YAML'
-run:        {dir: runs/a, seed: 3, steps: 4}
-threads:    1
-device:     cpu
-data:       {train: tokens, memory: 32MiB, workers: 1, text: {block: 32}}
-model:      {type: gpt2, layers: 2, heads: 2, width: 32}
-batch:      {global: 8, micro: 1}
-YAML
 millrace train train.yaml --set run.dir=runs/one --quiet >/dev/null || exit 1
 
 # ranks COMMAND...: four, the last two on the other host, as torchrun starts them. Leaves what each says, and its status.
@@ -63,10 +53,7 @@ ranks_of_two_hosts_give_the_bits_of_one() {
 a_rank_that_dies_on_another_host_is_named() {
   local rank
   ranks "$MILLRACE" train train.yaml --set run.dir=runs/dies --set run.steps=1000000 --set log.every=1
-  until [[ $(grep -c '^step [0-9]*/' said.0 2>/dev/null) -ge 3 ]]; do
-    [[ ! -e status.0 ]] || fail "it ended: $(cat said.*)"
-    sleep 0.05
-  done
+  await_steps test ! -e status.0
   kill -9 "$(cat pid.3)"
   await_ranks
   same "$(cat status.* | paste -sd ' ')" "1 1 1 137" "$(cat said.*)"

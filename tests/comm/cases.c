@@ -6,93 +6,12 @@
 #include "base/philox.h"
 #include "base/thread.h"
 #include "comm/mesh.h"
+#include "tests/comm/buffer.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-struct device *cases_device;
-
-static _Thread_local struct device_stream *own_stream; /* of the calling thread, where there is a device */
-/* Of a thread that works beside others: giving memory back waits for the whole device, and so would wait for what another thread's ranks have not
- * sent yet. */
-static _Thread_local struct arena {
-    unsigned char *host, *memory;
-    size_t bytes, used;
-} own_arena;
-
-/* What goes through an operation that takes a device's memory, where there is one: a place there, and one of the host that is pinned. */
-struct buffer {
-    unsigned char *host, *memory; /* the same without a device */
-    size_t bytes;
-};
-
-static struct buffer buffer_open(size_t bytes)
-{
-    struct buffer buffer = {.bytes = bytes + 1};
-    struct err err = {0};
-    if (!cases_device) {
-        buffer.host = buffer.memory = calloc(1, buffer.bytes);
-        assert_non_null(buffer.host);
-        return buffer;
-    }
-    const struct device_ops *ops = cases_device->ops;
-    if (!own_stream)
-        assert_ok(ops->stream_open(cases_device, &own_stream, &err), &err);
-    if (own_arena.bytes > 0) {
-        buffer.host = own_arena.host + own_arena.used;
-        buffer.memory = own_arena.memory + own_arena.used;
-        own_arena.used += buffer.bytes + 256 - buffer.bytes % 256;
-        assert_true(own_arena.used <= own_arena.bytes);
-        return buffer;
-    }
-    assert_ok(ops->mem_alloc(cases_device, MEM_PINNED, buffer.bytes, (void **)&buffer.host, &err), &err);
-    assert_ok(ops->mem_alloc(cases_device, MEM_DEVICE, buffer.bytes, (void **)&buffer.memory, &err), &err);
-    return buffer;
-}
-
-/* Queues the copy, and waits for nothing: the operation after it must. */
-static void buffer_upload(const struct buffer *buffer)
-{
-    struct err err = {0};
-    if (cases_device)
-        assert_ok(cases_device->ops->copy(cases_device, own_stream, buffer->memory, buffer->host,
-                                          buffer->bytes, &err),
-                  &err);
-}
-
-static void buffer_download(const struct buffer *buffer)
-{
-    struct err err = {0};
-    if (!cases_device)
-        return;
-    assert_ok(
-        cases_device->ops->copy(cases_device, own_stream, buffer->host, buffer->memory, buffer->bytes, &err),
-        &err);
-    assert_ok(cases_device->ops->stream_sync(cases_device, own_stream, &err), &err);
-}
-
-static void buffer_close(const struct buffer *buffer)
-{
-    if (!cases_device) {
-        free(buffer->host);
-        return;
-    }
-    if (own_arena.bytes > 0) {
-        own_arena.used = 0; /* both of an operation go together */
-        return;
-    }
-    cases_device->ops->mem_free(cases_device, MEM_DEVICE, buffer->memory, buffer->bytes);
-    cases_device->ops->mem_free(cases_device, MEM_PINNED, buffer->host, buffer->bytes);
-}
-
-void cases_end_thread(void)
-{
-    if (own_stream)
-        cases_device->ops->stream_close(cases_device, own_stream);
-    own_stream = NULL;
-}
 
 static void wait_for(struct comm *comm, struct comm_work *work)
 {
@@ -127,7 +46,7 @@ static void gather(struct comm *comm, size_t bytes, bool in_place)
     struct comm_work work;
     struct err err = {0};
     struct buffer own = buffer_open(bytes), all = buffer_open((size_t)comm->ranks * bytes);
-    const struct comm_options options = {.stream = own_stream};
+    const struct comm_options options = {.stream = own.stream};
     size_t place = (size_t)comm->rank * bytes;
     for (size_t i = 0; i < bytes; i++)
         *(in_place ? &all.host[place + i] : &own.host[i]) = byte_of(comm->rank, 0, i);
@@ -175,7 +94,7 @@ static void exchange(struct comm *comm, uint32_t round)
         }
     }
     struct buffer send = buffer_open(at[0]), receive = buffer_open(at[1]);
-    const struct comm_options options = {.stream = own_stream};
+    const struct comm_options options = {.stream = send.stream};
     for (int r = 0; r < comm->ranks; r++)
         for (size_t i = 0; i < sizes[0][r]; i++)
             send.host[sizes[1][r] + i] = byte_of(comm->rank, r, i);
@@ -351,7 +270,7 @@ static void fast_sums(struct comm *comm, size_t count, enum dtype dtype)
     size_t element = dtype_bytes(dtype);
     struct buffer send = buffer_open((size_t)comm->ranks * count * element),
                   sum = buffer_open(count * element);
-    const struct comm_options options = {.stream = own_stream};
+    const struct comm_options options = {.stream = send.stream};
     for (size_t i = 0; i < (size_t)comm->ranks * count; i++) /* whole numbers: exact in any order */
         put(send.host, dtype, i, (double)(i % 1000 + (size_t)comm->rank));
     buffer_upload(&send);
@@ -490,7 +409,8 @@ void splitting_sorts_by_key_and_leaves_out_whoever_wants_none(void **state)
 void closed_communicators_make_room_for_others(void **state)
 {
     (void)state;
-    int most = cases_device ? 40 : 600; /* each is a thread and a socket to each other rank there */
+    /* Each is a thread and a socket to each other rank there. */
+    int most = world->takes_device_memory ? 40 : 600;
     for (int i = 0; i < most; i++) {
         struct comm *comm = split(world, i % 3 == 0 ? world->rank % 2 : 0, i);
         if (i % 50 == 0)
@@ -539,31 +459,13 @@ void a_mesh_stands_on_it(void **state)
 struct beside {
     struct comm *comm;
     int number;
-    struct arena arena;
+    struct buffer_arena arena;
 };
-
-static void open_arena(struct arena *arena)
-{
-    struct err err = {0};
-    *arena = (struct arena){.bytes = 8 << 20};
-    assert_ok(
-        cases_device->ops->mem_alloc(cases_device, MEM_PINNED, arena->bytes, (void **)&arena->host, &err),
-        &err);
-    assert_ok(
-        cases_device->ops->mem_alloc(cases_device, MEM_DEVICE, arena->bytes, (void **)&arena->memory, &err),
-        &err);
-}
-
-static void close_arena(const struct arena *arena)
-{
-    cases_device->ops->mem_free(cases_device, MEM_DEVICE, arena->memory, arena->bytes);
-    cases_device->ops->mem_free(cases_device, MEM_PINNED, arena->host, arena->bytes);
-}
 
 static void *work_beside(void *argument)
 {
-    const struct beside *beside = argument;
-    own_arena = beside->arena;
+    struct beside *beside = argument;
+    buffer_use_arena(&beside->arena);
     for (uint32_t i = 0; i < 30; i++) {
         gather(beside->comm, i * 97, i % 2);
         exchange(beside->comm, i + (uint32_t)beside->number * 100);
@@ -573,7 +475,7 @@ static void *work_beside(void *argument)
         gather(part, i, false);
         comm_close(part);
     }
-    cases_end_thread();
+    buffer_end_thread();
     return NULL;
 }
 
@@ -585,8 +487,7 @@ void communicators_work_side_by_side(void **state)
     struct beside besides[THREADS];
     for (int i = 0; i < THREADS; i++) {
         besides[i] = (struct beside){split(world, 0, i % 2 ? world->rank : -world->rank), i, {0}};
-        if (cases_device)
-            open_arena(&besides[i].arena);
+        buffer_open_arena(&besides[i].arena);
         fast_sums(besides[i].comm, 1, DTYPE_F64); /* the first ones after each other */
     }
     for (int i = 0; i < THREADS; i++) /* each rank in another order */
@@ -595,7 +496,6 @@ void communicators_work_side_by_side(void **state)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     for (int i = 0; i < THREADS; i++) {
         comm_close(besides[i].comm);
-        if (cases_device)
-            close_arena(&besides[i].arena);
+        buffer_close_arena(&besides[i].arena);
     }
 }

@@ -4,14 +4,7 @@
 #ifndef MILLRACE_TESTS_COMM_CASES_H
 #define MILLRACE_TESTS_COMM_CASES_H
 
-#include "device/device.h"
 #include "tests/support/ranks.h"
-
-/* Whose memory bulk lies in; NULL: the host's. */
-extern struct device *cases_device;
-
-/* What the calling thread has of the device. */
-void cases_end_thread(void);
 
 void all_gather_gives_each_rank_what_all_sent(void **state);
 void all_to_all_moves_slices_of_any_sizes(void **state);

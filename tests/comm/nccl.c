@@ -5,6 +5,7 @@
 
 #include "comm/comm_nccl.h"
 #include "device/device_cuda.h"
+#include "tests/comm/buffer.h"
 #include "tests/cuda_on_cpu/order.h"
 
 #include <errno.h>
@@ -19,10 +20,10 @@ static void opening_connects_all_ranks(void **state)
     (void)state;
     struct err err = {0};
     order_set(order);
-    assert_ok(device_cuda_open(0, &cases_device, &err), &err);
+    assert_ok(device_cuda_open(0, &buffer_device, &err), &err);
     mpi = world;
     struct comm *opened;
-    assert_ok(comm_nccl_open(mpi, cases_device, UINT64_C(60000000000), &opened, &err), &err);
+    assert_ok(comm_nccl_open(mpi, buffer_device, UINT64_C(60000000000), &opened, &err), &err);
     world = opened;
     assert_true(world->rank == mpi->rank && world->ranks == mpi->ranks);
 }
@@ -32,16 +33,16 @@ static void work_of_several_communicators_is_waited_for_in_any_order(void **stat
 {
     (void)state;
     enum { COMMS = 3, WORKS = 5, BYTES = 40000 };
-    const struct device_ops *ops = cases_device->ops;
+    const struct device_ops *ops = buffer_device->ops;
     struct comm *comms[COMMS];
     struct comm_work works[COMMS][WORKS];
     struct device_stream *stream;
     struct err err = {0};
     unsigned char *host, *memory;
     size_t ranks = (size_t)world->ranks, all_bytes = COMMS * WORKS * ranks * BYTES;
-    assert_ok(ops->stream_open(cases_device, &stream, &err), &err);
-    assert_ok(ops->mem_alloc(cases_device, MEM_PINNED, all_bytes, (void **)&host, &err), &err);
-    assert_ok(ops->mem_alloc(cases_device, MEM_DEVICE, all_bytes, (void **)&memory, &err), &err);
+    assert_ok(ops->stream_open(buffer_device, &stream, &err), &err);
+    assert_ok(ops->mem_alloc(buffer_device, MEM_PINNED, all_bytes, (void **)&host, &err), &err);
+    assert_ok(ops->mem_alloc(buffer_device, MEM_DEVICE, all_bytes, (void **)&memory, &err), &err);
     const struct comm_options options = {.stream = stream};
     for (int c = 0; c < COMMS; c++)
         assert_ok(world->ops->split(world, 0, world->rank, &comms[c], &err), &err);
@@ -49,7 +50,7 @@ static void work_of_several_communicators_is_waited_for_in_any_order(void **stat
         for (int c = 0; c < COMMS; c++) {
             unsigned char *at = memory + (size_t)(c * WORKS + w) * ranks * BYTES,
                           *own = at + (size_t)world->rank * BYTES;
-            assert_ok(ops->fill(cases_device, stream, own, world->rank * 16 + c * 5 + w, BYTES, &err), &err);
+            assert_ok(ops->fill(buffer_device, stream, own, world->rank * 16 + c * 5 + w, BYTES, &err), &err);
             assert_ok(comms[c]->ops->all_gather(comms[c], own, at, BYTES, &options, &works[c][w], &err),
                       &err);
         }
@@ -58,8 +59,8 @@ static void work_of_several_communicators_is_waited_for_in_any_order(void **stat
             int c = (i + world->rank) % COMMS;
             assert_ok(comm_wait(comms[c], &works[c][w], &err), &err);
         }
-    assert_ok(ops->copy(cases_device, stream, host, memory, all_bytes, &err), &err);
-    assert_ok(ops->stream_sync(cases_device, stream, &err), &err);
+    assert_ok(ops->copy(buffer_device, stream, host, memory, all_bytes, &err), &err);
+    assert_ok(ops->stream_sync(buffer_device, stream, &err), &err);
     for (size_t i = 0; i < all_bytes; i++) {
         size_t rank = i / BYTES % ranks, work = i / BYTES / ranks;
         if (host[i] != rank * 16 + work / WORKS * 5 + work % WORKS)
@@ -67,9 +68,9 @@ static void work_of_several_communicators_is_waited_for_in_any_order(void **stat
     }
     for (int c = 0; c < COMMS; c++)
         comm_close(comms[c]);
-    ops->mem_free(cases_device, MEM_DEVICE, memory, all_bytes);
-    ops->mem_free(cases_device, MEM_PINNED, host, all_bytes);
-    ops->stream_close(cases_device, stream);
+    ops->mem_free(buffer_device, MEM_DEVICE, memory, all_bytes);
+    ops->mem_free(buffer_device, MEM_PINNED, host, all_bytes);
+    ops->stream_close(buffer_device, stream);
 }
 
 static void the_library_tells_its_version(void **state)
@@ -84,11 +85,11 @@ static void the_library_tells_its_version(void **state)
 static void closing_leaves_the_hosts_communicator(void **state)
 {
     (void)state;
-    cases_end_thread();
+    buffer_end_thread();
     comm_close(world);
     world = mpi;
-    device_close(cases_device);
-    cases_device = NULL;
+    device_close(buffer_device);
+    buffer_device = NULL;
     order++;
     ranks_meet();
 }

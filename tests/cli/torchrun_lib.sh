@@ -1,0 +1,21 @@
+# torchrun_lib — sourced in place of lib.sh: a run for ranks of torchrun, each of which says what it says in said.RANK. 2, 3 and 4 ranks divide its batch.
+. "$(dirname "$0")/lib.sh"
+
+for i in 1 2 3 4; do cat "$0"; done >text.txt # words enough
+millrace convert dataset text.txt tokens --tokenizer bytes --quiet >/dev/null
+cat >train.yaml <<'YAML'
+run:        {dir: runs/a, seed: 3, steps: 4}
+threads:    1
+device:     cpu
+data:       {train: tokens, memory: 32MiB, workers: 1, text: {block: 32}}
+model:      {type: gpt2, layers: 2, heads: 2, width: 32}
+batch:      {global: 12, micro: 1}
+YAML
+
+# await_steps COMMAND...: until the first rank has told three steps; the command fails where it never will.
+await_steps() {
+  until [[ $(grep -c '^step [0-9]*/' said.0 2>/dev/null) -ge 3 ]]; do
+    "$@" 2>/dev/null || fail "it ended: $(cat said.*)"
+    sleep 0.05
+  done
+}
