@@ -6,6 +6,10 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
 static bool has_replicas(const struct partition *partition)
 {
     for (uint64_t g = 0; g < partition->params->groups_count; g++)
@@ -107,7 +111,12 @@ int delivery_open_exchange(struct delivery *delivery, struct err *err)
     gather.comm = delivery->gather_comm;
     int status = exchange_open(&exchange, &delivery->exchange, err);
     delivery->leaves.exchange = delivery->exchange;
-    return status || !gather.comm ? status : gather_open(&gather, &delivery->gather, err);
+    if (status || !gather.comm)
+        return status;
+    delivery->sums = calloc(gather.partition->params->groups_count, sizeof *delivery->sums);
+    if (!delivery->sums)
+        return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
+    return gather_open(&gather, &delivery->gather, err);
 }
 
 bool delivery_is_idle(const struct delivery *delivery)
@@ -125,6 +134,7 @@ void delivery_close(struct delivery *delivery)
     gather_close(delivery->gather);
     comm_close(delivery->exchange_comm);
     comm_close(delivery->gather_comm);
+    free(delivery->sums);
     leaves_deinit(&delivery->leaves, is_idle);
     if (is_idle)
         ops->device->ops->mem_free(ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), delivery->shards,
@@ -139,12 +149,34 @@ int delivery_need(struct delivery *delivery, uint64_t group, void **ret_gradient
     return leaves_take(&delivery->leaves, group, ret_gradients, err);
 }
 
+static int begin_sum(struct delivery *delivery, struct err *err)
+{
+    const struct delivery_sum *sum = &delivery->sums[delivery->sums_begun++];
+    return gather_begin(delivery->gather, sum->group, GATHER_PARTS, sum->buffer,
+                        ops_master_bytes(delivery->options.reduction.ops), err);
+}
+
+/* Sums in their order, as far as there is room. */
+static int pump_sums(struct delivery *delivery, struct err *err)
+{
+    bool has_room = false;
+    int status = delivery->gather ? gather_pump(delivery->gather, &has_room, err) : 0;
+    while (!status && has_room && delivery->sums_begun < delivery->sums_count) {
+        status = begin_sum(delivery, err);
+        if (!status)
+            status = gather_pump(delivery->gather, &has_room, err);
+    }
+    return status;
+}
+
 int delivery_send(struct delivery *delivery, uint64_t group, const struct exchange_pieces *pieces,
                   struct err *err)
 {
     const bool *in_turn = delivery->options.reduction.in_turn;
     int status = exchange_begin(delivery->exchange, group, pieces, err);
-    return status || !in_turn || !*in_turn ? status : exchange_drain(delivery->exchange, err);
+    if (!status && in_turn && *in_turn)
+        status = exchange_drain(delivery->exchange, err);
+    return status ? status : pump_sums(delivery, err);
 }
 
 bool delivery_gathers(const struct delivery *delivery, uint64_t group)
@@ -177,12 +209,20 @@ int delivery_share(struct delivery *delivery, uint64_t group, const void *sum, v
     if (part.elements > 0 && sum != place)
         status =
             ops->device->ops->copy(ops->device, ops->stream, place, sum, part.elements * element_bytes, err);
-    return status ? status : gather_begin(delivery->gather, group, GATHER_PARTS, buffer, element_bytes, err);
+    if (status)
+        return status;
+    assert(delivery->sums_count < partition->params->groups_count);
+    delivery->sums[delivery->sums_count++] = (struct delivery_sum){group, buffer};
+    return pump_sums(delivery, err);
 }
 
 int delivery_finish(struct delivery *delivery, struct err *err)
 {
-    return exchange_drain(delivery->exchange, err);
+    int status = exchange_drain(delivery->exchange, err);
+    while (!status && delivery->sums_begun < delivery->sums_count)
+        status = begin_sum(delivery, err);
+    delivery->sums_count = delivery->sums_begun = 0;
+    return status;
 }
 
 int delivery_wait(struct delivery *delivery, uint64_t group, struct err *err)

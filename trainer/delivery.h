@@ -8,6 +8,9 @@
  *     delivery_share(&delivery, group, sum, arena, err);                // from there, once this rank's part of a group is summed
  *     delivery_finish(&delivery, err);
  *     delivery_wait(&delivery, group, err);                             // the shard at delivery_shard is whole
+ *
+ * Sums come about when pieces come, at one place of the pass here, at another there. So none waits there for the other ranks, which may wait for
+ * this one to go on: sums for which the gather has no room wait for the next call, and at last for delivery_finish.
  */
 #ifndef MILLRACE_TRAINER_DELIVERY_H
 #define MILLRACE_TRAINER_DELIVERY_H
@@ -25,13 +28,21 @@ struct delivery_options {
     void *context;
 };
 
+/* A group whose part is summed, and which is not gathered yet. */
+struct delivery_sum {
+    uint64_t group;
+    void *buffer;
+};
+
 /* Owner thread. */
 struct delivery {
     struct delivery_options options;
     struct comm *exchange_comm, *gather_comm; /* owned; NULL where nothing is gathered */
     struct exchange *exchange;
-    struct gather *gather; /* NULL where no shard has more than one part */
-    struct leaves leaves;  /* unused unless each micro-batch is exchanged */
+    struct gather *gather;     /* NULL where no shard has more than one part; as are sums */
+    struct delivery_sum *sums; /* [groups_count]: of this step, of which so many are being gathered */
+    uint64_t sums_count, sums_begun;
+    struct leaves leaves; /* unused unless each micro-batch is exchanged */
     void *shards; /* gradients of this rank's shards, where they are gathered and have no other place */
 };
 

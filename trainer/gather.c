@@ -227,6 +227,35 @@ static int start_copied(struct gather *gather, struct err *err)
     return status;
 }
 
+/* Has the oldest come? */
+static int ask_oldest(struct gather *gather, bool *ret_done, struct err *err)
+{
+    struct slot *slot = slot_of(gather, gather->ended);
+    *ret_done = false;
+    if (gather->ended == gather->begun || !slot->is_started)
+        return 0;
+    *ret_done = slot->work.done;
+    return *ret_done ? 0 : gather->options.comm->ops->test(&slot->work, ret_done, err);
+}
+
+int gather_pump(struct gather *gather, bool *ret_has_room, struct err *err)
+{
+    struct device *device = gather->options.ops->device;
+    const struct slot *next = slot_of(gather, gather->begun);
+    bool has_come = true, is_past = true;
+    int status = start_copied(gather, err);
+    while (has_come && !status) {
+        status = ask_oldest(gather, &has_come, err);
+        if (has_come && !status)
+            status = end_oldest(gather, err);
+    }
+    bool is_free = gather->begun - gather->ended < GATHER_SLOTS;
+    if (!status && is_free && next->staging && gather->begun >= GATHER_SLOTS)
+        status = device->ops->event_done(device, next->copied, &is_past, err);
+    *ret_has_room = is_free && is_past;
+    return status;
+}
+
 int gather_begin(struct gather *gather, uint64_t group, enum gather_level level, void *buffer,
                  size_t element_bytes, struct err *err)
 {

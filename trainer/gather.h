@@ -43,6 +43,8 @@ void gather_close(struct gather *gather); /* NULL is fine. What is under way is 
 /* Once the writes of this rank's piece are queued. Blocks for the oldest where GATHER_SLOTS are under way. element_bytes: at most a master's. */
 int gather_begin(struct gather *gather, uint64_t group, enum gather_level level, void *buffer,
                  size_t element_bytes, struct err *err);
+/* Starts and ends what can be, and never blocks. *ret_has_room: nor would the next gather_begin. */
+int gather_pump(struct gather *gather, bool *ret_has_room, struct err *err);
 /* Blocks until the group's is done, as are those begun before it; what is queued on the stream from then on sees it. Nothing where none is
  * under way. */
 int gather_wait(struct gather *gather, uint64_t group, struct err *err);

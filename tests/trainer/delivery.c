@@ -1,0 +1,177 @@
+/*
+ * delivery — tests on two real ranks: neither waits for the other at a place of the pass that time alone chose.
+ */
+#include "trainer/delivery.h"
+
+#include "base/clock.h"
+#include "tests/support/ranks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { GROUPS = GATHER_SLOTS + 2, ROWS = 48, COLS = 20, TIMEOUT_S = 60 };
+
+/* What one rank has. Its device is the host by another name: what travels is staged, and copies of sums may be late. */
+static struct device *device;
+static struct device_ops device_ops;
+static int (*sound_event_open)(struct device *device, struct device_event **ret_event, struct err *err);
+static int (*sound_event_done)(struct device *device, struct device_event *event, bool *ret_done,
+                               struct err *err);
+static struct device_event *events[EXCHANGE_SLOTS + GATHER_SLOTS]; /* of the exchange, then of the gather */
+static size_t events_count;
+static bool sums_are_late;
+static struct params params;
+static struct partition partition;
+static struct delivery delivery;
+static float *arena;
+static unsigned shared_count;
+
+static int open_event(struct device *of, struct device_event **ret_event, struct err *err)
+{
+    int status = sound_event_open(of, ret_event, err);
+    assert_true(events_count < sizeof events / sizeof *events);
+    events[events_count++] = *ret_event;
+    return status;
+}
+
+static int is_event_done(struct device *of, struct device_event *event, bool *ret_done, struct err *err)
+{
+    int status = sound_event_done(of, event, ret_done, err);
+    for (size_t i = EXCHANGE_SLOTS; i < events_count; i++)
+        if (events[i] == event && sums_are_late)
+            *ret_done = false;
+    return status;
+}
+
+static int receive(void *context, const struct exchange_chunk *chunk, struct err *err)
+{
+    struct span part = partition_trained_part(&partition, chunk->group, (uint32_t)world->rank);
+    float *sum = arena + part.offset;
+    (void)context;
+    assert_int_equal(chunk->sources_count, 2);
+    for (uint64_t i = 0; i < chunk->elements; i++)
+        sum[chunk->first + i] = ((const float *)chunk->sources[0])[i] + ((const float *)chunk->sources[1])[i];
+    if (!chunk->is_last)
+        return 0;
+    shared_count++;
+    return delivery_share(&delivery, chunk->group, sum, arena, err);
+}
+
+static void describe(void)
+{
+    char unit[16], matrix[16];
+    struct err err;
+    uint64_t index;
+    for (unsigned g = 0; g < GROUPS; g++) {
+        snprintf(unit, sizeof unit, "unit%u", g);
+        snprintf(matrix, sizeof matrix, "matrix%u", g);
+        const struct param_spec spec = {.name = matrix, .rows = ROWS, .cols = COLS};
+        assert_ok(params_begin_unit(&params, unit, &err), &err);
+        assert_ok(params_add(&params, &spec, &index, &err), &err);
+    }
+    params_lay_out_trained(&params);
+}
+
+static void open_delivery(struct ops *ops)
+{
+    const struct partition_options cut = {.rank = (uint32_t)world->rank, .ranks = 2, .shards = 1};
+    struct err err;
+    describe();
+    assert_ok(partition_init(&partition, &cut, &params, &err), &err);
+    const struct delivery_options options = {
+        .reduction = {.comm = world,
+                      .ops = ops,
+                      .partition = &partition,
+                      .batching = {.global = 2, .micro = 1, .rank = cut.rank, .ranks = cut.ranks},
+                      .bucket_bytes = 1 << 20,
+                      .timeout_ns = TIMEOUT_S * CLOCK_NS_PER_S},
+        .pieces_max = 1,
+        .pieces_total_max = 2,
+        .received = receive};
+    assert_ok(delivery_open(&delivery, &options, &err), &err);
+    assert_ok(delivery_connect(&delivery, &err), &err);
+    assert_ok(delivery_open_exchange(&delivery, &err), &err);
+    assert_int_equal(events_count, EXCHANGE_SLOTS + GATHER_SLOTS);
+    arena = calloc(params.trained_elements, sizeof *arena);
+    assert_non_null(arena);
+    for (uint64_t i = 0; i < params.trained_elements; i++)
+        arena[i] = (float)((uint64_t)(world->rank + 1) * i);
+}
+
+static void send(unsigned first, unsigned end)
+{
+    static const uint32_t counts[] = {1, 1};
+    struct err err;
+    for (unsigned g = first; g < end; g++) {
+        const struct exchange_pieces pieces = {.sources = {arena + params.groups[g].trained_offset},
+                                               .counts = counts};
+        assert_ok(delivery_send(&delivery, g, &pieces, &err), &err);
+    }
+}
+
+static void await_shared(unsigned count)
+{
+    struct err err;
+    while (shared_count < count)
+        assert_ok(exchange_pump(delivery.exchange, &err), &err);
+}
+
+/* The second rank is ahead in the pass and waits for the first one, with sums on their way to staging: the first, which has summed more groups than
+ * are gathered at a time, goes on. */
+static void sums_that_find_no_room_wait_for_the_end_of_the_pass(void **state)
+{
+    struct ops *ops;
+    struct err err;
+    (void)state;
+    assert_int_equal(world->ranks, 2);
+    assert_ok(device_open("cpu", &device, &err), &err);
+    assert_ok(ops_cpu_open(device, DTYPE_F32, 1, &ops, &err), &err);
+    const struct device_ops *sound = device->ops;
+    device_ops = *sound;
+    sound_event_open = sound->event_open;
+    sound_event_done = sound->event_done;
+    device_ops.is_host = false;
+    device_ops.event_open = open_event;
+    device_ops.event_done = is_event_done;
+    device->ops = &device_ops;
+    open_delivery(ops);
+    if (world->rank == 0) {
+        ranks_meet();
+        send(0, GATHER_SLOTS);
+        await_shared(GATHER_SLOTS);
+        ranks_meet();
+        send(GATHER_SLOTS, GATHER_SLOTS + 1);
+        await_shared(GATHER_SLOTS + 1);
+        ranks_meet();
+    } else {
+        sums_are_late = true;
+        send(0, GATHER_SLOTS);
+        ranks_meet();
+        await_shared(GATHER_SLOTS);
+        send(GATHER_SLOTS, GATHER_SLOTS + 1);
+        ranks_meet();
+        ranks_meet(); /* as for weights that the first rank gives */
+        sums_are_late = false;
+    }
+    send(GATHER_SLOTS + 1, GROUPS);
+    assert_ok(delivery_finish(&delivery, &err), &err);
+    for (uint64_t g = 0; g < GROUPS; g++)
+        assert_ok(delivery_wait(&delivery, g, &err), &err);
+    for (uint64_t i = 0; i < params.trained_elements; i++)
+        assert_true(arena[i] == (float)(3 * i));
+    delivery_close(&delivery);
+    partition_deinit(&partition);
+    params_deinit(&params);
+    free(arena);
+    device->ops = sound;
+    ops_close(ops);
+    device_close(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_that_find_no_room_wait_for_the_end_of_the_pass),
+    };
+    return ranks_main(tests, sizeof tests / sizeof tests[0], 0);
+}
