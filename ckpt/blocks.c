@@ -6,6 +6,7 @@
 #include "ckpt/blocks.h"
 
 #include "base/crc.h"
+#include "ckpt/folder.h"
 #include "io/whole.h"
 
 #include <assert.h>
@@ -228,9 +229,13 @@ static void verify(struct blocks *blocks, struct slot *slot)
 
 static int hand_over(struct blocks *blocks, struct slot *slot, const struct blocks_visitor *visitor)
 {
+    const struct blocks_options *options = &blocks->options;
     if (!slot->status && !slot->verified)
         verify(blocks, slot);
-    const struct manifest_file *file = &blocks->options.manifest->files[slot->want.file];
+    if (slot->status && !options->is_file)
+        slot->status =
+            folder_judge_failure(options->io, options->path, options->manifest, slot->status, &slot->detail);
+    const struct manifest_file *file = &options->manifest->files[slot->want.file];
     struct block_got got = {.file = slot->want.file,
                             .block = slot->want.block,
                             .data = slot->want.direct ? slot->want.direct : slot->buffer,

@@ -25,7 +25,8 @@ struct block_want {
     void *direct; /* the block's bytes go there; NULL: to the walk's own memory */
 };
 
-/* data lives during the call. status: 0, -EBADMSG (checksum), -ENODATA, -EIO, ... with detail; then data means nothing. */
+/* data lives during the call. status: 0, -EBADMSG (checksum), -ENODATA, -EIO, ..., -ESTALE (another save stands there
+ * now: folder_judge_failure) with detail; then data means nothing. */
 struct block_got {
     uint32_t file;
     uint64_t block;

@@ -241,7 +241,8 @@ const struct json_t *ckpt_reader_state(const struct ckpt_reader *reader); /* bor
 const struct manifest *ckpt_reader_manifest(const struct ckpt_reader *reader);
 /* Fills the boxes asked for: same name, global shape and (but for those that say cast) dtype as saved. Reads only what is needed, by rising offset, and
  * verifies every block that it touches. -ENOENT names a missing tensor, or a file that lies on another node, -EBADMSG a block whose CRC
- * differs, with tensor, file and offset, -EINVAL a tensor of another dtype or shape, with both. Host memory (device NULL: blocks are read straight to their place
+ * differs, with tensor, file and offset, -EINVAL a tensor of another dtype or shape, with both. -ESTALE where the step was saved again or removed since
+ * the reader was opened: read it again. Host memory (device NULL: blocks are read straight to their place
  * where they can be), or the device's by its copies. On failure the arrays hold anything. */
 int ckpt_reader_load(struct ckpt_reader *reader, const struct ckpt_tensor *wanted, uint64_t wanted_count,
                      struct device *device, struct err *err);
@@ -285,7 +286,8 @@ int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes, c
               const struct ckpt_watch *watch, struct err *err);
 
 /* Every block of every file of a checkpoint against the manifest, by several threads; headers against the chunks. bad is called, by this
- * thread, with what differs (tensor, offset), by rising file and offset; watch's progress by one thread at a time. Returns how many, or -errno where it could not be read at all. */
+ * thread, with what differs (tensor, offset), by rising file and offset; watch's progress by one thread at a time. Returns how
+ * many, or -errno where it could not be read at all (-ESTALE as ckpt_reader_load). */
 int ckpt_verify(struct io *io, const char *step_path, void (*bad)(void *context, const struct err *detail),
                 void *context, const struct ckpt_watch *watch, struct err *err);
 

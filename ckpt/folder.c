@@ -105,8 +105,33 @@ int folder_read_manifest(struct io *io, const char *step_path, struct manifest *
     return status;
 }
 
-int folder_read_step(struct io *io, const char *step_path, struct manifest *ret_manifest,
-                     uint64_t *ret_size_bytes, struct err *err)
+/* Whether the step is at fault, not the way to it: then an older one may serve. */
+static bool is_damage(int status)
+{
+    return status == -EBADMSG || status == -ENOENT || status == -ENODATA || status == -EFBIG;
+}
+
+int folder_judge_failure(struct io *io, const char *step_path, const struct manifest *manifest, int status,
+                         struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX];
+    struct io_head head = {0};
+    uint32_t crc = 0;
+    if (!is_damage(status) || io_join_path(step_path, MANIFEST_NAME, path, NULL))
+        return status;
+    int found = io_read_head(io, path, MANIFEST_HEAD_BYTES, &head, NULL);
+    bool is_other = !found && manifest_peek_crc32c(head.data, head.bytes, &crc) && crc != manifest->crc32c;
+    free(head.data);
+    if (found != -ENOENT && !is_other)
+        return status;
+    err_set(err, -ESTALE, "the checkpoint was %s while it was read", is_other ? "saved again" : "removed");
+    err_at(err, step_path, ERR_NO_OFFSET);
+    err_advise(err, "run the same command again");
+    return -ESTALE;
+}
+
+static int read_step_once(struct io *io, const char *step_path, struct manifest *ret_manifest,
+                          uint64_t *ret_size_bytes, struct err *err)
 {
     struct manifest manifest;
     uint64_t size_bytes = 0;
@@ -120,6 +145,7 @@ int folder_read_step(struct io *io, const char *step_path, struct manifest *ret_
         status = folder_check_file(io, step_path, &manifest.files[i], err);
     }
     if (status) {
+        status = folder_judge_failure(io, step_path, &manifest, status, err);
         manifest_deinit(&manifest);
         return status;
     }
@@ -127,6 +153,16 @@ int folder_read_step(struct io *io, const char *step_path, struct manifest *ret_
     if (ret_size_bytes)
         *ret_size_bytes = size_bytes;
     return 0;
+}
+
+int folder_read_step(struct io *io, const char *step_path, struct manifest *ret_manifest,
+                     uint64_t *ret_size_bytes, struct err *err)
+{
+    enum { ATTEMPTS_MAX = 8 }; /* each of them a save that ended meanwhile */
+    int status = -ESTALE;
+    for (int attempt = 0; attempt < ATTEMPTS_MAX && status == -ESTALE; attempt++)
+        status = read_step_once(io, step_path, ret_manifest, ret_size_bytes, err);
+    return status;
 }
 
 static int collect_step(void *context, const struct io_entry *entry)
@@ -267,12 +303,6 @@ int folder_check_of_steps(struct io *io, const char *folder, struct err *err)
     err_expected(err, "a folder of folders step-00000000");
     advise_inner(io, folder, err);
     return -ENOENT;
-}
-
-/* Whether the step is at fault, not the way to it: then an older one may serve. */
-static bool is_damage(int status)
-{
-    return status == -EBADMSG || status == -ENOENT || status == -ENODATA || status == -EFBIG;
 }
 
 static int none_at_all(struct io *io, const char *folder, struct err *err)

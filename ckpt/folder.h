@@ -28,12 +28,18 @@ bool folder_parse_aside(const char *name, uint64_t *ret_step);
 /* What the owner of a folder of steps removes when it begins: temporaries of steps, and what a removal left. Other temporaries are not ours. */
 bool folder_is_leftover(const char *entry_name);
 
-/* The manifest of a step that is whole. size_bytes: of all its files that are there, may be NULL. Gives the manifest. */
+/* The manifest of a step that is whole, be it one that took the place of another meanwhile. size_bytes: of all its files that are there, may be
+ * NULL. Gives the manifest. -ESTALE where one after the other took its place. */
 int folder_read_step(struct io *io, const char *step_path, struct manifest *ret_manifest,
                      uint64_t *ret_size_bytes, struct err *err);
 /* The manifest alone, and its own size. */
 int folder_read_manifest(struct io *io, const char *step_path, struct manifest *ret_manifest,
                          uint64_t *ret_bytes, struct err *err);
+/* For who reads the step of that manifest, whose files are opened by their names one after the other, and failed with status (err has its detail):
+ * where meanwhile it was saved again, and so other files have these names, or was removed, that is no damage but -ESTALE, with its own detail.
+ * Otherwise status. */
+int folder_judge_failure(struct io *io, const char *step_path, const struct manifest *manifest, int status,
+                         struct err *err);
 /* Whether the file is in the step's folder, whole or not: one that was written elsewhere may have been gathered since. */
 bool folder_has_file(struct io *io, const char *step_path, const struct manifest_file *file);
 /* That the file is there and has its size. */

@@ -21,7 +21,7 @@
 enum { CRC_AT = sizeof HEAD - 1, CRC_DIGITS = 8 };
 
 /* The CRC covers the whole text with eight zeros in its own place. */
-static int check_crc(const char *text, size_t bytes, const char *path, struct err *err)
+static int check_crc(const char *text, size_t bytes, const char *path, uint32_t *ret_crc, struct err *err)
 {
     if (bytes < CRC_AT + CRC_DIGITS + 1 || memcmp(text, HEAD, CRC_AT) != 0) {
         err_set(err, -EBADMSG, "not a checkpoint's manifest");
@@ -33,6 +33,7 @@ static int check_crc(const char *text, size_t bytes, const char *path, struct er
     uint32_t crc = crc32c(0, text, CRC_AT);
     crc = crc32c(crc, "00000000", CRC_DIGITS);
     crc = crc32c(crc, text + CRC_AT + CRC_DIGITS, bytes - CRC_AT - CRC_DIGITS);
+    *ret_crc = crc;
     char digits[CRC_DIGITS + 1];
     snprintf(digits, sizeof digits, "%08x", (unsigned)crc);
     if (memcmp(digits, text + CRC_AT, CRC_DIGITS) == 0)
@@ -68,6 +69,13 @@ static bool parse_hex32(const char *text, uint32_t *ret_value)
     }
     *ret_value = value;
     return true;
+}
+
+bool manifest_peek_crc32c(const char *head, size_t bytes, uint32_t *ret_crc32c)
+{
+    static_assert(MANIFEST_HEAD_BYTES >= CRC_AT + CRC_DIGITS, "the head has the checksum");
+    return bytes >= MANIFEST_HEAD_BYTES && memcmp(head, HEAD, CRC_AT) == 0 &&
+           parse_hex32(head + CRC_AT, ret_crc32c);
 }
 
 /* The block checksums are counted by the caller's first pass and stored in the second. */
@@ -375,7 +383,7 @@ int manifest_parse(const char *text, size_t bytes, const char *path, struct mani
                    struct err *err)
 {
     struct manifest manifest = {0};
-    int status = check_crc(text, bytes, path, err);
+    int status = check_crc(text, bytes, path, &manifest.crc32c, err);
     if (!status)
         status = parse_document(&manifest, text, bytes, path, err);
     if (!status)

@@ -22,6 +22,7 @@ enum {
     MANIFEST_VERSION = 1,
     MANIFEST_BYTES_MAX = 1 << 30,
     CKPT_BLOCK_BYTES = 1 << 20, /* one CRC32C each */
+    MANIFEST_HEAD_BYTES = sizeof "{\"crc32c\":\"xxxxxxxx\"" - 1,
     CKPT_RANKS_MAX = 1 << 20,
     MANIFEST_STATE_DEPTH_MAX = JSON_DEPTH_MAX - 1, /* the manifest is one level around it */
 };
@@ -60,6 +61,8 @@ struct manifest_tensor {
 
 /* Owns everything in it once parsed. Immutable. Tensors are sorted by name; chunks cover the shape, no element twice. */
 struct manifest {
+    uint32_t
+        crc32c; /* its own, of what was parsed: two saves of a step differ in it, since they differ in their time */
     uint64_t step;
     uint32_t ranks;
     uint64_t wall_ns; /* when it was written */
@@ -91,6 +94,8 @@ uint64_t manifest_block_bytes(uint64_t size_bytes, uint64_t block);
 /* -EBADMSG with the offset: CRC, JSON, sizes that overflow, chunks outside their file or shape, gaps or overlaps. */
 int manifest_parse(const char *text, size_t bytes, const char *path, struct manifest *ret_manifest,
                    struct err *err);
+/* What a manifest says its own checksum is, by its first MANIFEST_HEAD_BYTES; they are compared with nothing. False: they are no manifest's. */
+bool manifest_peek_crc32c(const char *head, size_t bytes, uint32_t *ret_crc32c);
 void manifest_deinit(struct manifest *manifest);
 const struct manifest_tensor *manifest_find(const struct manifest *manifest, const char *name);
 

@@ -29,14 +29,23 @@ struct check {
     uint32_t file;   /* the next block to be asked for */
     uint64_t block;
     int bad_count;
+    struct err *err; /* why it can't go on */
 };
 
-static void tell(struct check *check, const struct err *detail)
+/* -ESTALE where that is no damage, but another save took the step's place. */
+static int tell(struct check *check, const struct err *detail)
 {
+    struct err cause = *detail;
+    if (folder_judge_failure(check->io, check->path, check->manifest, detail->code, &cause) == -ESTALE) {
+        if (check->err)
+            *check->err = cause;
+        return -ESTALE;
+    }
     if (check->options->bad)
         check->options->bad(check->options->context, detail);
     if (check->bad_count < INT_MAX)
         check->bad_count++;
+    return 0;
 }
 
 /* Of those that are marked. */
@@ -95,8 +104,7 @@ static int take_block(void *context, const struct block_got *got)
     const char *name = tensor_in(check, got->file, got->block);
     snprintf(detail.what, sizeof detail.what, "%s%.100s%s: %.100s", name ? "tensor \"" : "the header",
              name ? name : "", name ? "\"" : "", again.what);
-    tell(check, &detail);
-    return 0;
+    return tell(check, &detail);
 }
 
 /* The chunk of a tensor that the manifest places in the file; NULL: none. */
@@ -108,24 +116,24 @@ static const struct manifest_chunk *chunk_in(const struct manifest_tensor *tenso
     return NULL;
 }
 
-static void check_entry(struct check *check, uint32_t file, const char *path,
-                        const struct safetensors_entry *entry)
+static int check_entry(struct check *check, uint32_t file, const char *path,
+                       const struct safetensors_entry *entry)
 {
     const struct manifest_tensor *tensor = manifest_find(check->manifest, entry->name);
     const struct manifest_chunk *chunk = chunk_in(tensor, file);
     if (chunk && entry->offset_bytes == chunk->offset_bytes && entry->dtype == tensor->dtype &&
         entry->rank == tensor->rank &&
         memcmp(entry->shape, chunk->extent, tensor->rank * sizeof *entry->shape) == 0)
-        return;
+        return 0;
     struct err detail = {0};
     err_set(&detail, -EBADMSG, "tensor \"%.100s\": the file's header and the manifest differ", entry->name);
     err_at(&detail, path, (int64_t)entry->offset_bytes);
-    tell(check, &detail);
+    return tell(check, &detail);
 }
 
 /* The header of a file names just the chunks that the manifest places in it; that of another node also its own copies of what is
  * replicated. */
-static void check_header(struct check *check, uint32_t file)
+static int check_header(struct check *check, uint32_t file)
 {
     const struct manifest *manifest = check->manifest;
     struct safetensors header;
@@ -134,29 +142,28 @@ static void check_header(struct check *check, uint32_t file)
     int status = io_join_path(check->path, manifest->files[file].name, path, &detail);
     if (!status)
         status = safetensors_read(check->io, path, &header, &detail);
-    if (status) {
-        tell(check, &detail);
-        return;
-    }
+    if (status)
+        return tell(check, &detail);
     uint64_t placed = 0;
     for (uint64_t i = 0; i < manifest->tensors_count; i++)
         placed += chunk_in(&manifest->tensors[i], file) != NULL;
     uint64_t copies = 0;
-    for (uint64_t i = 0; i < header.count; i++) {
+    for (uint64_t i = 0; i < header.count && !status; i++) {
         const struct safetensors_entry *entry = &header.entries[i];
         if (manifest->files[file].elsewhere && !chunk_in(manifest_find(manifest, entry->name), file))
             copies++;
         else
-            check_entry(check, file, path, entry);
+            status = check_entry(check, file, path, entry);
     }
-    if (placed + copies != header.count) {
+    if (!status && placed + copies != header.count) {
         err_set(&detail, -EBADMSG, "the file has other tensors than the manifest places in it");
         err_at(&detail, path, 0);
         err_expected(&detail, "%" PRIu64, placed);
         err_found(&detail, "%" PRIu64, header.count - copies);
-        tell(check, &detail);
+        status = tell(check, &detail);
     }
     safetensors_deinit(&header);
+    return status;
 }
 
 /* Whose header and size are this share's to look at. */
@@ -181,8 +188,9 @@ static int look_at_files(struct check *check, uint64_t *ret_bytes, struct err *e
         bool has_file = folder_has_file(check->io, check->path, &manifest->files[i]);
         check->skipped[i] =
             !has_file || folder_check_file(check->io, check->path, &manifest->files[i], &detail) != 0;
-        if (has_file && check->skipped[i] && is_my_file(check, i))
-            tell(check, &detail);
+        int status = has_file && check->skipped[i] && is_my_file(check, i) ? tell(check, &detail) : 0;
+        if (status)
+            return status;
         if (!check->skipped[i])
             bytes += manifest->files[i].size_bytes;
     }
@@ -221,7 +229,8 @@ int verify_share(const struct verify_options *options, struct err *err)
 {
     struct io *io = options->io;
     struct manifest manifest;
-    struct check check = {.options = options, .io = io, .path = options->step_path, .manifest = &manifest};
+    struct check check = {
+        .options = options, .io = io, .path = options->step_path, .manifest = &manifest, .err = err};
     struct io_hold *hold = NULL;
     uint64_t bytes;
     int status = reader_hold(io, check.path, &hold, err);
@@ -236,7 +245,7 @@ int verify_share(const struct verify_options *options, struct err *err)
         status = check_blocks(&check, bytes, err);
     for (uint32_t i = 0; i < manifest.files_count && !status; i++)
         if (!check.skipped[i] && is_my_file(&check, i))
-            check_header(&check, i);
+            status = check_header(&check, i);
     free(check.skipped);
     free(check.first);
     free(check.is_bad);

@@ -148,6 +148,134 @@ static void a_file_that_changes_size_after_the_manifest_was_read_is_named(void *
     }
 }
 
+/* A backend over which a step is read while another run, over the sound one, saves it again: just before the file of its arrays is opened, or
+ * looked at. */
+static struct io_ops overtaken_ops;
+static const struct io_ops *sound_ops;
+static const struct arrays *saved_again; /* NULL: not any more */
+
+static void save_again(const char *path)
+{
+    const struct arrays *other = saved_again;
+    char step[FIXTURE_PATH_BYTES];
+    if (!other || !strstr(path, "rank-00000"))
+        return;
+    saved_again = NULL;
+    fixture_save_step(io, folder, other, 1, step);
+}
+
+static int open_overtaken(struct io *overtaken, const char *path, struct io_file **ret_file, struct err *err)
+{
+    save_again(path);
+    return sound_ops->file_open(overtaken, path, ret_file, err);
+}
+
+static int stat_overtaken(struct io *overtaken, const char *path, struct io_stat *ret_stat, struct err *err)
+{
+    save_again(path);
+    return sound_ops->stat(overtaken, path, ret_stat, err);
+}
+
+static struct io *open_overtaken_io(bool at_stat)
+{
+    struct io *overtaken = steps_open_faulty("seed=0");
+    sound_ops = overtaken->ops;
+    overtaken_ops = *sound_ops;
+    if (at_stat)
+        overtaken_ops.stat = stat_overtaken;
+    else
+        overtaken_ops.file_open = open_overtaken;
+    overtaken->ops = &overtaken_ops;
+    return overtaken;
+}
+
+static void a_step_that_is_saved_again_while_it_is_read_is_not_called_damaged(void **state)
+{
+    (void)state;
+    struct arrays fewer = arrays_make(steps_specs, 2), others[] = {arrays_like(&arrays), fewer};
+    struct io *overtaken = open_overtaken_io(false);
+    for (size_t i = 0; i < 2; i++) { /* with other bytes, with another size */
+        char step[FIXTURE_PATH_BYTES];
+        struct arrays loaded = arrays_like(&arrays);
+        struct ckpt_reader *reader = NULL;
+        struct named named = {0};
+        struct err err = {0};
+        arrays_fill(&others[i], 2);
+        arrays_fill(&arrays, 1);
+        fixture_save_step(io, folder, &arrays, 1, step);
+        assert_ok(ckpt_reader_open(overtaken, step, &reader, &err), &err);
+        saved_again = &others[i];
+        assert_int_equal(ckpt_reader_load(reader, loaded.tensors, loaded.count, NULL, &err), -ESTALE);
+        assert_null(saved_again);
+        assert_non_null(strstr(err.what, "saved again while it was read"));
+        ckpt_reader_close(reader);
+        fixture_save_step(io, folder, &arrays, 1, step);
+        saved_again = &others[i];
+        assert_int_equal(ckpt_verify(overtaken, step, take_bad, &named, NULL, &err), -ESTALE);
+        assert_null(saved_again);
+        assert_int_equal(named.count, 0);
+        assert_non_null(strstr(err.what, "saved again while it was read"));
+        assert_int_equal(ckpt_verify(overtaken, step, take_bad, &named, NULL, &err), 0);
+        arrays_free(&loaded);
+    }
+    io_close(overtaken);
+    arrays_free(&others[0]);
+    arrays_free(&fewer);
+}
+
+static void what_was_opened_of_a_step_is_read_on_though_it_is_saved_again(void **state)
+{
+    (void)state;
+    char step[FIXTURE_PATH_BYTES];
+    struct arrays loaded = arrays_like(&arrays), other = arrays_like(&arrays);
+    struct ckpt_reader *reader = NULL;
+    struct err err = {0};
+    arrays_fill(&arrays, 1);
+    arrays_fill(&other, 2);
+    fixture_save_step(io, folder, &arrays, 1, step);
+    assert_ok(ckpt_reader_open(io, step, &reader, &err), &err);
+    assert_ok(ckpt_reader_load(reader, loaded.tensors, 1, NULL, &err), &err);
+    fixture_save_step(io, folder, &other, 1, step);
+    assert_ok(ckpt_reader_load(reader, loaded.tensors, loaded.count, NULL, &err), &err);
+    assert_true(arrays_equal(&loaded, &arrays));
+    ckpt_reader_close(reader);
+    arrays_free(&loaded);
+    arrays_free(&other);
+}
+
+static void a_step_that_is_removed_while_it_is_read_is_not_called_damaged(void **state)
+{
+    (void)state;
+    char step[FIXTURE_PATH_BYTES];
+    struct ckpt_reader *reader = NULL;
+    struct err err = {0};
+    fixture_save_step(io, folder, &arrays, 1, step);
+    assert_ok(ckpt_reader_open(io, step, &reader, &err), &err);
+    assert_int_equal(test_run("rm -r '%s'", step), 0);
+    assert_int_equal(ckpt_reader_load(reader, arrays.tensors, arrays.count, NULL, &err), -ESTALE);
+    assert_non_null(strstr(err.what, "removed while it was read"));
+    ckpt_reader_close(reader);
+}
+
+static void a_step_that_is_saved_again_while_it_is_looked_for_is_found(void **state)
+{
+    (void)state;
+    char step[FIXTURE_PATH_BYTES], found[FIXTURE_PATH_BYTES];
+    struct arrays fewer = arrays_make(steps_specs, 2);
+    struct io *overtaken = open_overtaken_io(true);
+    struct err err = {0};
+    arrays_fill(&fewer, 2);
+    fixture_save_step(io, folder, &arrays, 0, step);
+    fixture_save_step(io, folder, &arrays, 1, step);
+    saved_again = &fewer;
+    assert_ok(ckpt_find(overtaken, folder, found, NULL, NULL, &err), &err);
+    assert_null(saved_again);
+    assert_string_equal(found, step);
+    assert_true(fixture_step_equals(io, found, &fewer));
+    io_close(overtaken);
+    arrays_free(&fewer);
+}
+
 struct told {
     int count;
     int64_t offsets[8];
@@ -276,6 +404,10 @@ int main(void)
         CASE(a_block_that_is_bad_only_once_is_told_all_the_same),
         CASE(missing_and_cut_files_are_not_listed),
         CASE(a_file_that_changes_size_after_the_manifest_was_read_is_named),
+        CASE(a_step_that_is_saved_again_while_it_is_read_is_not_called_damaged),
+        CASE(what_was_opened_of_a_step_is_read_on_though_it_is_saved_again),
+        CASE(a_step_that_is_removed_while_it_is_read_is_not_called_damaged),
+        CASE(a_step_that_is_saved_again_while_it_is_looked_for_is_found),
         CASE(a_damaged_newest_step_is_passed_over_aloud),
         CASE(damaged_steps_alone_are_an_error_and_not_nothing),
         CASE(a_step_that_can_not_be_read_is_never_passed_over),
