@@ -1,8 +1,8 @@
 /*
  * pillow — the whole pipeline against Pillow's decoder and its antialiased BILINEAR resize of the same box.
  *
- * Not the same numbers: Pillow rounds after upsampling chroma and resizes across first, we resample chroma from its own
- * resolution. 38 dB is well beyond what an eye, or a model, sees.
+ * Not the same numbers: docs/images.md says what was reached and where the rest goes. What is asked for is 1 dB less than that; the pictures and
+ * the crops are fixed, and so are our bits, so only another Pillow may give another figure. The goal is 40 dB.
  */
 #include "image/pipeline.h"
 
@@ -103,19 +103,19 @@ static void compare_photos(enum crop_kind kind, uint32_t side, double mean_min, 
 static void random_crops_look_like_pillows(void **state)
 {
     (void)state;
-    compare_photos(CROP_RANDOM, 224, 38, 33);
+    compare_photos(CROP_RANDOM, 224, 51.9, 45.8);
 }
 
 static void small_random_crops_look_like_pillows(void **state)
 {
     (void)state;
-    compare_photos(CROP_RANDOM, 64, 38, 33);
+    compare_photos(CROP_RANDOM, 64, 51.5, 43);
 }
 
 static void centre_crops_look_like_pillows(void **state)
 {
     (void)state;
-    compare_photos(CROP_CENTER, 224, 38, 33);
+    compare_photos(CROP_CENTER, 224, 50.9, 41.7);
 }
 
 /* Files that Pillow decodes to something else for reasons of its own. */
@@ -130,15 +130,18 @@ static void files_of_all_kinds_look_like_pillows(void **state)
     (void)state;
     struct test_files files = test_files_find("jpeg-variety/*");
     struct request requests[65];
-    double psnr[65];
+    double psnr[65], least = 99;
     size_t count = 0;
     for (size_t i = 0; i < files.count && count < 65; i++)
         if (!is_beyond_pillow(files.path[i]))
             requests[count++] = (struct request){files.path[i], CROP_NONE, 48, i};
     compare(requests, count, psnr);
-    for (size_t i = 0; i < count; i++)
-        if (psnr[i] < 30)
+    for (size_t i = 0; i < count; i++) {
+        least = psnr[i] < least ? psnr[i] : least;
+        if (psnr[i] < 42.1)
             fail_msg("%s: %.1f dB", requests[i].path, psnr[i]);
+    }
+    print_message("%zu files at 48 pixels: least %.1f dB\n", count, least);
     test_files_free(&files);
 }
 
