@@ -122,7 +122,13 @@ void announce_run(const struct run *run)
     run_say(run, "device %.*s; computes in %s", (int)strcspn(id, ";"), id, dtype_name(run->ops->compute));
     say_ranks(run);
     say_memory(run);
+    const char *limit = run->config->run.steps > 0 ? "run.steps" : "run.epochs";
     if (run->step == run->steps)
         run_say(run, "this run has made all its %" PRIu64 " steps: a larger %s lets it go on", run->steps,
-                run->config->run.steps > 0 ? "run.steps" : "run.epochs");
+                limit);
+    else if (run->step > run->steps)
+        run_say(run,
+                "this run has made %" PRIu64 " steps, which is more than all of %" PRIu64
+                ": a larger %s lets it go on",
+                run->step, run->steps, limit);
 }

@@ -382,7 +382,7 @@ static void begin_triggers(struct run *run, const struct course *course)
 
 static enum trainer_end how_it_ended(const struct run *run)
 {
-    if ((run->step == run->steps && !evaluation_is_due(run)) || early_stop_is_over(&run->early_stop))
+    if ((run->step >= run->steps && !evaluation_is_due(run)) || early_stop_is_over(&run->early_stop))
         return TRAINER_DONE;
     return run->time_is_up ? TRAINER_OUT_OF_TIME : TRAINER_STOPPED;
 }

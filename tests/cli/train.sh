@@ -49,6 +49,9 @@ a_finished_run_is_done_again_at_once() {
   cmp out whole.out
   contains "$(cat errors)" "this run has made all its 12 steps: a larger run.steps lets it go on"
   [[ $(cat whole.log) != *"made all its"* ]] || fail "said before they were made"
+  same "$(status_of millrace train train.yaml --set run.steps=8)" 0 "done with fewer steps"
+  cmp out whole.out
+  contains "$(cat errors)" "this run has made 12 steps, which is more than all of 8: a larger run.steps lets it go on"
 }
 
 # Ranges lie within a step, which lies within the time of all; each as often as steps and micro-batches want.
