@@ -426,9 +426,9 @@ static int run_stretch(const struct trainer_options *options, struct course *cou
         status = weights_settle(&run.weights, &detail);
     if (!status)
         status = fill_result(&loop, how_it_ended(&run), ret_result, &detail);
-    if (!status)
-        status = report_usage(&run, &detail);
     course->goes_on = !status && turns(&run);
+    if (!status && !course->goes_on)
+        status = report_usage(&run, &detail);
     course->triggers = run.triggers;
     profile_stop(&loop.profile);
     gauges_close(&loop.gauges);
@@ -441,15 +441,21 @@ static int run_stretch(const struct trainer_options *options, struct course *cou
     return status;
 }
 
-/* What was measured in an earlier stretch, where the later one measured nothing. */
-static void keep_profile(struct trainer_result *result, const struct trainer_result *earlier)
+/* With what was measured in earlier stretches; each has a trace of its own, of which the last is told. */
+static void add_profile(struct trainer_result *result, const struct trainer_result *earlier)
 {
-    if (result->profiled.last > 0)
+    if (earlier->profiled.last == 0)
         return;
-    result->profiled = earlier->profiled;
-    result->profiled_ns = earlier->profiled_ns;
-    memcpy(result->trace, earlier->trace, sizeof result->trace);
-    memcpy(result->ranges, earlier->ranges, sizeof result->ranges);
+    result->profiled.first = earlier->profiled.first;
+    if (result->profiled.last == 0)
+        result->profiled.last = earlier->profiled.last;
+    result->profiled_ns += earlier->profiled_ns;
+    if (!result->trace[0])
+        memcpy(result->trace, earlier->trace, sizeof result->trace);
+    for (int i = 0; i < RANGE_COUNT; i++) {
+        result->ranges[i].count += earlier->ranges[i].count;
+        result->ranges[i].ns += earlier->ranges[i].ns;
+    }
 }
 
 int trainer_run(const struct trainer_options *options, struct trainer_result *ret_result, struct err *err)
@@ -462,7 +468,7 @@ int trainer_run(const struct trainer_options *options, struct trainer_result *re
         int status = run_stretch(&next, &course, &result, err);
         if (status)
             return status;
-        keep_profile(&result, &earlier);
+        add_profile(&result, &earlier);
         next.resume = CONFIG_RESUME_AUTO; /* by the checkpoint that the stretch left */
     } while (course.goes_on);
     *ret_result = result;

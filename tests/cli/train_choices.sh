@@ -224,6 +224,10 @@ a_batch_that_grows_by_epoch_delivers_the_order_and_survives_stops() {
     once=$("$python" -c 'import json, sys; print((int(sys.argv[1]) + int(json.load(open("part"))["once"], 16)) % 2**64)' "$once")
   done
   same "$(sed -n 's/^once  *//p' out)" "$(printf %016x "$once")"
+  # told at the end, of all batches
+  same "$(status_of millrace train train.yaml --set run.dir=runs/grows-told "${grows[@]/#/--set=}" --profile 2:5 --json --quiet)" 0
+  same "$(json '[sum(x.get("event") == "used" for x in d), d[-1]["profile"]["first_step"], d[-1]["profile"]["last_step"]]' out)" "[1, 2, 5]"
+  same "$(json '{r["range"]: r["times_count"] for r in d[-1]["profile"]["ranges"]}["step"]' out)" 4
   # stopped in each batch, and by steps where it changes
   local steps
   for steps in 2 3 4 5 7; do
