@@ -185,24 +185,10 @@ static bool is_comparable(const struct held *a, const struct held *b)
     return a->bytes > 0 && a->offset_bytes == b->offset_bytes && a->bytes == b->bytes;
 }
 
-/* Of the ranks that hold the same stretch as this one: one that holds what most do, the first of them. */
-static int find_most(const struct sync_check *check, int rank, uint64_t n)
+static bool is_alike(const struct sync_check *check, int rank, int other, uint64_t n)
 {
-    int most = rank, best = 0;
-    for (int r = 0; r < check->comm->ranks; r++) {
-        const struct held *held = held_by(check, r, n);
-        int alike = 0;
-        if (!is_comparable(held, held_by(check, rank, n)))
-            continue;
-        for (int other = 0; other < check->comm->ranks; other++)
-            alike +=
-                is_comparable(held, held_by(check, other, n)) && held_by(check, other, n)->hash == held->hash;
-        if (alike > best) {
-            best = alike;
-            most = r;
-        }
-    }
-    return most;
+    const struct held *a = held_by(check, rank, n), *b = held_by(check, other, n);
+    return is_comparable(a, b) && a->hash == b->hash;
 }
 
 static bool differs(const struct sync_check *check, int rank, int other, uint64_t n)
@@ -211,22 +197,67 @@ static bool differs(const struct sync_check *check, int rank, int other, uint64_
     return is_comparable(a, b) && a->hash != b->hash;
 }
 
+/* Of the ranks that hold the same stretch as this one: one that holds what most do, the first of them. are_most: as many hold nothing else. */
+static int find_most(const struct sync_check *check, int rank, uint64_t n, bool *ret_are_most)
+{
+    int most = rank, best = 0;
+    *ret_are_most = false;
+    for (int r = 0; r < check->comm->ranks; r++) {
+        int alike = 0;
+        if (!is_comparable(held_by(check, r, n), held_by(check, rank, n)))
+            continue;
+        for (int other = 0; other < check->comm->ranks; other++)
+            alike += is_alike(check, r, other, n);
+        if (alike > best) {
+            best = alike;
+            most = r;
+            *ret_are_most = true;
+        } else if (alike == best && differs(check, r, most, n)) {
+            *ret_are_most = false;
+        }
+    }
+    return most;
+}
+
+enum { NAMED_BYTES_MAX = 80 };
+
+/* "0, 2": those that hold what the rank does, or something else than it; as many as there is room for. */
+static void name_ranks(const struct sync_check *check, int rank, bool alike, uint64_t n,
+                       char names[NAMED_BYTES_MAX])
+{
+    size_t used = 0;
+    names[0] = '\0';
+    for (int r = 0; r < check->comm->ranks; r++) {
+        bool is_named = alike ? is_alike(check, r, rank, n) : differs(check, r, rank, n);
+        if (is_named && used + 16 < NAMED_BYTES_MAX)
+            used += (size_t)snprintf(names + used, NAMED_BYTES_MAX - used, "%s%d", used ? ", " : "", r);
+    }
+}
+
 static int name_difference(const struct sync_check *check, int rank, uint64_t n, uint64_t step,
                            struct err *err)
 {
     const struct tensor_name *name = &check->names[n];
-    char ranks[80] = "";
-    int most = find_most(check, rank, n), named = 0;
-    for (int r = 0; r < check->comm->ranks; r++) {
-        size_t used = (size_t)named;
-        if (differs(check, r, most, n) && used + 16 < sizeof ranks)
-            named += snprintf(ranks + used, sizeof ranks - used, "%s%d", named ? ", " : "", r);
-    }
+    char those[NAMED_BYTES_MAX], others[NAMED_BYTES_MAX];
+    bool are_most;
+    int most = find_most(check, rank, n, &are_most);
+    uint64_t hash = held_by(check, most, n)->hash;
+    name_ranks(check, most, true, n, those);
+    name_ranks(check, most, false, n, others);
     err_set(err, -EBADMSG, "after step %" PRIu64 " %s%s%.120s is not the same on all ranks that hold it",
             step, name->kind ? name->kind : "", name->kind ? " of " : "", name->name);
-    err_expected(err, "%016" PRIx64 " everywhere, as on rank %d", held_by(check, most, n)->hash, most);
-    err_found(err, "other bits on rank %s", ranks);
-    err_advise(err, "go on from the newest checkpoint, and have that machine's memory tested");
+    if (are_most) {
+        err_expected(err, "%016" PRIx64 " everywhere, as on rank %d", hash, most);
+        err_found(err, "other bits on rank %s", others);
+        err_advise(err, "go on from the newest checkpoint, and have that machine's memory tested");
+    } else {
+        err_expected(err, "the same bits everywhere");
+        err_found(err,
+                  "%016" PRIx64 " on rank %s but other bits on rank %s: one of them is wrong, and which can "
+                  "not be told",
+                  hash, those, others);
+        err_advise(err, "go on from the newest checkpoint, and have the memory of these machines tested");
+    }
     return -EBADMSG;
 }
 

@@ -41,7 +41,8 @@ void sync_check_close(struct sync_check *check); /* NULL is fine */
 void sync_check_begin(struct sync_check *check);
 /* Reads the piece. What fails is told by the comparison. */
 void sync_check_add(struct sync_check *check, const struct sync_piece *piece);
-/* Collective. status: what this rank failed with since begin. -EBADMSG on all ranks names those that hold something else than most do. */
+/* Collective. status: what this rank failed with since begin. -EBADMSG on all ranks names those that hold something else than most do, or,
+ * where it can't be told who is wrong, all of them. */
 int sync_check_compare(struct sync_check *check, uint64_t step, int status,
                        const struct comm_options *options, struct err *err);
 
