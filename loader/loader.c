@@ -44,6 +44,18 @@ int loader_judge_bad(const struct loader *loader, double fraction_max, uint64_t 
     return -EBADMSG;
 }
 
+/* By key, number and file: where the index is damaged, nothing tells the key. */
+static void log_bad(const struct loader *loader, const struct load_item *load, const struct batch_item *item)
+{
+    char path[IO_PATH_BYTES_MAX] = "", instead[64] = "left out";
+    shard_cache_path(loader->cache, load->place.shard, path, NULL);
+    if (!item->skipped)
+        snprintf(instead, sizeof instead, "sample %" PRIu64 " takes its place", load->substitute);
+    log_line(loader->options.log, LOG_WARN, "bad sample \"%.*s\" (%" PRIu64 ") in %s: %s; %s",
+             (int)bytes_min(item->key_bytes, 300), item->key ? item->key : "", item->ref.sample, path,
+             load->reason, instead);
+}
+
 /* Lists, logs and counts the batch's bad samples; -EBADMSG where they are too many. */
 static int note_bad_samples(struct loader *loader, const struct load_slot *slot, struct err *err)
 {
@@ -57,13 +69,7 @@ static int note_bad_samples(struct loader *loader, const struct load_slot *slot,
         bad++;
         last = load;
         last_item = i;
-        char instead[64] = "left out";
-        if (!item->skipped)
-            snprintf(instead, sizeof instead, "sample %" PRIu64 " takes its place", load->substitute);
-        bool is_mix = loader->sources_count > 1;
-        log_line(loader->options.log, LOG_WARN, "bad sample \"%.*s\" (%" PRIu64 "%s%.300s): %s; %s",
-                 (int)item->key_bytes, item->key ? item->key : "", item->ref.sample, is_mix ? " of " : "",
-                 is_mix ? loader_source_of(loader, item->ref)->dataset->path : "", load->reason, instead);
+        log_bad(loader, load, item);
         if (loader->quarantine_count == LOADER_QUARANTINE_MAX)
             continue;
         char *reason = loader->reasons[loader->quarantine_count];

@@ -12,6 +12,7 @@
 
 struct cache_entry {
     struct shard *shard;
+    struct err *damage; /* why it can never be opened; NULL: it may be */
     uint64_t last_used;
     atomic_uint_least32_t
         users; /* rises under the mutex only, so that what nobody uses can be closed under it */
@@ -72,6 +73,7 @@ void shard_cache_close(struct shard_cache *cache)
     for (uint64_t i = 0; i < cache->first[cache->datasets_count]; i++) {
         assert(cache->entries[i].users == 0);
         shard_close(cache->entries[i].shard);
+        free(cache->entries[i].damage);
     }
     pthread_mutex_destroy(&cache->mutex);
     free(cache->list);
@@ -156,6 +158,16 @@ static int have_file(struct shard_cache *cache, enum open_files_share share, con
     return 0;
 }
 
+/* What the bytes of a file are does not change by reading them again, and where an index is missing that takes reading all of it. */
+static void note_damage(struct cache_entry *entry, int status, const struct err *why)
+{
+    if (status != -EBADMSG || !why)
+        return;
+    entry->damage = malloc(sizeof *entry->damage);
+    if (entry->damage)
+        *entry->damage = *why;
+}
+
 static int open_entry(struct shard_cache *cache, uint64_t shard, enum open_files_share share, struct err *err)
 {
     struct cache_entry *entry = &cache->entries[shard];
@@ -179,6 +191,7 @@ static int open_entry(struct shard_cache *cache, uint64_t shard, enum open_files
             check_against_list(opened, &cache->datasets[dataset]->shards[shard - cache->first[dataset]], err);
     if (status) {
         shard_close(opened);
+        note_damage(entry, status, err);
         return status;
     }
     entry->shard = opened;
@@ -200,8 +213,13 @@ int shard_cache_get(struct shard_cache *cache, uint64_t shard, enum open_files_s
     int status = 0;
     pthread_mutex_lock(&cache->mutex);
     struct cache_entry *entry = &cache->entries[shard];
-    if (!entry->shard)
+    if (entry->damage) {
+        status = entry->damage->code;
+        if (err)
+            *err = *entry->damage;
+    } else if (!entry->shard) {
         status = open_entry(cache, shard, share, err);
+    }
     if (!status) {
         entry->users++;
         entry->last_used = ++cache->clock;

@@ -6,7 +6,7 @@
  * Indexes and file handles are what it bounds: as many as a quarter of the files that the process may have open, since a shard
  * takes two descriptors where it is read around the page cache, at most SHARDS_OPEN_MAX. A shard in use is never closed, so
  * while more are in use at once the bound gives way, up to the share of the process's files that who asks may take: what others of the process
- * opened counts too. A failure is not remembered: whoever asks next tries again.
+ * opened counts too. That a shard is damaged (-EBADMSG) is remembered; after any other failure whoever asks next tries again.
  *
  * Threads: any; one mutex. Opening happens under it, and blocks whoever wants a shard; putting one back never waits.
  */

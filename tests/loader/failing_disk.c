@@ -10,6 +10,18 @@
 
 enum { SAMPLES = 200 };
 
+struct named {
+    const char *path;
+    int count;
+};
+
+/* Lines that name the file. */
+static void count_named(void *context, enum log_level level, const char *line)
+{
+    struct named *named = context;
+    named->count += level == LOG_WARN && strstr(line, named->path);
+}
+
 static void shard_that_is_cut_costs_only_its_samples(void **state)
 {
     (void)state;
@@ -22,14 +34,55 @@ static void shard_that_is_cut_costs_only_its_samples(void **state)
     struct delivered delivered;
     struct loader_stats stats;
     options.bad_fraction_max = 0.9;
+    struct named named = {.path = path};
+    struct log log = {.write = count_named, .context = &named};
+    options.log = &log;
     deliver_all(&options, &delivered, &stats, NULL);
     assert_int_equal(delivered.items, SAMPLES);
     assert_int_equal(stats.bad_samples_count, 37);
+    assert_int_equal(named.count, 37); /* though their keys are lost with the index */
+    options.log = NULL;
     delivered_free(&delivered);
     struct err err;
     options.bad_policy = LOADER_BAD_STOP;
     assert_int_equal(deliver_to_error(&options, &err), -EBADMSG);
     assert_string_equal(err.path, path);
+    fixture_remove(&fixture);
+}
+
+/* A loader's options over the fixture's folder, with reads that go as the rules say. */
+static struct loader_options options_with(const struct fixture *fixture, enum loader_decode decode,
+                                          const char *rules)
+{
+    struct loader_options options = fixture_loader_options(fixture, decode);
+    struct err err = {0};
+    assert_ok(io_open(fixture->folder, &(struct io_options){.fault = rules}, &options.io, &err), &err);
+    options.bad_fraction_max = 1;
+    return options;
+}
+
+/* Of which all was read to find that out. */
+static void a_damaged_shard_is_read_once(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct fixture_options fixture_options = fixture_options_default(SAMPLES);
+    fixture_options.pad_bytes = 100000;
+    fixture_make_images(&fixture, &fixture_options);
+    assert_int_equal(test_run("chmod u+w '%s/shard-000003.tar' && truncate -s 3000000 '%s/shard-000003.tar'",
+                              fixture.folder, fixture.folder),
+                     0);
+    struct loader_options options = options_with(&fixture, LOADER_IMAGE, "seed=0");
+    struct delivered delivered;
+    struct loader_stats stats;
+    options.epochs_max = 3;
+    deliver_all(&options, &delivered, &stats, NULL);
+    assert_int_equal(stats.bad_samples_count, 3 * 37);
+    uint64_t others =
+        io_fault_counts(options.io).read_bytes - stats.read_bytes; /* of indexes, and of what has none */
+    assert_in_range(others, 1, 8 << 20);
+    delivered_free(&delivered);
+    io_close(options.io);
     fixture_remove(&fixture);
 }
 
@@ -47,17 +100,6 @@ static void shard_that_is_gone_ends_the_run_and_is_not_substituted(void **state)
     assert_int_equal(deliver_to_error(&options, &err), -ENOENT);
     assert_string_equal(err.path, path);
     fixture_remove(&fixture);
-}
-
-/* A loader's options over the fixture's folder, with reads that go as the rules say. */
-static struct loader_options options_with(const struct fixture *fixture, enum loader_decode decode,
-                                          const char *rules)
-{
-    struct loader_options options = fixture_loader_options(fixture, decode);
-    struct err err = {0};
-    assert_ok(io_open(fixture->folder, &(struct io_options){.fault = rules}, &options.io, &err), &err);
-    options.bad_fraction_max = 1;
-    return options;
 }
 
 /* Also where it is the index of a shard, its first read. */
@@ -171,6 +213,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shard_that_is_cut_costs_only_its_samples),
+        cmocka_unit_test(a_damaged_shard_is_read_once),
         cmocka_unit_test(shard_that_is_gone_ends_the_run_and_is_not_substituted),
         cmocka_unit_test(an_error_of_the_disk_ends_the_run_and_is_not_substituted),
         cmocka_unit_test(reads_that_can_not_be_waited_for_end_the_run),
