@@ -189,6 +189,7 @@ static int print_summary(const struct read_args *args, const struct reading *rea
     json_write_u64(json, "read_bytes", stats.read_bytes);
     json_write_f64(json, "read_bytes_per_second", (double)stats.read_bytes / seconds);
     json_write_u64(json, "reads_count", stats.reads_count);
+    json_write_u64(json, "wanted_bytes", stats.wanted_bytes);
     json_write_f64(json, "decode_cpu_seconds", clock_seconds(stats.decode_cpu_ns));
     json_write_u64(json, "memory_bytes", shape.memory_bytes);
     json_write_string(json, "engine", shape.engine);

@@ -4,7 +4,8 @@
  * Such a read is a copy that the kernel makes while it takes the request, and of the work that is left the CRC is most. So the reader does the
  * workers' part too, a slice of SLICE_BYTES after the other: what it has just copied lies in its own CPU's cache, out of which a worker on
  * another would have to fetch it, and waking that costs more than the CRC. And since there is nothing to wait for, it begins no more than
- * AT_ONCE_AHEAD_BYTES before they are wanted, for a copy into memory that is in the cache costs half of one into memory that is not.
+ * ahead_at_once before they are wanted, for a copy into memory that is in the cache costs half of one into memory that is not. Nor does
+ * it copy what nobody wants between two pieces, for one request instead of two.
  *
  * That holds once STEADY_BYTES have come so, and until a read has to be waited for: then all goes as in decode_stage.c. A sample that does
  * not verify is left to a worker, which looks for a substitute.
@@ -15,6 +16,7 @@
 
 enum {
     STEADY_BYTES = 8 << 20,
+    GAP_BYTES = 8 << 10,     /* copied in the time that one more request takes */
     SLICE_BYTES = 256 << 10, /* with what it is copied from, well within the second-level cache of a core */
 };
 
@@ -26,6 +28,12 @@ bool at_once_is_steady(const struct loader *loader)
 uint64_t at_once_slice_bytes(const struct loader *loader)
 {
     return at_once_is_steady(loader) ? SLICE_BYTES : UINT64_MAX;
+}
+
+uint64_t at_once_gap_bytes(const struct loader *loader)
+{
+    return at_once_is_steady(loader) ? bytes_min(GAP_BYTES, loader->merge_gap_bytes)
+                                     : loader->merge_gap_bytes;
 }
 
 void at_once_note(struct loader *loader, uint64_t bytes, bool all_came)

@@ -265,6 +265,7 @@ const char *loader_stage_name(enum loader_stage stage);
 struct loader_stats {
     uint64_t samples_count, batches_count;
     uint64_t read_bytes, reads_count; /* from the engine: merged, with what verifying needs */
+    uint64_t wanted_bytes;            /* of these, what samples are made of: their fields, windows or rows */
     uint64_t bad_samples_count, jpeg_warnings_count;
     uint64_t ahead_count; /* micro-batches being read or decoded now, or ready and not yet taken */
     uint64_t

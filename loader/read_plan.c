@@ -62,7 +62,7 @@ static void make_chunks(const struct loader *loader, struct load_slot *slot)
         const struct load_order *order = &slot->sorted[i];
         struct load_piece *piece = &slot->pieces[order->piece];
         uint64_t begin = order->offset, end = begin + piece->view.read_bytes;
-        bool joins = chunk && chunk_shard == order->shard && begin <= chunk_end + loader->merge_gap_bytes &&
+        bool joins = chunk && chunk_shard == order->shard && begin <= chunk_end + slot->merge_gap_bytes &&
                      is_room_for(loader, slot, chunk, chunk_end, piece, end);
         if (!joins) {
             chunk = &slot->chunks[slot->chunks_count++];

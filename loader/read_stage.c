@@ -130,6 +130,7 @@ static struct load_slot *begin_slot(struct loader *loader)
     stats_update_full(loader);
     const struct attempt before = {
         .plan = loader->plan, .released = loader->released, .share = share_of(loader)};
+    uint64_t merge_gap_bytes = at_once_gap_bytes(loader);
     pthread_mutex_unlock(&loader->mutex);
     if (block != LOAD_RUNS)
         return NULL;
@@ -147,6 +148,7 @@ static struct load_slot *begin_slot(struct loader *loader)
     uint64_t first, stride;
     uint32_t items = plan_items(&loader->plan, &micro, &first, &stride);
     slot_begin(slot, &micro, items);
+    slot->merge_gap_bytes = merge_gap_bytes;
     struct err err;
     uint64_t began_ns = trace_begin(loader->reader_track);
     int status = read_plan_slot(loader, slot, first, stride, before.share, &err);
@@ -198,6 +200,7 @@ static void complete_chunk(struct loader *loader, struct load_chunk *chunk, uint
         struct load_piece *piece = &slot->pieces[slot->sorted[i].piece];
         uint64_t begin = piece->view.read_offset - chunk->request.offset;
         piece->view.data = (const uint8_t *)chunk->request.data + begin;
+        loader->stats.wanted_bytes += piece->view.want_bytes;
         if (begin + piece->view.read_bytes > got)
             note_short_read(slot, piece, chunk->request.result);
         if (--slot->loads[piece->item].pending > 0)

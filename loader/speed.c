@@ -104,7 +104,7 @@ int loader_speed_run(const struct loader_speed_job *job, struct loader_speed *re
     io_speed_end(&speed.took);
     after = loader_stats(loader);
     loader_close(loader);
-    speed.took.bytes = after.read_bytes - before.read_bytes;
+    speed.took.bytes = after.wanted_bytes - before.wanted_bytes;
     speed.took.operations_count = after.reads_count - before.reads_count;
     speed.first_batch_ns = after.first_batch_ns;
     speed.limit = limit_between(&before, &after);

@@ -102,6 +102,7 @@ struct load_slot {
     struct load_order *sorted;
     uint32_t sorted_count;
     struct load_chunk *chunks;
+    uint64_t merge_gap_bytes; /* of its reads */
     uint32_t chunks_count, chunks_issued;
     uint32_t chunks_left;                 /* G: not yet read */
     uint32_t items_left;                  /* G: not yet decoded */
@@ -319,8 +320,9 @@ bool item_failure_is_ours(int status);
 
 /* at_once.c, with mutex: all that was asked for lately was there at once. Never but for LOADER_BYTES. */
 bool at_once_is_steady(const struct loader *loader);
-/* With mutex: how many bytes may be asked for together. */
+/* With mutex: how many bytes may be asked for together, and how far apart pieces may lie that one read brings. */
 uint64_t at_once_slice_bytes(const struct loader *loader);
+uint64_t at_once_gap_bytes(const struct loader *loader);
 /* With mutex: so many bytes were asked for, and nothing is under way any more, or something is. */
 void at_once_note(struct loader *loader, uint64_t bytes, bool all_came);
 /* The reader, where it is steady, does the workers' part for all items that wait for one. */

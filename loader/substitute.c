@@ -30,9 +30,11 @@ static int reserve(struct load_worker *worker, uint64_t bytes, struct err *err)
 static int read_pieces(struct load_worker *worker, const struct shard *shard, uint32_t count, struct err *err)
 {
     struct loader *loader = worker->loader;
-    uint64_t bytes = 1, at = 0;
-    for (uint32_t i = 0; i < count; i++)
+    uint64_t bytes = 1, at = 0, wanted = 0;
+    for (uint32_t i = 0; i < count; i++) {
         bytes += worker->pieces[i].read_bytes;
+        wanted += worker->pieces[i].want_bytes;
+    }
     int status = reserve(worker, bytes, err);
     if (!status && !worker->queue)
         status = loader->io->ops->queue_open(loader->io, 1, &worker->queue, err);
@@ -45,6 +47,7 @@ static int read_pieces(struct load_worker *worker, const struct shard *shard, ui
     }
     pthread_mutex_lock(&loader->mutex);
     loader->stats.read_bytes += at;
+    loader->stats.wanted_bytes += wanted;
     loader->stats.reads_count += count;
     pthread_mutex_unlock(&loader->mutex);
     return status;
