@@ -36,6 +36,7 @@ struct conversion {
     struct io *io;
     const struct convert_options *options;
     struct source *source;
+    struct io_lock *lock; /* the target's; NULL: not ours yet */
     struct output *outputs;
     uint32_t outputs_count;
     uint64_t identity;
@@ -103,11 +104,19 @@ static int skip_item(struct conversion *conversion, struct pipeline_item *item, 
     return item->status;
 }
 
+/* Whether the target is still ours: to be asked before anything there gets its name. */
+static int check_owned(const struct conversion *conversion, struct err *err)
+{
+    return conversion->io->ops->lock_check(conversion->lock, err);
+}
+
 static int end_shard(struct conversion *conversion, struct output *output, uint64_t next_item,
                      struct err *err)
 {
-    bool ended;
-    int status = output_end_shard(output, next_item, &ended, err);
+    bool ended = false;
+    int status = check_owned(conversion, err);
+    if (!status)
+        status = output_end_shard(output, next_item, &ended, err);
     if (!status && ended && !conversion->replaces)
         status = journal_write(conversion->io, conversion->options->target, conversion->identity,
                                conversion->outputs, conversion->outputs_count, err);
@@ -185,7 +194,7 @@ static int publish(struct conversion *conversion, struct err *err)
 /* dataset.json of every split is the commit; then the journal has served. */
 static int commit(struct conversion *conversion, struct err *err)
 {
-    int status = 0;
+    int status = check_owned(conversion, err);
     for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
         status = output_commit(&conversion->outputs[i], err);
     if (!status)
@@ -207,6 +216,28 @@ static int refuse_target(const char *target, enum target_state state, struct err
                : state == TARGET_WHOLE ? "give another target, or replace it with --force"
                                        : "give an empty or a new folder");
     return -EEXIST;
+}
+
+/* The target becomes this conversion's, also where its folder was cleared away since it did. */
+static int own_target(struct conversion *conversion, struct err *err)
+{
+    struct io *io = conversion->io;
+    const char *target = conversion->options->target;
+    int status = io->ops->make_folder(io, target, err);
+    if (status)
+        return status;
+    return conversion->lock ? io->ops->lock_check(conversion->lock, err)
+                            : io->ops->lock_acquire(io, target, NULL, &conversion->lock, err);
+}
+
+/* Nothing of the lock stays in a dataset, which is copied and compared as a folder. What another has taken over is that one's. */
+static void disown_target(struct conversion *conversion)
+{
+    if (!conversion->lock)
+        return;
+    if (!check_owned(conversion, NULL))
+        target_remove_owner_records(conversion->io, conversion->options->target);
+    conversion->io->ops->lock_release(conversion->lock);
 }
 
 /* An interrupted run may have left temporaries. */
@@ -294,6 +325,10 @@ static int prepare_target(struct conversion *conversion, bool *ret_whole, struct
     struct io *io = conversion->io;
     enum way way;
     int status = choose_way(conversion, &way, err);
+    if (!status && way != WAY_WHOLE)
+        status = own_target(conversion, err);
+    if (!status && way != WAY_WHOLE) /* for good: it was another's until now, perhaps */
+        status = choose_way(conversion, &way, err);
     if (!status && way == WAY_WHOLE)
         status = find_whole(conversion, ret_whole, err);
     if (!status && way == WAY_WHOLE && !*ret_whole)
@@ -302,6 +337,8 @@ static int prepare_target(struct conversion *conversion, bool *ret_whole, struct
         return status;
     if (way == WAY_ANEW) { /* what is there then is not of the interrupted conversion */
         status = target_clear(io, target, err);
+        if (!status)
+            status = own_target(conversion, err);
         if (!status)
             status = choose_way(conversion, &way, err);
     }
@@ -317,7 +354,8 @@ static int prepare_target(struct conversion *conversion, bool *ret_whole, struct
     return status;
 }
 
-/* Whole shards are kept where there are any, for --resume; otherwise nothing is left but what was to be replaced. */
+/* Whole shards are kept where there are any, for --resume; otherwise nothing is left but what was to be replaced. What another took over
+ * is left alone. */
 static void clean_up(struct conversion *conversion, struct err *err)
 {
     uint64_t shards = count_shards(conversion);
@@ -325,6 +363,8 @@ static void clean_up(struct conversion *conversion, struct err *err)
         shard_writer_abort(conversion->outputs[i].writer);
         conversion->outputs[i].writer = NULL;
     }
+    if (check_owned(conversion, NULL))
+        return;
     bool advised = !err || err->advice[0];
     if (conversion->replaces && !advised)
         err_advise(err, "the dataset that was to be replaced is kept");
@@ -350,10 +390,25 @@ static void fill_result(const struct conversion *conversion, uint64_t start_ns, 
     }
 }
 
+/* Before the source is read: counting the tokens of much text takes its time. What another conversion is at is said to be that one's, whatever the
+ * options would do with what it leaves. A folder that is free is made later: in the source, it would be a class. */
+static int look_at_target(struct conversion *conversion, struct err *err)
+{
+    enum target_state state;
+    enum way way;
+    int status = target_examine(conversion->io, conversion->options, &state, err);
+    if (!status && state == TARGET_BEGUN)
+        status = own_target(conversion, err);
+    if (!status)
+        status = choose_way(conversion, &way, err);
+    if (!status && way == WAY_REPLACE)
+        status = own_target(conversion, err);
+    return status;
+}
+
 static int open_conversion(struct conversion *conversion, struct err *err)
 {
-    enum way way; /* before the source is read: counting the tokens of much text takes its time */
-    int status = choose_way(conversion, &way, err);
+    int status = look_at_target(conversion, err);
     if (!status)
         status = source_open(conversion->io, conversion->options, &conversion->source, err);
     if (!status)
@@ -393,6 +448,7 @@ int convert_dataset(struct io *io, const struct convert_options *options, struct
         clean_up(&conversion, err);
     for (uint32_t i = 0; conversion.outputs && i < conversion.outputs_count; i++)
         output_deinit(&conversion.outputs[i]);
+    disown_target(&conversion);
     free(conversion.outputs);
     source_close(conversion.source);
     return status;

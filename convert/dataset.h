@@ -83,8 +83,9 @@ struct convert_result {
 };
 
 /* Blocks. -EEXIST where the target is there (and neither force nor resume), or where force would remove more than the dataset there;
- * -EBADMSG naming the bad item, -EINTR. What was written before a failure is removed, or, where the user may --resume, kept as whole
- * shards without dataset.json. With force the dataset that is there stays until the new one is whole. */
+ * -EBUSY, with nothing touched, where another process converts into it, naming that one; -EBADMSG naming the bad item, -EINTR. What was
+ * written before a failure is removed, or, where the user may --resume, kept as whole shards without dataset.json. With force the dataset
+ * that is there stays until the new one is whole. */
 int convert_dataset(struct io *io, const struct convert_options *options, struct convert_result *ret_result,
                     struct err *err);
 

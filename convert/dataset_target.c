@@ -29,7 +29,7 @@ static int note(void *context, const struct io_entry *entry)
     struct contents *contents = context;
     const char *name = entry->name;
     bool file = entry->kind == IO_ENTRY_FILE;
-    if (strncmp(name, IO_TEMPORARY_PREFIX, strlen(IO_TEMPORARY_PREFIX)) == 0)
+    if (strncmp(name, IO_TEMPORARY_PREFIX, strlen(IO_TEMPORARY_PREFIX)) == 0 || io_is_owner_record(name))
         return 0;
     if (entry->kind == IO_ENTRY_FOLDER)
         str_add(&contents->folders, name, strlen(name) + 1);
@@ -216,6 +216,22 @@ int target_clear(struct io *io, const char *target, struct err *err)
             status = target_clear_itself(io, folder, err);
     }
     return status ? status : target_clear_itself(io, target, err);
+}
+
+static int note_record(void *context, const struct io_entry *entry)
+{
+    if (io_is_owner_record(entry->name))
+        str_add(context, entry->name, strlen(entry->name) + 1);
+    return 0;
+}
+
+void target_remove_owner_records(struct io *io, const char *target)
+{
+    struct str names = {0}; /* each with its NUL */
+    if (io->ops->list(io, target, note_record, &names, NULL) == 0 && !str_status(&names))
+        for (size_t at = 0; at < names.bytes; at += strlen(names.data + at) + 1)
+            remove_in(io, target, names.data + at, NULL);
+    str_deinit(&names);
 }
 
 /* What looks for the temporaries of one name. */

@@ -2,7 +2,8 @@
  * dataset_target — the folder that a conversion writes into: what is there, and removing what is ours.
  *
  * Ours are dataset.json, the journal and shard-NNNNNN.tar of the target itself and of its splits' folders, as the options or the target's
- * journal name them. Other folders below the target are somebody else's, also where they hold datasets.
+ * journal name them. Other folders below the target are somebody else's, also where they hold datasets. One conversion at a time owns the target,
+ * by its lock (io.h), whose records there count as nothing.
  */
 #ifndef MILLRACE_CONVERT_DATASET_TARGET_H
 #define MILLRACE_CONVERT_DATASET_TARGET_H
@@ -29,6 +30,8 @@ int target_check_replaceable(struct io *io, const struct convert_options *option
 int target_clear(struct io *io, const char *target, struct err *err);
 /* The same of the target itself alone. */
 int target_clear_itself(struct io *io, const char *target, struct err *err);
+/* Whose target it is removes what says so, as the last thing before it lets go of the lock. What can't be removed stays, and harms nobody. */
+void target_remove_owner_records(struct io *io, const char *target);
 /* Removes what killed conversions left beside a target that they were to replace. */
 int target_sweep_beside(struct io *io, const char *target, struct err *err);
 

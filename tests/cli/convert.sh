@@ -63,6 +63,28 @@ a_stopped_conversion_goes_on_with_the_same_command() {
   diff -r stopped whole
 }
 
+a_second_conversion_into_the_same_folder_is_refused_until_the_first_is_gone() {
+  local pid
+  MILLRACE_FAULT=publish:hold:shard-000001 "$MILLRACE" convert dataset photos busy --shard-bytes 20KiB --quiet >/dev/null 2>&1 &
+  pid=$!
+  until [[ -e busy/shard-000000.tar ]]; do kill -0 $pid; sleep 0.02; done
+  local before
+  before=$(find busy | grep -v '/\.tmp-')
+  for way in "" --resume --force; do
+    same "$(status_of millrace convert dataset photos busy --shard-bytes 20KiB --quiet $way)" 1
+    one_line errors
+    contains "$(cat errors)" "another process owns the folder: busy: found owner host=$(uname -n) pid=$pid "
+    contains "$(cat errors)" "wait for it, stop it, or use another folder"
+    same "$(find busy | grep -v '/\.tmp-')" "$before"
+  done
+  kill -9 $pid
+  wait $pid || :
+  millrace convert dataset photos busy --shard-bytes 20KiB --resume --quiet >/dev/null
+  millrace convert dataset photos idle --shard-bytes 20KiB --quiet >/dev/null
+  diff -r busy idle
+  same "$(find busy -name '.*')" ""
+}
+
 options_that_can_not_be_are_wrong_usage() {
   echo "Hello world" >words.txt
   same "$(status_of millrace convert dataset words.txt tokens --tokenizer llama)" 2
@@ -85,4 +107,5 @@ gpt2_tokens_need_the_vocabulary_that_they_are_made_with() {
 
 run_cases the_same_photos_give_the_same_bytes_whatever_the_threads splits_share_the_photos_without_overlap \
   json_tells_what_was_done a_broken_photo_stops_or_is_skipped_as_told a_stopped_conversion_goes_on_with_the_same_command \
+  a_second_conversion_into_the_same_folder_is_refused_until_the_first_is_gone \
   options_that_can_not_be_are_wrong_usage gpt2_tokens_need_the_vocabulary_that_they_are_made_with

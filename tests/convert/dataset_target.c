@@ -223,7 +223,9 @@ static void a_killed_conversion_resumes_to_the_same_bytes(void **state)
         assert_int_equal(test_run("test -e '%s'", fixture->target), 0);
         fixture->options.resume = true;
         assert_converts(fixture);
-        assert_int_equal(test_run("diff -r '%s' '%s/alone'", fixture->target, fixture->folder), 0);
+        /* killed as the very last thing, it may leave the record of a lock that nobody holds */
+        assert_int_equal(
+            test_run("diff -r -x .millrace-owner '%s' '%s/alone'", fixture->target, fixture->folder), 0);
         assert_int_equal(fixture->result.samples_count, alone.samples_count);
         if (strcmp(moments[i], "train/dataset.json") !=
             0) /* the counts are of this run and the ones that it goes on from */
@@ -263,8 +265,10 @@ static void a_killed_forced_conversion_leaves_the_old_dataset_or_the_new(void **
         fixture->options.progress = killed_by_itself;
         convert_and_kill(fixture, "never");
         /* on a fast machine progress is told next when all is done, and the new one may have taken its place */
-        if (test_run("diff -r -x '.tmp-*' '%s' '%s/before' >/dev/null", fixture->target, fixture->folder))
-            assert_int_equal(test_run("diff -r -x '.tmp-*' '%s' '%s/new'", fixture->target, fixture->folder),
+        if (test_run("diff -r -x '.tmp-*' -x .millrace-owner '%s' '%s/before' >/dev/null", fixture->target,
+                     fixture->folder))
+            assert_int_equal(test_run("diff -r -x '.tmp-*' -x .millrace-owner '%s' '%s/new'", fixture->target,
+                                      fixture->folder),
                              0);
         else
             assert_int_equal(test_run("test -n \"$(find '%s' -name '.tmp-target-*')\"", fixture->folder), 0);
@@ -294,6 +298,205 @@ static void anew_after_an_interrupted_conversion_clears_its_splits_alone(void **
                               fixture->folder, fixture->folder, fixture->target, fixture->folder),
                      0);
     assert_same(fixture, "plain");
+}
+
+/* A conversion in a process of its own, which stands still after its first item until it is let go. */
+struct held {
+    pid_t child;
+    int came[2], go[2]; /* pipes */
+};
+
+static void hold_once(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done, uint64_t bytes)
+{
+    struct held *held = context;
+    char letter = 0;
+    (void)items_done;
+    (void)items;
+    (void)bytes_done;
+    (void)bytes;
+    if (held->child == 0) {
+        held->child = -1;
+        if (write(held->came[1], &letter, 1) != 1 || read(held->go[0], &letter, 1) != 1)
+            _exit(2);
+    }
+}
+
+static void begin_held(const struct fixture *fixture, struct held *held)
+{
+    char letter;
+    assert_int_equal(pipe(held->came), 0);
+    assert_int_equal(pipe(held->go), 0);
+    fflush(NULL);
+    held->child = fork();
+    assert_true(held->child >= 0);
+    if (held->child == 0) {
+        struct convert_options options = fixture->options;
+        struct convert_result result;
+        struct io *io;
+        close(held->go[1]); /* so that it ends with who holds it */
+        options.progress = hold_once;
+        options.progress_context = held;
+        _exit(io_open("file:", NULL, &io, NULL) || convert_dataset(io, &options, &result, NULL));
+    }
+    assert_int_equal(read(held->came[0], &letter, 1), 1);
+}
+
+static void close_pipes(const struct held *held)
+{
+    for (int i = 0; i < 2; i++) {
+        close(held->came[i]);
+        close(held->go[i]);
+    }
+}
+
+/* Lets it go on, and it comes to a good end. */
+static void end_held(const struct held *held)
+{
+    int status;
+    assert_int_equal(write(held->go[1], "", 1), 1);
+    assert_int_equal(waitpid(held->child, &status, 0), held->child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    close_pipes(held);
+}
+
+/* Each way of the options meets the other, whose process is named, and leaves everything as it is. */
+static void assert_is_busy(struct fixture *fixture, const struct held *held)
+{
+    char before[4096], after[4096], pid[32];
+    const struct convert_options options = fixture->options;
+    snprintf(pid, sizeof pid, "pid=%d ", (int)held->child);
+    assert_int_equal(test_run_output(before, sizeof before, "find '%s' | sort", fixture->folder), 0);
+    for (int way = 0; way < 3; way++) {
+        fixture->options.resume = way == 1;
+        fixture->options.force = way == 2;
+        bool is_whole = options.force && way < 2; /* what the other is to replace stands there yet */
+        int status = convert(fixture);
+        if (is_whole && way == 0) {
+            assert_int_equal(status, -EEXIST);
+        } else if (!is_whole) {
+            assert_int_equal(status, -EBUSY);
+            assert_string_equal(fixture->err.path, fixture->target);
+            assert_non_null(strstr(fixture->err.found, pid));
+            assert_non_null(strstr(fixture->err.advice, "wait for it"));
+        }
+        assert_int_equal(test_run_output(after, sizeof after, "find '%s' | sort", fixture->folder), 0);
+        assert_string_equal(after, before);
+    }
+    fixture->options = options;
+}
+
+static void a_target_that_another_process_converts_into_is_left_alone(void **state)
+{
+    struct fixture *fixture = *state;
+    struct held held;
+    write_classes(fixture, 20);
+    for (int splits = 0; splits < 2; splits++) {
+        const char *copy = splits ? "split" : "plain";
+        if (splits)
+            split_in_two(fixture);
+        fixture->options.shard_samples = 5;
+        fixture->options.force = false;
+        begin_held(fixture, &held);
+        assert_is_busy(fixture, &held);
+        end_held(&held);
+        copy_target(fixture, copy);
+        assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
+        assert_converts(fixture);
+        assert_same(fixture, copy);
+        /* And where it is to replace a dataset. */
+        fixture->options.force = true;
+        fixture->options.shard_samples = 7;
+        begin_held(fixture, &held);
+        assert_is_busy(fixture, &held);
+        end_held(&held);
+        assert_int_equal(test_run("test -z \"$(find '%s' -name '.*')\"", fixture->target), 0);
+        fixture->options.shard_samples = 5;
+        assert_converts(fixture);
+        assert_same(fixture, copy);
+        assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
+    }
+}
+
+static void the_target_of_a_killed_conversion_is_free_at_once(void **state)
+{
+    struct fixture *fixture = *state;
+    struct held held;
+    int status;
+    write_classes(fixture, 20);
+    assert_converts(fixture);
+    copy_target(fixture, "whole");
+    for (int way = 0; way < 3;
+         way++) { /* --resume, --force of what was begun, --force of what was to be replaced */
+        if (way < 2)
+            assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
+        fixture->options.resume = false;
+        fixture->options.force = way == 2;
+        begin_held(fixture, &held);
+        assert_int_equal(kill(held.child, SIGKILL), 0);
+        assert_int_equal(waitpid(held.child, &status, 0), held.child);
+        close_pipes(&held);
+        assert_int_equal(test_run("test -s '%s/.millrace-owner'", fixture->target), 0);
+        fixture->options.resume = way == 0;
+        fixture->options.force = way > 0;
+        assert_converts(fixture);
+        assert_same(fixture, "whole");
+    }
+}
+
+/* Who owns the target: a conversion that was stopped for too long, until another took over. */
+struct takeover {
+    struct fixture *fixture;
+    struct io_lock *lock; /* the other's */
+};
+
+static void take_over(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done, uint64_t bytes)
+{
+    struct takeover *takeover = context;
+    struct fixture *fixture = takeover->fixture;
+    (void)items_done;
+    (void)items;
+    (void)bytes_done;
+    (void)bytes;
+    if (takeover->lock)
+        return;
+    assert_int_equal(test_run("rm '%s/.millrace-owner'", fixture->target), 0);
+    assert_ok(
+        fixture->io->ops->lock_acquire(fixture->io, fixture->target, NULL, &takeover->lock, &fixture->err),
+        &fixture->err);
+    copy_target(fixture, "taken");
+}
+
+static void a_conversion_that_lost_its_target_removes_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    struct takeover takeover = {.fixture = fixture};
+    write_classes(fixture, 5);
+    fixture->options.progress = take_over;
+    fixture->options.progress_context = &takeover;
+    assert_int_equal(convert(fixture), -EBUSY);
+    assert_non_null(takeover.lock);
+    fixture->io->ops->lock_release(takeover.lock);
+    assert_int_equal(
+        test_run("diff -r -x '.tmp-*' -x .millrace-owner '%s' '%s/taken'", fixture->target, fixture->folder),
+        0);
+    assert_int_equal(test_run("test -e '%s/.millrace-convert.jsonl'", fixture->target), 0);
+}
+
+/* As on storage that several machines share: where a lease was used, the lock's owner takes one too. */
+static void nothing_of_a_lease_stays_in_a_dataset(void **state)
+{
+    struct fixture *fixture = *state;
+    write_classes(fixture, 2);
+    assert_converts(fixture);
+    copy_target(fixture, "without");
+    for (int force = 0; force < 2; force++) {
+        fixture->options.force = force;
+        if (!force)
+            assert_int_equal(test_run("rm -r '%s' && mkdir '%s'", fixture->target, fixture->target), 0);
+        assert_int_equal(test_run("mkdir '%s/.millrace-lease'", fixture->target), 0);
+        assert_converts(fixture);
+        assert_same(fixture, "without");
+    }
 }
 
 /* Stops once so many items are done. */
@@ -359,6 +562,10 @@ int main(void)
         CASE(splits_replace_an_unsplit_dataset),
         CASE(a_killed_forced_conversion_leaves_the_old_dataset_or_the_new),
         CASE(anew_after_an_interrupted_conversion_clears_its_splits_alone),
+        CASE(a_target_that_another_process_converts_into_is_left_alone),
+        CASE(the_target_of_a_killed_conversion_is_free_at_once),
+        CASE(a_conversion_that_lost_its_target_removes_nothing),
+        CASE(nothing_of_a_lease_stays_in_a_dataset),
         CASE(a_killed_conversion_resumes_to_the_same_bytes),
         CASE(a_stopped_conversion_keeps_whole_shards_and_resumes_only_as_itself),
     };
