@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/workers.h"
 #include "ckpt/ckpt.h"
+#include "cli/began.h"
 #include "cli/launch.h"
 #include "cli/output.h"
 #include "cli/signals.h"
@@ -58,6 +59,7 @@ struct launch {
     char program[PATH_MAX];
     char sets[SETS_OF_OURS][48]; /* a rank's share of the machine, where the configuration leaves it open */
     int sets_count;
+    char began[64]; /* for ranks' environment, alike for all attempts; "": there is no limit of time */
     char run_dir[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX]; /* of the run; of its checkpoints */
     struct launch_command command;
 };
@@ -105,6 +107,8 @@ static int make_command(struct launch *launch, const char *resume, struct err *e
     const struct launch_args *args = launch->args;
     struct launch_command *command = &launch->command;
     int status = launch_begin(command, &launch->place, err);
+    if (!status)
+        status = add_option(command, "-x", launch->began[0] ? launch->began : NULL, err);
     const char *const words[] = {launch->program, "train", launch->invocation->positional[0]};
     for (size_t i = 0; !status && i < sizeof words / sizeof words[0]; i++)
         status = launch_add(command, words[i], err);
@@ -132,6 +136,18 @@ static int note_folders(struct launch *launch, const struct train_config *config
         return io_join_path(config->run.dir, CKPT_FOLDER_NAME, launch->folder, err);
     snprintf(launch->folder, sizeof launch->folder, "%s", config->checkpoint.dir);
     return 0;
+}
+
+/* An attempt that comes later has what the first one left of run.max_time. A command that is only shown is for another day. */
+static int note_beginning(struct launch *launch, const struct train_config *config, struct err *err)
+{
+    const char *given = getenv(BEGAN_VARIABLE);
+    uint64_t before_ns, wall_ns = clock_wall_ns();
+    int status = began_before(given, wall_ns, &before_ns, err);
+    if (!status && config->run.max_time_ns > 0 && !launch->args->dry_run)
+        snprintf(launch->began, sizeof launch->began, BEGAN_VARIABLE "=%" PRIu64,
+                 (wall_ns - before_ns) / CLOCK_NS_PER_S);
+    return status;
 }
 
 /* Has the run saved a step after the one that it was told to begin from? */
@@ -174,6 +190,8 @@ static int prepare(struct launch *launch, struct err *err)
                               .is_root = geteuid() == 0};
     share_machine(launch, &config);
     status = launch_own_program(launch->program, err);
+    if (!status)
+        status = note_beginning(launch, &config, err);
     if (!status)
         status = note_folders(launch, &config, err);
     return status ? status : make_command(launch, args->resume, err);
@@ -260,7 +278,7 @@ const struct verb verb_launch = {
         "Ctrl-C, SIGTERM and SIGUSR1 are passed on to all ranks, which save and end with status 75; a second "
         "Ctrl-C ends them at once, with status 130. With --restarts a run that fails for another reason than "
         "wrong usage (status 2) is started again, and goes on from its "
-        "newest checkpoint.",
+        "newest checkpoint, with what is left of run.max_time.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct launch_args),

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/trace.h"
+#include "cli/began.h"
 #include "cli/crew.h"
 #include "cli/dry_run.h"
 #include "cli/output.h"
@@ -18,6 +19,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -311,6 +313,9 @@ static int read_options(const struct invocation *invocation, struct train_config
         status = config_resolve_batch(config, ranks_of(args, options->comm), err);
     if (!status)
         status = parse_profile(args->profile, &options->profile, err);
+    if (!status)
+        status = began_before(getenv(BEGAN_VARIABLE), clock_wall_ns() - (clock_now_ns() - options->began_ns),
+                              &options->before_ns, err);
     if (status)
         return status;
     options->config = config;
@@ -385,8 +390,8 @@ static int run(const struct invocation *invocation, struct err *err)
 {
     const struct train_args *args = invocation->args;
     struct train_config config;
-    struct trainer_options options = {0};
-    options.stop = signals_install(); /* before the others are waited for: a signal to one is for all */
+    struct trainer_options options = {.began_ns = clock_now_ns()}; /* before the others are waited for */
+    options.stop = signals_install();                              /* as early: a signal to one is for all */
     signals_outlive_pipes();
     int status = crew_open(invocation, &options.comm, &options.local_rank, err);
     if (status)

@@ -370,6 +370,7 @@ static void begin_triggers(struct run *run, const struct course *course)
         .first_step = epochs_first_step(&run->epochs, epochs_at(&run->epochs, run->step)),
         .max_time_ns = config->run.max_time_ns,
         .began_ns = course->began_ns,
+        .before_ns = run->options->before_ns,
         .state_bytes = elements * ops_master_bytes(run->ops),
         .steps_ahead = run->device->ops->is_host ? 0 : DECISION_AHEAD_MAX,
     };
@@ -462,7 +463,7 @@ int trainer_run(const struct trainer_options *options, struct trainer_result *re
 {
     struct trainer_options next = *options;
     struct trainer_result result = {0}, earlier;
-    struct course course = {.began_ns = clock_now_ns()};
+    struct course course = {.began_ns = options->began_ns > 0 ? options->began_ns : clock_now_ns()};
     do {
         earlier = result;
         int status = run_stretch(&next, &course, &result, err);

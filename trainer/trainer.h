@@ -86,6 +86,8 @@ struct trainer_options {
     enum config_resume resume;
     const char *resume_path; /* CONFIG_RESUME_PATH: a step folder */
     struct io *io;
+    uint64_t began_ns;            /* by clock_now_ns, when the program began, for run.max_time; 0: now */
+    uint64_t before_ns;           /* what of run.max_time had passed by then, in earlier attempts */
     atomic_int *stop;             /* non-zero: save and return; NULL: never */
     struct trainer_steps profile; /* measured by range, and told to a profiler that is attached */
     /* Of this rank, borrowed: all threads of the run add what they do in the steps of profile, and it is written, with those of all ranks, to

@@ -41,7 +41,8 @@ bool triggers_must_stop(const struct triggers *triggers, uint64_t now_ns)
     const struct triggers_options *o = &triggers->options;
     uint64_t steps_ns = (1 + o->steps_ahead) * triggers->step_ns;
     uint64_t reserve_ns = steps_ns + 2 * triggers->save_ns + CLOCK_NS_PER_S;
-    return o->max_time_ns > 0 && triggers->has_step && now_ns - o->began_ns + reserve_ns >= o->max_time_ns;
+    uint64_t passed_ns = o->before_ns + (now_ns - o->began_ns);
+    return o->max_time_ns > 0 && triggers->has_step && passed_ns + reserve_ns >= o->max_time_ns;
 }
 
 void triggers_begin_step(struct triggers *triggers, uint64_t now_ns)

@@ -26,6 +26,7 @@ struct triggers_options {
     uint64_t first_step;  /* steps before one of those epochs */
     uint64_t max_time_ns; /* 0: none */
     uint64_t began_ns;    /* when the run began */
+    uint64_t before_ns;   /* what of max_time had passed by then, in earlier attempts */
     uint64_t state_bytes; /* that this rank saves */
     uint64_t steps_ahead; /* at most so many are queued, and not done, when it is asked whether to stop */
 };

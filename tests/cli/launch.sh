@@ -159,6 +159,47 @@ a_run_that_fails_goes_on_as_often_as_it_may() {
   contains "$(tail -1 errors)" "and no restart is left"
 }
 
+# An mpirun that notes what it was given, and fails.
+every_attempt_is_told_when_the_first_one_began() {
+  mkdir failing
+  cat >failing/mpirun <<'SH'
+#!/usr/bin/env bash
+printf '%s ' "$@" | grep -o -- '-x [^ ]*' >>given || echo none >>given
+exit 1
+SH
+  chmod +x failing/mpirun
+  local before after began
+  before=$(date +%s)
+  same "$(PATH=$PWD/failing:$PATH status_of "$MILLRACE" launch -n 2 train.yaml --restarts 2 --set run.max_time=23h)" 1
+  after=$(date +%s)
+  same "$(wc -l <given)" 3
+  same "$(sort -u given | wc -l)" 1 "$(cat given)"
+  began=$(sed -n '1s/^-x MILLRACE_BEGAN=//p' given)
+  [[ $began -ge $before && $began -le $after ]] || fail "it began at $began, which is not from $before to $after"
+  same "$(MILLRACE_BEGAN=1700000000 PATH=$PWD/failing:$PATH status_of "$MILLRACE" launch -n 2 train.yaml --set run.max_time=23h)" 1
+  same "$(tail -n 1 given)" "-x MILLRACE_BEGAN=1700000000"
+  same "$(PATH=$PWD/failing:$PATH status_of "$MILLRACE" launch -n 2 train.yaml)" 1
+  same "$(tail -n 1 given)" none
+  ! millrace launch -n 2 train.yaml --set run.max_time=23h --dry-run | grep -q BEGAN || fail "a command for another day says when it began"
+}
+
+# The ranks of the attempt after a failure: the time is up when they begin.
+a_restart_has_what_is_left_of_the_time() {
+  need_mpi
+  same "$(MILLRACE_BEGAN=1 status_of "$MILLRACE" launch -n 3 train.yaml --set run.dir=runs/left --set run.steps=50 --set run.max_time=23h)" 75 "$(cat errors)"
+  contains "$(cat errors)" "stopped for run.max_time after step 1;"
+}
+
+# The second rank comes three seconds late, and one is kept for the end.
+a_limit_counts_the_time_until_the_ranks_have_met() {
+  need_mpi
+  # shellcheck disable=SC2016 # the rank's own shell reads it
+  same "$(status_of mpirun -np 2 bash -c '[[ $OMPI_COMM_WORLD_RANK = 0 ]] || sleep 3; exec "$@"' - "$MILLRACE" train train.yaml --set threads=1 \
+    --set run.dir=runs/late --set run.steps=10000000 --set run.max_time=4s)" 75 "$(cat errors)"
+  contains "$(cat errors)" "stopped for run.max_time after step 1;"
+}
+
 run_cases the_command_is_shown_and_not_run what_contradicts_itself_is_wrong_usage ranks_train_and_their_result_comes_through \
   a_failure_is_heard_of_where_ended_children_are_ignored signals_reach_all_ranks a_second_interrupt_ends_all_ranks_at_once \
-  a_run_that_had_saved_stays_saved_whatever_interrupt_comes_later a_run_that_fails_goes_on_as_often_as_it_may
+  a_run_that_had_saved_stays_saved_whatever_interrupt_comes_later a_run_that_fails_goes_on_as_often_as_it_may \
+  every_attempt_is_told_when_the_first_one_began a_restart_has_what_is_left_of_the_time a_limit_counts_the_time_until_the_ranks_have_met

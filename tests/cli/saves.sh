@@ -102,6 +102,21 @@ a_run_ends_before_its_time_is_up_and_the_same_command_goes_on() {
   same "$(train unlimited run.steps="$last" run.max_time=1ms checkpoint.every=0)" 0 # it is done
 }
 
+# What the job's script, or launch, says of the beginning counts for the limit alone.
+a_run_counts_its_limit_from_when_it_is_told_that_it_began() {
+  export MILLRACE_BEGAN=1
+  same "$(train told run.steps=50 run.max_time=23h checkpoint.every=1h)" 75
+  contains "$(cat errors)" "stopped for run.max_time after step 1;"
+  same "$(train told run.steps=3 checkpoint.every=1h)" 0
+  same "$(steps_of runs/told/ckpt)" "1 3"
+  MILLRACE_BEGAN=$(date -d '+1 hour' +%s) # by a clock that is ahead
+  same "$(train ahead run.steps=2 run.max_time=23h)" 0
+  MILLRACE_BEGAN=yesterday
+  same "$(train never run.steps=2)" 2
+  one_line errors
+  contains "$(cat errors)" "MILLRACE_BEGAN is no time: expected seconds since 1970"
+}
+
 # A save is taken to last 0.38 s here, until one was measured: the last one, which is faster, does not change what ended the run.
 a_run_that_ended_for_its_limit_says_so_however_fast_its_last_save_was() {
   same "$(train ended model.layers=4 model.width=256 run.max_time=1700ms checkpoint.every=0)" 75
@@ -142,6 +157,7 @@ run_cases saves_fall_on_steps_and_where_an_epoch_ends on_one_host_a_folder_a_nod
   the_last_the_multiples_and_the_best_stay where_the_best_are_kept_every_evaluation_is_saved \
   which_steps_stay_and_what_they_say_does_not_depend_on_stops \
   a_run_ends_before_its_time_is_up_and_the_same_command_goes_on \
+  a_run_counts_its_limit_from_when_it_is_told_that_it_began \
   a_run_that_ended_for_its_limit_says_so_however_fast_its_last_save_was \
   a_save_that_fails_is_told_and_the_run_goes_on_or_stops_as_it_was_told \
   rules_that_contradict_each_other_are_wrong_usage
