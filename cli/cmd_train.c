@@ -281,20 +281,26 @@ static int parse_profile(const char *text, struct trainer_steps *ret_steps, stru
     return -EINVAL;
 }
 
-/* Those that were started, or that a dry run is of. */
-static uint32_t ranks_of(const struct train_args *args, const struct comm *comm)
+static bool is_dry(const struct train_args *args, const struct train_config *config)
 {
-    return args->dry_run && args->ranks > 0 ? (uint32_t)args->ranks : (uint32_t)comm->ranks;
+    return args->dry_run || config_counts_only(config);
 }
 
-static int check_dry_run(const struct train_args *args, struct err *err)
+/* Those that were started, or that a dry run is of. */
+static uint32_t ranks_of(const struct train_args *args, const struct train_config *config,
+                         const struct comm *comm)
+{
+    return is_dry(args, config) && args->ranks > 0 ? (uint32_t)args->ranks : (uint32_t)comm->ranks;
+}
+
+static int check_dry_run(const struct train_args *args, const struct train_config *config, struct err *err)
 {
     const char *option = args->all_strategies    ? "--all-strategies"
                          : args->fits_bytes > 0  ? "--fits"
                          : args->ranks > 0       ? "--ranks"
                          : args->local_ranks > 0 ? "--local-ranks"
                                                  : NULL;
-    if (args->dry_run || !option)
+    if (is_dry(args, config) || !option)
         return 0;
     err_set(err, -EINVAL, "%s is of a dry run", option);
     return err_advise(err, "give --dry-run, too");
@@ -308,9 +314,9 @@ static int read_options(const struct invocation *invocation, struct train_config
     int status = config_load(invocation->positional[0], (const char *const *)args->set.items, args->set.count,
                              config, err);
     if (!status)
-        status = check_dry_run(args, err);
+        status = check_dry_run(args, config, err);
     if (!status)
-        status = config_resolve_batch(config, ranks_of(args, options->comm), err);
+        status = config_resolve_batch(config, ranks_of(args, config, options->comm), err);
     if (!status)
         status = parse_profile(args->profile, &options->profile, err);
     if (!status)
@@ -370,7 +376,7 @@ static int run_dry(const struct invocation *invocation, const struct trainer_opt
                    struct err *err)
 {
     const struct train_args *args = invocation->args;
-    uint32_t ranks = ranks_of(args, trainer->comm);
+    uint32_t ranks = ranks_of(args, trainer->config, trainer->comm);
     uint32_t local_ranks = args->local_ranks > 0 ? (uint32_t)args->local_ranks : ranks;
     const struct dry_run_options options = {.config = trainer->config,
                                             .io = trainer->io,
@@ -397,7 +403,7 @@ static int run(const struct invocation *invocation, struct err *err)
     if (status)
         return status;
     status = crew_agree(options.comm, read_options(invocation, &config, &options, err), err);
-    if (!status && args->dry_run && !args->print_config)
+    if (!status && is_dry(args, &config) && !args->print_config)
         status = run_dry(invocation, &options, err);
     else if (!status && !args->print_config)
         status = run_training(invocation, &options, err);

@@ -119,11 +119,12 @@ struct train_config {
     struct {
         uint32_t strategy, reduction; /* a row of strategy_names; enum reduction_kind */
         uint32_t comm;                /* enum config_comm */
-        uint64_t shard;               /* ranks that hold one copy together; 0: as the strategy has it */
-        uint64_t wrap_min_params;     /* units are joined to groups of as many; 0: each is one */
-        uint64_t keep_below_params;   /* groups of fewer are held whole */
-        uint64_t prefetch;            /* groups */
-        uint64_t groups_at_once;      /* whole for passes; 0: as prefetch has it */
+        uint64_t shard;     /* ranks that hold one copy together; 0: as replicate or the strategy has it */
+        uint64_t replicate; /* copies; 0: as shard has it */
+        uint64_t wrap_min_params;   /* units are joined to groups of as many; 0: each is one */
+        uint64_t keep_below_params; /* groups of fewer are held whole */
+        uint64_t prefetch;          /* groups */
+        uint64_t groups_at_once;    /* whole for passes; 0: as prefetch has it */
         uint64_t bucket_bytes;
         struct {
             uint32_t type; /* enum config_compression */
@@ -215,6 +216,8 @@ struct config_field {
 
 const struct config_field *config_fields(size_t *ret_count);
 const char *config_device_name(uint32_t device); /* as device_open takes it */
+/* device: null. Nothing is computed: what a run would take, move and compute is told. */
+bool config_counts_only(const struct train_config *config);
 const char *config_metric_name(uint32_t metric); /* as a checkpoint's state has it */
 
 void config_set_defaults(struct train_config *config);

@@ -14,8 +14,9 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
-static const char *const device_names[] = {"auto", "cpu", "cuda", NULL};
+static const char *const device_names[] = {"auto", "cpu", "cuda", "null", NULL};
 static const char *const order_names[] = {"shuffle", "full", "sequential", NULL};
 static const char *const policy_names[] = {"stop", "substitute", NULL};
 static const char *const crop_names[] = {"none", "center", "random", NULL};
@@ -73,7 +74,7 @@ static const struct config_field fields[] = {
              "23h of a "
              "job's 24; 0s: no limit"},
     {"device", CONFIG_CHOICE, AT(device), "auto", .choices = device_names,
-     .help = "what computes; auto: a GPU where there is one"},
+     .help = "what computes; auto: a GPU where there is one; null: nothing, as with --dry-run"},
     {"threads", CONFIG_COUNT_AUTO, AT(threads), "auto", 0, 256,
      .help = "threads that compute; changes no bit"},
 
@@ -250,6 +251,9 @@ static const struct config_field fields[] = {
     {"parallel.shard", CONFIG_COUNT, AT(parallel.shard), "0", 0, 1 << 20,
      .help = "ranks that hold one copy of what is shared together; divides the ranks; 0: all of them, with "
              "hybrid_shard those of a machine"},
+    {"parallel.replicate", CONFIG_COUNT, AT(parallel.replicate), "0", 0, 1 << 20,
+     .help = "copies of what is shared: with parallel.shard their product is the ranks, alone it divides "
+             "them; 0: as parallel.shard has it"},
     {"parallel.wrap_min_params", CONFIG_COUNT, AT(parallel.wrap_min_params), "0", 0, 1e12,
      .help = "neighbouring blocks (embedding and head count as such) are joined until they have as many "
              "parameters: what is gathered, "
@@ -368,6 +372,11 @@ static const struct config_field fields[] = {
 const char *config_device_name(uint32_t device)
 {
     return device_names[device];
+}
+
+bool config_counts_only(const struct train_config *config)
+{
+    return strcmp(config_device_name(config->device), "null") == 0;
 }
 
 const char *config_metric_name(uint32_t metric)

@@ -23,7 +23,7 @@ int rehearsal_model(const struct train_config *config, const struct ops_null_mod
     const char *name = config_device_name(config->device);
     int count = 0;
     bool is_cuda = strcmp(name, "cuda") == 0 ||
-                   (strcmp(name, "auto") == 0 && device_cuda_count(&count, NULL) == 0 && count > 0);
+                   (strcmp(name, "cpu") != 0 && device_cuda_count(&count, NULL) == 0 && count > 0);
     *ret_model = is_cuda ? ops_null_cuda() : ops_null_cpu();
     if (*ret_model)
         return 0;
@@ -83,8 +83,8 @@ static int open_batch(struct run *run, const struct rehearsal_options *options, 
     int status = batching_check(&run->batching, err);
     return status || options->is_evaluation
                ? status
-               : strategy_shards_count(strategy_of(c->parallel.strategy), (uint32_t)c->parallel.shard,
-                                       options->ranks, options->local_ranks, &run->shards, err);
+               : strategy_shards_count(strategy_of(c->parallel.strategy), strategy_mesh_of(c), options->ranks,
+                                       options->local_ranks, &run->shards, err);
 }
 
 /* Of data that is open already. Schedules are asked for nothing here but that they are. */

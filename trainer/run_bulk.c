@@ -25,6 +25,12 @@ int run_open_device(struct run *run, struct err *err)
     const char *name = config_device_name(run->config->device);
     char own[24] = "";
     int count = 0, rank = run->options->local_rank;
+    if (config_counts_only(run->config)) {
+        err_set(err, -EINVAL, "device null computes nothing");
+        return err ? err_advise(err,
+                                "give --set device=auto; `millrace train` tells with it what a run takes")
+                   : -EINVAL;
+    }
     if (may_be_gpu(run) && rank > 0 && device_cuda_count(&count, NULL) == 0 && count > 0)
         snprintf(own, sizeof own, "cuda:%d", rank % count);
     return device_open(own[0] ? own : name, &run->device, err);

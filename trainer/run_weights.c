@@ -61,11 +61,12 @@ static int count_local_ranks(const struct run *run, uint32_t *ret_count, struct 
 int run_count_shards(struct run *run, struct err *err)
 {
     const struct strategy *strategy = strategy_of_run(run);
-    uint32_t local_ranks = 0, wanted = (uint32_t)run->config->parallel.shard;
-    int status =
-        strategy->shards == STRATEGY_LOCAL && wanted == 0 ? count_local_ranks(run, &local_ranks, err) : 0;
+    struct strategy_mesh mesh = strategy_mesh_of(run->config);
+    bool is_by_machine = strategy->shards == STRATEGY_LOCAL && !mesh.shard && !mesh.replicate;
+    uint32_t local_ranks = 0;
+    int status = is_by_machine ? count_local_ranks(run, &local_ranks, err) : 0;
     return status ? status
-                  : strategy_shards_count(strategy, wanted, (uint32_t)run->comm->ranks, local_ranks,
+                  : strategy_shards_count(strategy, mesh, (uint32_t)run->comm->ranks, local_ranks,
                                           &run->shards, err);
 }
 

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 
 /* name, shards, shards_weights, reshards, sums_each */
 #define STRATEGIES(ROW)                                                                                      \
@@ -34,12 +35,43 @@ const struct strategy *strategy_of(uint64_t index)
     return &strategies[index];
 }
 
-int strategy_shards_count(const struct strategy *strategy, uint32_t wanted, uint32_t ranks,
+struct strategy_mesh strategy_mesh_of(const struct train_config *config)
+{
+    return (struct strategy_mesh){.shard = (uint32_t)config->parallel.shard,
+                                  .replicate = (uint32_t)config->parallel.replicate};
+}
+
+/* Of the copies that the mesh wants. */
+static int check_copies(const struct strategy *strategy, struct strategy_mesh mesh, uint32_t ranks,
+                        struct err *err)
+{
+    uint64_t shard = mesh.shard ? mesh.shard : ranks / mesh.replicate;
+    if (shard * mesh.replicate == ranks)
+        return 0;
+    err_set(err, -EINVAL, "parallel.strategy %s: the ranks are no such copies", strategy->name);
+    if (mesh.shard)
+        err_expected(err, "parallel.shard x parallel.replicate to be %" PRIu32 " ranks", ranks);
+    else
+        err_expected(err, "parallel.replicate to divide %" PRIu32 " ranks", ranks);
+    if (mesh.shard)
+        err_found(err, "%" PRIu32 " x %" PRIu32, mesh.shard, mesh.replicate);
+    else
+        err_found(err, "%" PRIu32, mesh.replicate);
+    return err ? err_advise(err, "give one of the two") : -EINVAL;
+}
+
+int strategy_shards_count(const struct strategy *strategy, struct strategy_mesh mesh, uint32_t ranks,
                           uint32_t local_ranks, uint32_t *ret_shards, struct err *err)
 {
     uint32_t shards = 1;
-    if (strategy->shards != STRATEGY_ONE)
-        shards = wanted ? wanted : strategy->shards == STRATEGY_LOCAL ? local_ranks : ranks;
+    if (strategy->shards != STRATEGY_ONE && mesh.replicate) {
+        int status = check_copies(strategy, mesh, ranks, err);
+        if (status)
+            return status;
+        shards = ranks / mesh.replicate;
+    } else if (strategy->shards != STRATEGY_ONE) {
+        shards = mesh.shard ? mesh.shard : strategy->shards == STRATEGY_LOCAL ? local_ranks : ranks;
+    }
     if (shards == 0 || ranks % shards != 0) {
         err_set(err, -EINVAL, "parallel.strategy %s: the ranks can't be cut into shard groups",
                 strategy->name);

@@ -40,9 +40,16 @@ extern const struct config_alias strategy_aliases[];
 /* Of the row so many of strategy_names. */
 const struct strategy *strategy_of(uint64_t index);
 
-/* In how many shards: local_ranks is asked for STRATEGY_LOCAL, wanted (0: the strategy says) for others than STRATEGY_ONE. -EINVAL where they
- * do not divide the ranks. */
-int strategy_shards_count(const struct strategy *strategy, uint32_t wanted, uint32_t ranks,
+/* Of the configuration, 0 where it does not say: ranks that hold one copy together, and copies. */
+struct strategy_mesh {
+    uint32_t shard, replicate;
+};
+
+struct strategy_mesh strategy_mesh_of(const struct train_config *config);
+
+/* In how many shards: of all strategies but STRATEGY_ONE as the mesh says, else as the strategy does; local_ranks is asked for STRATEGY_LOCAL
+ * without a mesh. -EINVAL where they do not divide the ranks, or the mesh has another number of ranks. */
+int strategy_shards_count(const struct strategy *strategy, struct strategy_mesh mesh, uint32_t ranks,
                           uint32_t local_ranks, uint32_t *ret_shards, struct err *err);
 
 #endif

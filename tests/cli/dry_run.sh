@@ -45,6 +45,30 @@ tells_the_truth() {
   same "$(value checkpoint_bytes told)" "$(cat runs/it/ckpt/step-*/*.safetensors | wc -c)" "$what: checkpoint"
 }
 
+a_device_that_counts_only_is_a_dry_run() {
+  millrace train vit.yaml --dry-run --ranks 4 --json --set device=cpu >by_flag 2>errors || fail "$(cat errors)"
+  sed 's/^threads:.*/device: null/' vit.yaml >counts.yaml
+  millrace train counts.yaml --ranks 4 --json --set threads=1 >by_device 2>errors || fail "$(cat errors)"
+  same "$(of_ranks by_flag)" "$(of_ranks by_device)" 'what it tells'
+  [[ ! -e runs/vit ]] || fail 'it left something'
+  millrace train vit.yaml --quiet --set run.steps=1 >/dev/null
+  same "$(status_of millrace eval counts.yaml --from runs/vit/ckpt)" 2 "an evaluation's status"
+  contains "$(<errors)" 'device null computes nothing'
+}
+
+copies_are_counted_or_their_shards() {
+  local as='--dry-run --ranks 4 --json --set parallel.strategy=hybrid_shard'
+  millrace train vit.yaml $as --set parallel.shard=2 >by_shard 2>errors || fail "$(cat errors)"
+  millrace train vit.yaml $as --set parallel.replicate=2 >by_copies 2>errors || fail "$(cat errors)"
+  millrace train vit.yaml $as --set parallel.replicate=2 --set parallel.shard=2 >by_both 2>errors || fail "$(cat errors)"
+  same "$(of_ranks by_shard)" "$(of_ranks by_copies)" 'replicate alone'
+  same "$(of_ranks by_shard)" "$(of_ranks by_both)" 'both'
+  ! millrace train vit.yaml $as --set parallel.replicate=4 --set parallel.shard=2 >/dev/null 2>errors || fail 'taken: 4 x 2 of 4 ranks'
+  grep -q 'to be 4 ranks, found 2 x 4' errors || fail "$(cat errors)"
+  ! millrace train vit.yaml $as --set parallel.replicate=3 >/dev/null 2>errors || fail 'taken: 3 copies on 4 ranks'
+  grep -q 'parallel.replicate to divide 4 ranks, found 3' errors || fail "$(cat errors)"
+}
+
 one_rank_takes_what_was_told() {
   local config
   for config in vit.yaml gpt2.yaml; do
@@ -182,6 +206,6 @@ what_is_of_a_dry_run_alone_is_refused_without() {
   same "$(status_of "$MILLRACE" train vit.yaml --dry-run --ranks 4 --local-ranks 3)" 2
 }
 
-run_cases one_rank_takes_what_was_told each_strategy_takes_and_moves_what_was_told each_setting_takes_and_moves_what_was_told what_gives_up_the_promise_takes_and_moves_what_was_told \
+run_cases a_device_that_counts_only_is_a_dry_run copies_are_counted_or_their_shards one_rank_takes_what_was_told each_strategy_takes_and_moves_what_was_told each_setting_takes_and_moves_what_was_told what_gives_up_the_promise_takes_and_moves_what_was_told \
   flops_are_those_of_the_products fitting_settings_are_listed_by_their_cost all_strategies_are_told_as_each_by_itself \
   only_settings_that_a_run_takes_are_told the_file_that_all_write_is_told_of_each what_is_of_a_dry_run_alone_is_refused_without no_strategy_keeps_a_quiet_copy
