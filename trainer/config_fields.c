@@ -34,6 +34,7 @@ static const char *const owner_names[] = {"auto", "lock", "lease", NULL};
 static const char *const damage_names[] = {"fallback", "stop", NULL};
 static const char *const metric_names[] = {"val_loss", "val_accuracy", NULL};
 static const char *const mode_names[] = {"min", "max", NULL};
+static const char *const resume_names[] = {"auto", "never", NULL};
 static const char *const save_error_names[] = {"continue", "stop", NULL};
 
 static_assert(ORDER_SHUFFLE == 0 && ORDER_FULL == 1 && ORDER_SEQUENTIAL == 2, "order_names is in step");
@@ -52,6 +53,7 @@ static_assert(REDUCTION_CANONICAL == 0 && REDUCTION_FAST == 1, "reduction_names 
 static_assert(CONFIG_COMPRESSION_POWERSGD == 1, "compression_names is in step");
 static_assert(CONFIG_BY_STEP == 0 && CONFIG_BY_EPOCH == 1, "schedule_by_names is in step");
 
+static_assert(CONFIG_RESUME_AUTO == 0 && CONFIG_RESUME_NEVER == 1, "resume_names is in step");
 static_assert(CKPT_MIN == 0 && CKPT_MAX == 1, "mode_names is in step");
 static_assert(CONFIG_METRIC_VAL_LOSS == 0 && CONFIG_METRIC_VAL_ACCURACY == 1, "metric_names is in step");
 
@@ -346,6 +348,9 @@ static const struct config_field fields[] = {
      .help = "what keeps a second run off the folder: a lock of the kernel, or a lease that is renewed every "
              "5 s, for storage that "
              "several machines share; auto: by the kind of file system"},
+    {"checkpoint.resume", CONFIG_CHOICE, AT(checkpoint.resume), "auto", .choices = resume_names,
+     .help = "auto: a run goes on from the newest whole checkpoint of its folder; never: it begins anew; "
+             "--resume wins"},
     {"checkpoint.on_save_error", CONFIG_CHOICE, AT(checkpoint.on_save_error), "continue",
      .choices = save_error_names, .help = "what a run does after a save that failed"},
     {"checkpoint.on_damage", CONFIG_CHOICE, AT(checkpoint.on_damage), "fallback", .choices = damage_names,

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# The configuration of `millrace train` as scripts write it: names and forms that have to stay.
+. "$(dirname "$0")/lib.sh"
+
+"$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
+millrace convert dataset photos shards --quiet >/dev/null
+cat >all.yaml <<'YAML'
+run:        {dir: runs/a, seed: 7, steps: 2000, max_time: 23h}
+device:     auto
+data:
+  train:    shards/dataset.json
+  val:      shards/dataset.json
+  order:    shuffle
+  lanes:    64
+  window:   auto
+  run:      auto
+  workers:  auto
+  memory:   1GiB
+  bad_samples: {policy: substitute, limit: 1%}
+  image:    {field: jpg, size: 224, crop: random, flip: true}
+model:      {type: vit, layers: 6, heads: 6, width: 384, patch: 16, classes: auto}
+batch:      {global: 16, micro: 8, sync_each: false}
+optimizer:  {type: adamw, lr: 3e-4, betas: [0.9, 0.95], eps: 1e-8, weight_decay: 0.1, clip_norm: 1.0}
+schedule:   {type: cosine, warmup: 100, min_lr: 3e-5}
+precision:  {compute: fp32, reduce: fp32}
+parallel:   {strategy: ddp, reduction: canonical, shard: 1, replicate: 1, wrap_min_params: 0, keep_below_params: 0, offload: {optimizer: false, params: false}, prefetch: 1, check_sync: 0}
+checkpoint: {dir: runs/a/ckpt, every: 500, async: true, keep: {last: 3, every: 5000, best: {metric: val_loss, mode: min, count: 2}}, resume: auto,
+             shared: true, on_save_error: continue}
+eval:       {every: 500}
+log:        {every: 10, jsonl: runs/a/metrics.jsonl}
+YAML
+
+names_that_scripts_write_are_taken() {
+  local device strategy data
+  for device in auto cpu cuda null; do
+    same "$(status_of millrace train all.yaml --print-config --set device=$device)" 0 "device $device ($(cat errors))"
+  done
+  for strategy in ddp zero1 zero2 zero3 full_shard shard_grad_op no_shard hybrid_shard deepspeed_stage_{0,1,2,3}; do
+    same "$(status_of millrace train all.yaml --print-config --set parallel.strategy=$strategy)" 0 "$strategy ($(cat errors))"
+  done
+  for data in order=full order=sequential bad_samples.policy=stop image.crop=center; do
+    same "$(status_of millrace train all.yaml --print-config --set data.$data)" 0 "data.$data ($(cat errors))"
+  done
+  sed 's|train: .*|train: [{path: shards, weight: 2}, {path: shards/dataset.json, weight: 1}]|; s/every: 500, async/every: 15min, async/' all.yaml >other.yaml
+  same "$(status_of millrace train other.yaml --print-config --set run.steps=0 --set run.epochs=3 --set checkpoint.resume=never)" 0 "$(cat errors)"
+}
+
+# what --print-config prints is a configuration, of the same values
+what_is_printed_is_taken() {
+  millrace train all.yaml --print-config >printed.yaml
+  millrace train printed.yaml --print-config >again.yaml
+  cmp printed.yaml again.yaml
+}
+
+a_configuration_says_whether_a_run_goes_on() {
+  cat >short.yaml <<'YAML'
+run:        {dir: runs/short, seed: 3, steps: 2}
+data:       {train: shards, memory: 32MiB, image: {size: 16}}
+model:      {layers: 1, heads: 1, width: 16, patch: 8}
+batch:      {global: 16, micro: 8}
+checkpoint: {every: 1, resume: never}
+YAML
+  millrace train short.yaml --quiet >first
+  same "$(status_of millrace train short.yaml --set run.steps=3)" "$(status_of millrace train short.yaml --set run.steps=3 --resume never)" 'never, either way'
+  same "$(status_of millrace train short.yaml --set run.steps=3 --resume auto)" 0 "a flag wins"
+  contains "$(cat errors)" 'resuming at step 2'
+  same "$(status_of millrace train short.yaml --set run.steps=4 --set checkpoint.resume=auto)" 0 "auto"
+  contains "$(cat errors)" 'resuming at step 3'
+}
+
+run_cases names_that_scripts_write_are_taken what_is_printed_is_taken a_configuration_says_whether_a_run_goes_on
