@@ -1,7 +1,9 @@
 /*
  * ends — tests: epochs that end and roll over, that are resumed where they end, and that have fewer samples than there are ranks.
  */
+#include "loader/state.h"
 #include "tests/loader/fixture.h"
+#include "tests/support/gate.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -9,33 +11,49 @@
 
 enum { STEP = 24, MICRO = 4 };
 
+/* Until so many micro-batches are read and decoded since the loader was opened. */
+static void await_ready(struct loader *loader, uint64_t count)
+{
+    for (bool is_there = false; !is_there; gate_pause()) {
+        pthread_mutex_lock(&loader->mutex);
+        is_there = loader->ready >= count;
+        pthread_mutex_unlock(&loader->mutex);
+    }
+}
+
+/* Before the last micro-batch of an epoch is taken, the first ones of the next are read: nothing is asked of the consumer for it. */
 static void the_next_epoch_follows_without_a_pause(void **state)
 {
     (void)state;
-    enum { SAMPLES = 53, EPOCHS = 7 };
+    enum { SAMPLES = 53, EPOCHS = 7, AHEAD = 4 };
     struct fixture fixture;
     fixture_make_plain(&fixture, SAMPLES);
     for (int drops = 0; drops <= 1; drops++) {
         struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
         const uint64_t steps = drops ? SAMPLES / STEP : (SAMPLES + STEP - 1) / STEP;
+        const uint64_t an_epoch = steps * STEP / MICRO;
         struct loader *loader;
         const struct batch *batch;
         struct err err;
         uint64_t batches = 0, items = 0;
         options.drop_tail = drops;
         options.epochs_max = EPOCHS;
+        options.batches_ahead = AHEAD;
         assert_ok(loader_open(&options, &loader, &err), &err);
         int status;
+        await_ready(loader, AHEAD);
         while ((status = loader_next(loader, &batch, &err)) == LOADER_BATCH) {
-            assert_int_equal(batch->epoch, batches / (steps * STEP / MICRO));
+            assert_int_equal(batch->epoch, batches / an_epoch);
             assert_int_equal(batch->step, batches / (STEP / MICRO) % steps);
             assert_int_equal(batch->micro, batches % (STEP / MICRO));
             batches++;
             items += batch->items_count;
             loader_release(loader, batch);
+            if (batches % an_epoch == an_epoch - 1 && batches / an_epoch < EPOCHS - 1)
+                await_ready(loader, batches + AHEAD); /* the one that is left, and those of the next epoch */
         }
         assert_ok(status, &err);
-        assert_int_equal(batches, EPOCHS * steps * STEP / MICRO);
+        assert_int_equal(batches, EPOCHS * an_epoch);
         assert_int_equal(items, EPOCHS * (drops ? steps * STEP : SAMPLES));
         loader_close(loader);
     }
