@@ -160,40 +160,69 @@ static void bad_sample_is_substituted_the_same_way_every_time(void **state)
     image_pipeline_close(pipeline);
 }
 
-static void skipped_sample_leaves_its_place_empty(void **state)
+/* Skipped is sample BAD and no other, with the reason. */
+static void expect_skipped(struct loader_options options, const char *reason)
 {
-    struct fixture *fixture = *state;
-    for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
-        struct loader_options options = fixture_loader_options(fixture, decode);
-        struct line_log lines = {0};
-        struct log log = {.write = keep_line, .context = &lines};
-        struct loader *loader;
-        const struct batch *batch;
-        const struct loader_bad_sample *list;
-        struct err err;
-        int skipped = 0;
-        options.bad_policy = LOADER_BAD_SKIP;
-        options.log = &log;
-        assert_ok(loader_open(&options, &loader, &err), &err);
-        while (loader_next(loader, &batch, &err) == LOADER_BATCH) {
-            for (uint32_t i = 0; i < batch->items_count; i++) {
-                const struct batch_item *item = &batch->items[i];
-                assert_int_equal(item->skipped, item->ref.sample == BAD);
-                assert_false(item->substituted);
-                assert_int_equal(item->fields_count, decode == LOADER_BYTES && !item->skipped ? 2 : 0);
-                skipped += item->skipped;
-            }
-            loader_release(loader, batch);
+    struct line_log lines = {0};
+    struct log log = {.write = keep_line, .context = &lines};
+    struct loader *loader;
+    const struct batch *batch;
+    const struct loader_bad_sample *list;
+    struct err err;
+    uint64_t skipped = 0, items = 0;
+    int status;
+    options.bad_policy = LOADER_BAD_SKIP;
+    options.log = &log;
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    while ((status = loader_next(loader, &batch, &err)) == LOADER_BATCH) {
+        for (uint32_t i = 0; i < batch->items_count; i++) {
+            const struct batch_item *item = &batch->items[i];
+            assert_int_equal(item->skipped, item->ref.sample == BAD);
+            assert_false(item->substituted);
+            assert_int_equal(item->fields_count, options.decode == LOADER_BYTES && !item->skipped ? 2 : 0);
+            if (options.decode == LOADER_IMAGE && !item->skipped) /* its neighbours stand where they would */
+                assert_int_equal(((const int32_t *)batch->fields[1].data)[i],
+                                 item->ref.sample % FIXTURE_CLASSES);
+            skipped += item->skipped;
         }
-        assert_int_equal(skipped, 1);
-        assert_int_equal(loader_quarantine(loader, &list), 1);
-        assert_int_equal(list[0].ref.sample, BAD);
-        assert_int_equal(list[0].substitute, BAD);
-        assert_int_equal(lines.count, 1);
-        assert_non_null(strstr(lines.last, "k000077"));
-        assert_non_null(strstr(lines.last, "left out"));
-        loader_close(loader);
+        items += batch->items_count;
+        loader_release(loader, batch);
     }
+    assert_ok(status, &err);
+    assert_int_equal(items, SAMPLES); /* with the place that is empty */
+    assert_int_equal(skipped, 1);
+    assert_int_equal(loader_quarantine(loader, &list), 1);
+    assert_int_equal(list[0].ref.sample, BAD);
+    assert_int_equal(list[0].substitute, BAD);
+    assert_non_null(strstr(list[0].reason, reason));
+    assert_int_equal(lines.count, 1);
+    assert_non_null(strstr(lines.last, "k000077"));
+    assert_non_null(strstr(lines.last, "left out"));
+    loader_close(loader);
+}
+
+static void a_skipped_sample_of_a_wrong_bit_leaves_its_place_empty(void **state)
+{
+    for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++)
+        expect_skipped(fixture_loader_options(*state, decode), "CRC32C");
+}
+
+/* Its bytes are those that were written: only the decoder finds that they are no picture. */
+static void a_skipped_picture_that_can_not_be_decoded_leaves_its_place_empty(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct fixture_options fixture_options = fixture_options_default(SAMPLES);
+    struct delivered delivered;
+    struct loader_stats stats;
+    fixture_options.cut_jpg = BAD;
+    fixture_make_images(&fixture, &fixture_options);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
+    deliver_all(&options, &delivered, &stats, NULL);
+    assert_int_equal(stats.bad_samples_count, 0);
+    delivered_free(&delivered);
+    expect_skipped(fixture_loader_options(&fixture, LOADER_IMAGE), "JPEG");
+    fixture_remove(&fixture);
 }
 
 static void substitutes_bytes_stay_until_release(void **state)
@@ -456,7 +485,8 @@ int main(void)
         OF_DAMAGED(the_first_bad_sample_of_a_batch_is_the_one_that_is_named),
         OF_DAMAGED(batches_before_the_bad_one_still_come),
         OF_DAMAGED(bad_sample_is_substituted_the_same_way_every_time),
-        OF_DAMAGED(skipped_sample_leaves_its_place_empty),
+        OF_DAMAGED(a_skipped_sample_of_a_wrong_bit_leaves_its_place_empty),
+        cmocka_unit_test(a_skipped_picture_that_can_not_be_decoded_leaves_its_place_empty),
         OF_DAMAGED(substitutes_bytes_stay_until_release),
         cmocka_unit_test(digests_are_those_of_the_order_also_with_substitutes),
         cmocka_unit_test(missing_field_empty_member_and_bad_label_are_bad_samples),

@@ -24,6 +24,7 @@ struct fixture_options fixture_options_default(uint64_t samples)
                                     .large = -1,
                                     .without_jpg = -1,
                                     .empty_jpg = -1,
+                                    .cut_jpg = -1,
                                     .bad_label = -1};
 }
 
@@ -110,16 +111,26 @@ static void name_field(struct making *making, const char *name)
     snprintf(making->dataset.fields[making->dataset.fields_count++], SHARD_EXTENSION_BYTES_MAX, "%s", name);
 }
 
-static void encode_noise(uint64_t sample, struct str *jpeg)
+/* Noise in squares, few enough of them that large pictures are small files. */
+static void encode_noise(uint64_t sample, uint32_t width, uint32_t height, struct str *jpeg)
 {
-    uint8_t pixels[40 * 48 * 3];
-    uint32_t width = 24 + (uint32_t)(sample % 17), height = 20 + (uint32_t)(sample % 29);
+    uint32_t square = width > 64 ? 64 : 4;
+    size_t stride = 3 * (size_t)width;
+    uint8_t *pixels = malloc(stride * height);
     struct err err;
-    for (uint32_t y = 0; y < height; y++)
-        for (uint32_t x = 0; x < width * 3; x++)
-            pixels[y * width * 3 + x] = (uint8_t)(philox(sample, y / 4, x / 12).word[0] >> 24);
+    assert_non_null(pixels);
+    for (uint32_t y = 0; y < height; y++) {
+        uint8_t *row = pixels + y * stride;
+        if (y % square) {
+            memcpy(row, row - stride, stride);
+            continue;
+        }
+        for (uint32_t x = 0; x < stride; x++)
+            row[x] = (uint8_t)(philox(sample, y / square, x / (3 * square)).word[0] >> 24);
+    }
     str_clear(jpeg);
-    assert_ok(jpeg_encode(pixels, width, height, width * 3, 90, 0, jpeg, &err), &err);
+    assert_ok(jpeg_encode(pixels, width, height, stride, 90, 0, jpeg, &err), &err);
+    free(pixels);
 }
 
 /* Behind the first marker: comments of 65533 bytes each until there are so many. */
@@ -168,7 +179,8 @@ void fixture_make_images(struct fixture *fixture, const struct fixture_options *
         add_field(&making, "cls", label, strlen(label));
         if ((int64_t)s == options->without_jpg)
             continue;
-        encode_noise(s, &jpeg);
+        encode_noise(s, options->width ? options->width : 24 + (uint32_t)(s % 17),
+                     options->height ? options->height : 20 + (uint32_t)(s % 29), &jpeg);
         if ((int64_t)s == options->large)
             add_comments(&jpeg, options->large_bytes);
         bool is_broken = options->broken_jpg_stride && s % options->broken_jpg_stride == 0;
@@ -176,6 +188,8 @@ void fixture_make_images(struct fixture *fixture, const struct fixture_options *
             add_field(&making, "jpg", "", 0);
         else if (is_broken)
             add_field(&making, "jpg", "no picture", 10);
+        else if ((int64_t)s == options->cut_jpg)
+            add_field(&making, "jpg", jpeg.data, jpeg.bytes / 2);
         else
             add_field(&making, "jpg", jpeg.data, jpeg.bytes);
     }

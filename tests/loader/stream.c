@@ -6,7 +6,6 @@
 #include "tests/support/gate.h"
 
 #include "image/pipeline.h"
-#include "io/whole.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -436,70 +435,6 @@ static void text_windows_are_the_token_stream(void **state)
     }
 }
 
-/* Writes a list of the shards of both into the first one's folder, as a person would who has two datasets and wants one. */
-static void write_merged_list(const struct fixture *first, const struct fixture *second, bool tells_last)
-{
-    const struct fixture *const fixtures[] = {first, second};
-    struct dataset *datasets[2], merged;
-    enum { SHARDS_MAX = 16 };
-    static char urls[SHARDS_MAX][IO_PATH_BYTES_MAX];
-    struct dataset_shard shards[SHARDS_MAX];
-    char path[TEST_PATH_BYTES_MAX + 16];
-    struct str text = {0};
-    struct err err;
-    for (int i = 0; i < 2; i++)
-        assert_ok(dataset_open(fixtures[i]->io, fixtures[i]->folder, &datasets[i], &err), &err);
-    merged = *datasets[0];
-    merged.shards = shards;
-    merged.samples = merged.shards_count = merged.text.tokens = 0;
-    for (int i = 0; i < 2; i++) {
-        for (uint64_t s = 0; s < datasets[i]->shards_count; s++) {
-            uint64_t number = merged.shards_count++;
-            assert_true(number < SHARDS_MAX);
-            shards[number] = datasets[i]->shards[s];
-            assert_ok(dataset_shard_path(datasets[i], s, urls[number], &err), &err);
-            shards[number].url = urls[number];
-            if (!tells_last)
-                shards[number].last_tokens = 0;
-        }
-        merged.samples += datasets[i]->samples;
-        merged.text.tokens += datasets[i]->text.tokens;
-    }
-    assert_ok(dataset_encode(&merged, &text, &err), &err);
-    snprintf(path, sizeof path, "%s/merged.json", first->folder);
-    assert_ok(io_write_file(first->io, path, text.data, text.bytes, true, &err), &err);
-    str_deinit(&text);
-    dataset_close(datasets[0]);
-    dataset_close(datasets[1]);
-}
-
-/* The last members of both are short, and together long enough for one whole member more: sums can't tell that from one text. */
-static void two_texts_in_one_list_have_the_windows_of_both(void **state)
-{
-    (void)state;
-    enum { MEMBER = 1001, TOKENS = 8 * 1000 + 700, BLOCK = 100, WINDOWS = 8 * 10 + 6 };
-    struct fixture first, second;
-    struct delivered delivered[2];
-    char path[TEST_PATH_BYTES_MAX + 16];
-    fixture_make_text(&first, TOKENS, MEMBER, 3);
-    fixture_make_text(&second, TOKENS, MEMBER, 3);
-    struct loader_options options = fixture_loader_options(&first, LOADER_TOKENS);
-    snprintf(path, sizeof path, "%s/merged.json", first.folder);
-    options.dataset = path;
-    options.text.block = BLOCK;
-    for (int tells_last = 0; tells_last < 2; tells_last++) {
-        write_merged_list(&first, &second, tells_last);
-        deliver_all(&options, &delivered[tells_last], NULL, NULL);
-        assert_int_equal(delivered[tells_last].items, 2 * WINDOWS);
-    }
-    assert_true(delivered[0].hash == delivered[1].hash);
-    assert_string_equal(delivered[0].text, delivered[1].text);
-    delivered_free(&delivered[0]);
-    delivered_free(&delivered[1]);
-    fixture_remove(&first);
-    fixture_remove(&second);
-}
-
 static void block_longer_than_a_member_is_refused(void **state)
 {
     (void)state;
@@ -531,7 +466,6 @@ int main(void)
         cmocka_unit_test(wrong_options_are_refused_with_advice),
         cmocka_unit_test(closing_early_leaves_nothing_behind),
         cmocka_unit_test(text_windows_are_the_token_stream),
-        cmocka_unit_test(two_texts_in_one_list_have_the_windows_of_both),
         cmocka_unit_test(block_longer_than_a_member_is_refused),
     };
     return cmocka_run_group_tests(tests, make_images, fixture_tear_down);
