@@ -1,0 +1,159 @@
+/*
+ * budget — tests: a loader takes no more memory than it was given.
+ */
+#include "loader/state.h"
+#include "tests/loader/fixture.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLES = 400, GLOBAL = 32, MICRO = 16, LARGE_MICRO = 4, WORKER_BYTES = 2 << 20 };
+
+static int make_images(void **state)
+{
+    struct fixture_options options = fixture_options_default(SAMPLES);
+    options.samples_a_shard = 100;
+    return fixture_set_up_as(state, &options);
+}
+
+/* What libjpeg decodes it to: chroma has half of the sides. */
+static uint64_t decoded_bytes(const struct fixture_options *picture)
+{
+    return (uint64_t)picture->width * picture->height * 3 / 2;
+}
+
+static void make_pictures(struct fixture *fixture, struct fixture_options *picture, uint32_t width,
+                          uint32_t height)
+{
+    *picture = fixture_options_default(GLOBAL);
+    picture->width = width;
+    picture->height = height;
+    fixture_make_images(fixture, picture);
+}
+
+static struct loader_options whole_pictures(const struct fixture *fixture, enum loader_decode decode,
+                                            uint64_t memory_bytes)
+{
+    struct loader_options options = fixture_loader_options(fixture, decode);
+    options.image.crop = crop_options_default(CROP_NONE);
+    options.image.width = options.image.height = 128;
+    options.batching = (struct batching){.global = GLOBAL, .micro = MICRO, .ranks = 1};
+    options.memory_bytes = memory_bytes;
+    options.epochs_max = 0;
+    return options;
+}
+
+/* By how much the process grows at most. All that the loader may have is in use: its consumer takes batches until there are no more of them, or no
+ * more memory. */
+static uint64_t growth_when_full(const struct loader_options *options)
+{
+    enum { ROUNDS = 2 };
+    struct loader *loader;
+    const struct batch *held[LOADER_SLOTS_MAX];
+    struct err err;
+    malloc_trim(0); /* what was freed before counts as growth when it is used again */
+    uint64_t before = test_resident_bytes(), most = before;
+    assert_ok(loader_open(options, &loader, &err), &err);
+    for (int round = 0; round < ROUNDS; round++) {
+        int count = 0, status;
+        while ((status = loader_next(loader, &held[count], &err)) == LOADER_BATCH)
+            count++;
+        assert_int_equal(status, -ENOBUFS);
+        assert_true(count >= LOADER_SLOTS_LEAST);
+        uint64_t now = test_resident_bytes();
+        most = now > most ? now : most;
+        if (options->decode == LOADER_BYTES)
+            break; /* where room lacks, it only closes */
+        for (int i = 0; i < count; i++)
+            loader_release(loader, held[i]);
+    }
+    loader_close(loader);
+    return most - before;
+}
+
+/* At most 5 % more than it may: stacks, the engine's rings, what malloc rounds up. */
+static void expect_growth(const struct loader_options *options, uint64_t most_bytes)
+{
+    uint64_t bytes = growth_when_full(options);
+    print_message("%s, %u workers: at most %" PRIu64 " KiB, grew by %" PRIu64 " KiB\n",
+                  options->decode == LOADER_IMAGE ? "pictures" : "bytes", options->workers, most_bytes >> 10,
+                  bytes >> 10);
+    if (test_is_sanitized())
+        return; /* which take memory of their own */
+    assert_true(bytes <= most_bytes + most_bytes / 20);
+    assert_true(bytes >= most_bytes / 3); /* or it says nothing */
+}
+
+/* Of pictures whose decoding takes most of what is set aside for it. */
+static void budget_is_kept(void **state)
+{
+    (void)state;
+    static const uint64_t budgets[] = {8 << 20, 16 << 20, 32 << 20};
+    struct fixture_options picture;
+    struct fixture fixture;
+    make_pictures(&fixture, &picture, 1000, 1000);
+    assert_in_range(decoded_bytes(&picture), WORKER_BYTES / 10 * 7,
+                    WORKER_BYTES); /* the filter's rows come to it */
+    for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
+        for (size_t i = 0; i < sizeof budgets / sizeof budgets[0]; i++) {
+            struct loader_options options = whole_pictures(&fixture, decode, budgets[i]);
+            expect_growth(&options, budgets[i]);
+        }
+    }
+    fixture_remove(&fixture);
+}
+
+/* Beside the budget is what decoding takes beyond 2 MiB, once a worker, as loader.h says. */
+static void large_pictures_take_what_is_told_beside_the_budget(void **state)
+{
+    (void)state;
+    struct fixture_options picture;
+    struct fixture fixture;
+    make_pictures(&fixture, &picture, 2400, 2000);
+    for (unsigned workers = 1; workers <= 2; workers++) {
+        struct loader_options options = whole_pictures(&fixture, LOADER_IMAGE, 8 << 20);
+        options.batching.micro = LARGE_MICRO;
+        options.workers = workers;
+        expect_growth(&options, options.memory_bytes + workers * (decoded_bytes(&picture) - WORKER_BYTES));
+    }
+    fixture_remove(&fixture);
+}
+
+static void least_budget_that_the_error_names_is_enough(void **state)
+{
+    const struct fixture *fixture = *state;
+    for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
+        struct loader_options options = fixture_loader_options(fixture, decode);
+        struct loader *loader;
+        struct err err;
+        options.memory_bytes = 100000;
+        assert_int_equal(loader_open(&options, &loader, &err), -EINVAL);
+        const char *number = strchr(err.expected, '(');
+        assert_non_null(number);
+        assert_true(err.advice[0] != '\0');
+        uint64_t least = strtoull(number + 1, NULL, 10);
+        options.memory_bytes = least - 1;
+        assert_int_equal(loader_open(&options, &loader, &err), -EINVAL);
+        options.memory_bytes = least;
+        struct delivered tight, wide;
+        deliver_all(&options, &tight, NULL, NULL);
+        options.memory_bytes = 64 << 20;
+        deliver_all(&options, &wide, NULL, NULL);
+        assert_true(tight.hash == wide.hash);
+        delivered_free(&tight);
+        delivered_free(&wide);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(budget_is_kept),
+        cmocka_unit_test(large_pictures_take_what_is_told_beside_the_budget),
+        cmocka_unit_test(least_budget_that_the_error_names_is_enough),
+    };
+    return cmocka_run_group_tests(tests, make_images, fixture_tear_down);
+}
