@@ -4,6 +4,7 @@
 #include "shards/index_cache.h"
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/crc.h"
 #include "base/hash.h"
 #include "io/whole.h"
@@ -15,6 +16,7 @@
 #include <string.h>
 
 enum { HEADER_BYTES = 128, HEADER_CRC_AT = 124, PATH_AT = 128, ENTRY_VERSION = 1, ALIGN_BYTES = 8 };
+enum { NAME_DIGITS = 16, LEFTOVER_AGE_S = 3600 }; /* nobody takes so long to store one */
 
 static const char entry_magic[8] = "MRINDEX";
 
@@ -174,6 +176,35 @@ static int encode(const char *full, const struct io_stat *info, const struct for
     return str_status(out);
 }
 
+struct leftovers {
+    struct io *io;
+    const char *folder;
+};
+
+static int remove_leftover(void *context, const struct io_entry *entry)
+{
+    const struct leftovers *leftovers = context;
+    struct io *io = leftovers->io;
+    char name[IO_NAME_BYTES_MAX], path[IO_PATH_BYTES_MAX];
+    struct io_stat info;
+    bool is_ours = io_parse_temporary(entry->name, name) && strlen(name) == NAME_DIGITS &&
+                   strspn(name, "0123456789abcdef") == NAME_DIGITS;
+    if (is_ours && io_join_path(leftovers->folder, entry->name, path, NULL) == 0 &&
+        io->ops->stat(io, path, &info, NULL) == 0 &&
+        info.mtime_ns + LEFTOVER_AGE_S * CLOCK_NS_PER_S < clock_wall_ns())
+        (void)io->ops->remove(io, path, NULL); /* others may do the same */
+    return 0;
+}
+
+/* Who dies while it stores an index leaves a temporary. Looking for them costs a list of the folder, which may have an entry for each of very many
+ * tars, all stored one after the other: one name of 16 is let pay for it. */
+static void sweep(struct io *io, const char *folder, const char *cache_path)
+{
+    struct leftovers leftovers = {.io = io, .folder = folder};
+    if (cache_path[strlen(cache_path) - 1] == '0')
+        (void)io->ops->list(io, folder, remove_leftover, &leftovers, NULL);
+}
+
 int index_cache_store(struct io *io, const char *path, const struct io_stat *info,
                       const struct foreign_index *index, struct err *err)
 {
@@ -197,6 +228,8 @@ int index_cache_store(struct io *io, const char *path, const struct io_stat *inf
         status = backend->ops->make_folder(backend, folder, err);
     if (!status)
         status = io_write_file(backend, cache_path, bytes.data, bytes.bytes, true, err);
+    if (!status)
+        sweep(backend, folder, cache_path);
     if (status)
         err_advise(err, "indexes are kept there: set XDG_CACHE_HOME to a folder that can be written");
 out:

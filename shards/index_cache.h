@@ -28,7 +28,8 @@ int index_cache_path(struct io *io, const char *path, char *cache_path, struct e
 
 /* -ENOENT where there is no entry that counts; no detail, since it is no error. */
 int index_cache_load(struct io *io, const char *path, struct foreign_index *ret_index);
-/* Replaces an older entry. info: of the tar, taken before it was walked. */
+/* Replaces an older entry. info: of the tar, taken before it was walked. Now and then it removes what others left that died while they stored one,
+ * an hour ago or earlier. */
 int index_cache_store(struct io *io, const char *path, const struct io_stat *info,
                       const struct foreign_index *index, struct err *err);
 

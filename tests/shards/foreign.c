@@ -233,6 +233,50 @@ static void a_damaged_or_foreign_entry_is_as_good_as_absent(void **state)
     foreign_index_deinit(&found);
 }
 
+/* As a writer that was killed leaves it: so many seconds ago. */
+static void leave_behind(const char *folder, const char *name, time_t age_s)
+{
+    char path[IO_PATH_BYTES_MAX];
+    struct err err;
+    struct timespec times[2] = {{.tv_sec = time(NULL) - age_s}, {.tv_sec = time(NULL) - age_s}};
+    assert_ok(io_join_path(folder, name, path, &err), &err);
+    test_write_file(path, "half", 4);
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+static bool is_in(const char *folder, const char *name)
+{
+    char path[IO_PATH_BYTES_MAX];
+    struct stat info;
+    assert_ok(io_join_path(folder, name, path, NULL), NULL);
+    return stat(path, &info) == 0;
+}
+
+static void what_a_dead_writer_left_in_the_cache_goes_and_a_living_ones_stays(void **state)
+{
+    static const char old[] = ".tmp-0123456789abcdef-0-0-0123456789abcdef",
+                      young[] = ".tmp-0123456789abcdef-0-0-fedcba9876543210",
+                      other[] = ".tmp-of-another-program-0-0-0123456789abcdef";
+    enum { HOUR_S = 3600, TARS = 1024 }; /* one in 16 of them looks */
+    struct fixture fixture = *(const struct fixture *)*state;
+    char folder[IO_PATH_BYTES_MAX];
+    struct foreign_index found = {0};
+    assert_groups(&fixture, (const char *[]){"a.x", NULL}, "a:x");
+    assert_int_equal(index_cache_folder(folder), 0);
+    leave_behind(folder, old, 2 * HOUR_S);
+    leave_behind(folder, young, HOUR_S / 2);
+    leave_behind(folder, other, 2 * HOUR_S);
+    for (int i = 0; i < TARS && is_in(folder, old); i++) {
+        snprintf(fixture.path, sizeof fixture.path, "%.900s/%d.tar", fixture.folder, i);
+        assert_groups(&fixture, (const char *[]){"a.x", NULL}, "a:x");
+        assert_true(entry_is_there(&fixture, &found));
+        foreign_index_deinit(&found);
+    }
+    assert_false(is_in(folder, old));
+    assert_true(is_in(folder, young));
+    assert_true(is_in(folder, other));
+}
+
 static void a_cache_that_can_not_be_written_is_no_error(void **state)
 {
     const struct fixture *fixture = *state;
@@ -346,6 +390,7 @@ int main(void)
         CASE(what_is_no_tar_is_named),
         CASE(the_index_is_kept_until_size_or_time_change),
         CASE(a_damaged_or_foreign_entry_is_as_good_as_absent),
+        CASE(what_a_dead_writer_left_in_the_cache_goes_and_a_living_ones_stays),
         CASE(a_cache_that_can_not_be_written_is_no_error),
         CASE(checksums_come_on_request_and_do_not_change_the_identity),
         CASE(verify_holds_data_against_checksums_that_were_asked_for),
