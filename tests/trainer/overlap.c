@@ -1,0 +1,136 @@
+/*
+ * overlap — runs on real ranks: the gradients of a group are on their way before the pass has those of the groups after it. Told by the order of
+ * calls, not by the clock.
+ */
+#include "tests/support/ranks.h"
+#include "tests/trainer/text_case.h"
+
+#include "trainer/exchange_slot.h"
+#include "trainer/reduction.h"
+#include "trainer/trainer.h"
+
+enum { SETS_MAX = 32, STEPS = 3, GROUPS_LEAST = 4 }; /* an embedding, two blocks, the norm before the head */
+
+static char folder[TEST_PATH_BYTES_MAX], shards[2 * TEST_PATH_BYTES_MAX];
+static struct io *io;
+
+/* Of the first pass of a step whose gradients travel. */
+static struct {
+    uint64_t first_group, groups_done; /* in the order in which the pass has them */
+    bool is_sent;                      /* something of the first one is */
+} pass;
+static uint64_t groups_count,
+    overlapped_count; /* of steps whose first group was on its way before the last was done */
+
+int __real_reduction_begin(struct reduction *reduction, uint64_t step, struct err *err);
+void __real_reduction_done(struct reduction *reduction, uint64_t group);
+int __real_exchange_slot_send(struct exchange *exchange, struct exchange_slot *slot, struct err *err);
+int __wrap_reduction_begin(struct reduction *reduction, uint64_t step, struct err *err);
+void __wrap_reduction_done(struct reduction *reduction, uint64_t group);
+int __wrap_exchange_slot_send(struct exchange *exchange, struct exchange_slot *slot, struct err *err);
+
+/* Nothing of an earlier step is under way any more: a slot is free for what comes first. */
+int __wrap_reduction_begin(struct reduction *reduction, uint64_t step, struct err *err)
+{
+    memset(&pass, 0, sizeof pass);
+    return __real_reduction_begin(reduction, step, err);
+}
+
+void __wrap_reduction_done(struct reduction *reduction, uint64_t group)
+{
+    groups_count = reduction->options.partition->params->groups_count;
+    bool travels = !reduction_is_plain(reduction, reduction->round);
+    if (travels && pass.groups_done == 0)
+        pass.first_group = group;
+    if (travels && ++pass.groups_done == groups_count)
+        overlapped_count += pass.is_sent;
+    __real_reduction_done(reduction, group);
+}
+
+int __wrap_exchange_slot_send(struct exchange *exchange, struct exchange_slot *slot, struct err *err)
+{
+    int status = __real_exchange_slot_send(exchange, slot, err);
+    pass.is_sent = pass.is_sent || (!status && pass.groups_done > 0 && slot->group == pass.first_group);
+    return status;
+}
+
+static void train(const char *const *extra)
+{
+    char dir[2 * TEST_PATH_BYTES_MAX], train[3 * TEST_PATH_BYTES_MAX];
+    struct train_config config;
+    struct trainer_result result;
+    struct err err = {0};
+    static uint64_t runs_count;
+    snprintf(dir, sizeof dir, "run.dir=%s/run-%d", folder, (int)runs_count++);
+    snprintf(train, sizeof train, "data.train=%s", shards);
+    const char *sets[SETS_MAX] = {dir,
+                                  train,
+                                  "threads=1",
+                                  "run.steps=3",
+                                  "data.memory=8MiB",
+                                  "data.workers=1",
+                                  "data.text.block=16",
+                                  "model.type=gpt2",
+                                  "model.layers=2",
+                                  "model.heads=2",
+                                  "model.width=32",
+                                  "batch.global=12",
+                                  "batch.micro=2",
+                                  "eval.every=0",
+                                  "checkpoint.every=0"};
+    size_t count = 0;
+    while (sets[count])
+        count++;
+    for (; *extra; extra++)
+        sets[count++] = *extra;
+    assert_ok(config_parse("", 0, "none", sets, count, &config, &err), &err);
+    const struct trainer_options options = {
+        .config = &config, .comm = world, .local_rank = world->rank, .io = io};
+    overlapped_count = 0;
+    assert_ok(trainer_run(&options, &result, &err), &err);
+    assert_true(groups_count >= GROUPS_LEAST);
+    assert_int_equal(overlapped_count, STEPS);
+}
+
+static int set_up(void **state)
+{
+    struct err err = {0};
+    (void)state;
+    ranks_make_folder(folder);
+    assert_ok(io_open(folder, NULL, &io, &err), &err);
+    if (world->rank == 0)
+        text_case_make(io, folder, shards);
+    snprintf(shards, sizeof shards, "%s/shards", folder);
+    ranks_meet();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    io_close(io);
+    ranks_remove_folder(folder);
+    return 0;
+}
+
+/* Once a step, in the last micro-batch's pass, or after each; whatever the ranks share, and however they add. */
+static void gradients_travel_beside_the_rest_of_the_backward_pass(void **state)
+{
+    static const char *const strategies[] = {
+        "parallel.strategy=ddp",   "parallel.strategy=zero1",         "parallel.strategy=zero2",
+        "parallel.strategy=zero3", "parallel.strategy=shard_grad_op", "parallel.strategy=hybrid_shard"};
+    static const char *const reductions[] = {"parallel.reduction=canonical", "parallel.reduction=fast"};
+    (void)state;
+    for (size_t s = 0; s < sizeof strategies / sizeof strategies[0]; s++)
+        for (size_t r = 0; r < sizeof reductions / sizeof reductions[0]; r++)
+            train((const char *const[]){strategies[s], reductions[r], NULL});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(gradients_travel_beside_the_rest_of_the_backward_pass, set_up,
+                                        tear_down),
+    };
+    return ranks_main(tests, sizeof tests / sizeof tests[0], 0);
+}
