@@ -17,10 +17,7 @@
 
 static void take_larger(struct usage *most, const struct usage *other)
 {
-    for (int use = 0; use < MEM_USE_COUNT; use++)
-        for (int kind = 0; kind < MEM_KIND_COUNT; kind++)
-            most->peak_bytes[use][kind] =
-                bytes_max(most->peak_bytes[use][kind], other->peak_bytes[use][kind]);
+    usage_take_peaks(most, other);
     most->traffic.sent_bytes = bytes_max(most->traffic.sent_bytes, other->traffic.sent_bytes);
     most->traffic.received_bytes = bytes_max(most->traffic.received_bytes, other->traffic.received_bytes);
 }
@@ -51,7 +48,6 @@ int dry_run_rehearse(const struct dry_run_options *options, const struct train_c
         if (i == 0)
             ret_planned->first = one;
         rehearsal.shape = &ret_planned->first.shape; /* the loaders of all ranks are alike */
-        rehearsal.steps = ret_planned->first.steps;
         if (i > 0)
             memcpy(one.usage.peak_bytes[MEM_FOR_LOADER], ret_planned->first.usage.peak_bytes[MEM_FOR_LOADER],
                    sizeof one.usage.peak_bytes[MEM_FOR_LOADER]);
@@ -91,11 +87,10 @@ static void write_planned(struct json_writer *json, const struct dry_run_options
 static void write_run(struct json_writer *json, const struct dry_run_options *options,
                       const struct planned *planned)
 {
-    const struct train_config *config = options->config;
     json_write_u64(json, "ranks_count", options->ranks);
     json_write_u64(json, "parameters_count", planned->first.parameter_count);
     json_write_u64(json, "steps_count", planned->first.steps);
-    json_write_u64(json, "micro_batches_count", config->batch.global / config->batch.micro);
+    json_write_u64(json, "micro_batches_count", planned->first.micros_count);
 }
 
 static int tell_one(const struct dry_run_options *options, struct err *err)
@@ -205,6 +200,10 @@ static void tell_assumptions(const struct dry_run_options *options)
                  "%s are told as from GPU to GPU, a rank on each; what NCCL takes for itself is not told",
                  config_moves_gradients(options->config) ? "weights and gradients"
                                                          : "weights that are gathered");
+    if (options->config->batch.schedule[0])
+        log_line(options->log, LOG_INFO,
+                 "batch.schedule: memory is told as the most that any of its batches takes, a step as one of "
+                 "the batch that the run ends with");
 }
 
 int dry_run(const struct dry_run_options *options, struct err *err)

@@ -62,7 +62,8 @@ static int try_setting(struct search *search, const struct setting *setting, str
     int status = dry_run_rehearse(search->options, search->config, search->planned, err);
     if (status)
         return status;
-    uint64_t bytes = planned->is_host ? usage_total_bytes(&planned->most) : memory_need_bytes(&planned->most);
+    uint64_t bytes = planned->is_host ? usage_total_bytes(&planned->most)
+                                      : memory_need_bytes(usage_device_bytes(&planned->most));
     if (bytes < search->least_bytes)
         search->least_bytes = bytes;
     if (bytes > search->options->fits_bytes || search->count == SETTINGS_MAX)

@@ -17,7 +17,7 @@ static uint64_t need_with(const struct rehearsal_options *run, const struct trai
     struct rehearsal_options other = *run;
     struct rehearsal rehearsal;
     other.config = config;
-    return rehearse(&other, &rehearsal, NULL) ? UINT64_MAX : memory_need_bytes(&rehearsal.usage);
+    return rehearse(&other, &rehearsal, NULL) ? UINT64_MAX : memory_need_bytes(rehearsal.device_bytes);
 }
 
 /* Adds "SETTING saves X" where it saves anything. */
@@ -53,6 +53,9 @@ static void list_savings(const struct rehearsal_options *run, uint64_t need, str
     config->parallel.offload.optimizer = true;
     add_saving(text, "parallel.offload.optimizer: true", need, need_with(run, config));
     *config = *given;
+    config->batch.schedule[0] = '\0';
+    add_saving(text, "no batch.schedule", need, need_with(run, config));
+    *config = *given;
     config->batch.global = config->batch.micro;
     if (run->ranks == 1) /* each rank needs a micro-batch */
         add_saving(text, "batch.global equal to batch.micro", need, need_with(run, config));
@@ -68,7 +71,7 @@ static void advise(const struct rehearsal_options *run, uint64_t need, struct er
     err_advise(err, "%s", text[0] ? text : "make the model smaller");
 }
 
-static void describe(const struct usage *usage, struct err *err)
+static void describe(const struct usage *usage, uint64_t need, struct err *err)
 {
     static const struct {
         enum mem_use use;
@@ -79,7 +82,7 @@ static void describe(const struct usage *usage, struct err *err)
                  {MEM_FOR_WORK, "work"}};
     char text[ERR_TEXT_BYTES_MAX - 48], size[STR_SIZE_BYTES];
     uint64_t pinned = 0;
-    int at = snprintf(text, sizeof text, "%s:", str_format_size(memory_need_bytes(usage), size));
+    int at = snprintf(text, sizeof text, "%s:", str_format_size(need, size));
     for (size_t i = 0; i < sizeof parts / sizeof parts[0] && (size_t)at < sizeof text; i++)
         at += snprintf(text + at, sizeof text - (size_t)at, "%s %s %s", i ? "," : "", parts[i].name,
                        str_format_size(usage->peak_bytes[parts[i].use][MEM_DEVICE], size));
@@ -99,13 +102,13 @@ int memory_need_check(const struct rehearsal_options *run, struct device *device
     int status = rehearse(run, &rehearsal, err);
     if (status)
         return status;
-    uint64_t need = memory_need_bytes(&rehearsal.usage), given = info.used_bytes[MEM_DEVICE];
+    uint64_t need = memory_need_bytes(rehearsal.device_bytes), given = info.used_bytes[MEM_DEVICE];
     if (need <= info.free_bytes + given)
         return 0;
     err_set(err, -ENOMEM, "the device's memory is too small for this run");
     if (!err)
         return -ENOMEM;
-    describe(&rehearsal.usage, err);
+    describe(&rehearsal.usage, need, err);
     err_found(err, "%s free", str_format_size(info.free_bytes + given, size));
     advise(run, need, err);
     return -ENOMEM;

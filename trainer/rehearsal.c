@@ -3,6 +3,7 @@
  */
 #include "trainer/rehearsal.h"
 
+#include "base/bytes.h"
 #include "ckpt/full.h"
 #include "ckpt/layout.h"
 #include "ckpt/snapshot.h"
@@ -13,6 +14,7 @@
 #include "trainer/run.h"
 #include "trainer/strategy.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,16 +89,19 @@ static int open_batch(struct run *run, const struct rehearsal_options *options, 
                                        options->local_ranks, &run->shards, err);
 }
 
-/* Of data that is open already. Schedules are asked for nothing here but that they are. */
-static void take_shape(struct run *run, const struct rehearsal_options *options)
+/* Of data that is open already. */
+static int take_shape(struct run *run, const struct rehearsal_options *options, struct err *err)
 {
     const struct loader_shape *shape = options->shape;
     run->shape = *shape;
-    run->steps = options->steps > 0 ? options->steps : 1;
     if (run->config->model.classes == 0)
         run->config->model.classes = shape->classes_count;
     if (run->config->model.vocabulary == 0)
         run->config->model.vocabulary = shape->vocabulary;
+    if (options->is_evaluation)
+        return 0;
+    run_set_batch(run, options->epoch);
+    return run_count_steps(run, options->epoch, err);
 }
 
 /* Looks at the data, and at that of evaluations, whose loader is there beside the other one. */
@@ -242,11 +247,11 @@ static int make_step(struct run *run, struct err *err)
     return status ? status : update(run, err);
 }
 
-/* What is held from the first step on, as frozen weights that were gathered, does not come again: the second tells. Both are the run's last, when what
- * only first ones do, as PowerSGD before its start_step, is over. */
+/* What is held from the first step on, as frozen weights that were gathered, does not come again: the second tells. Both are the stretch's last, when
+ * what only first ones do, as PowerSGD before its start_step, is over. */
 static int make_steps(struct run *run, struct rehearsal *rehearsal, struct err *err)
 {
-    run->step = run->steps - 1;
+    run->step = run->turn_step - 1;
     int status = make_step(run, err);
     const struct comm_traffic before = comm_counts_read(&run->traffic);
     double flops = ops_null_flops(run->ops);
@@ -288,7 +293,7 @@ static int rehearse_run(struct run *run, const struct rehearsal_options *options
     if (!status && !options->shape)
         status = open_data(run, &beside, err);
     else if (!status)
-        take_shape(run, options);
+        status = take_shape(run, options, err);
     if (!status)
         status = run_open_model(run, !options->is_evaluation, err);
     if (!status && !options->is_evaluation)
@@ -301,12 +306,16 @@ static int rehearse_run(struct run *run, const struct rehearsal_options *options
     rehearsal->shape = run->shape;
     rehearsal->shape.pixels_libraries = rehearsal->shape.engine = NULL; /* the loader's, which is closed */
     rehearsal->steps = run->steps;
+    rehearsal->micros_count = batching_micros(&run->batching);
     const struct comm_traffic traffic = run_traffic(run);
     rehearsal->usage = usage_of(run->device, &traffic);
+    rehearsal->device_bytes = usage_device_bytes(&rehearsal->usage);
     return 0;
 }
 
-int rehearse(const struct rehearsal_options *options, struct rehearsal *ret_rehearsal, struct err *err)
+/* The steps of one batch. *ret_next: the epoch of the next one; UINT64_MAX: the run ends before. */
+static int rehearse_stretch(const struct rehearsal_options *options, struct rehearsal *ret_rehearsal,
+                            uint64_t *ret_next, struct err *err)
 {
     const struct trainer_options given = {.config = options->config, .io = options->io, .log = options->log};
     struct run run = {.options = &given, .io = options->io, .is_rehearsal = true};
@@ -316,6 +325,27 @@ int rehearse(const struct rehearsal_options *options, struct rehearsal *ret_rehe
         return err_set(err, -ENOMEM, "out of memory for a rehearsal");
     *run.config = *options->config;
     int status = rehearse_run(&run, options, ret_rehearsal, err);
+    bool turns = !status && run.turn_step < run.steps;
+    *ret_next = turns ? epochs_next_change(&run.epochs, options->epoch) : UINT64_MAX;
     run_close(&run);
     return status;
+}
+
+/* The data is looked at once, and its memory is that of the first stretch. */
+int rehearse(const struct rehearsal_options *options, struct rehearsal *ret_rehearsal, struct err *err)
+{
+    struct rehearsal_options stretch = *options;
+    struct rehearsal all = {0}, one;
+    assert(options->shape || options->epoch == 0);
+    do {
+        int status = rehearse_stretch(&stretch, &one, &stretch.epoch, err);
+        if (status)
+            return status;
+        usage_take_peaks(&one.usage, &all.usage);
+        one.device_bytes = bytes_max(one.device_bytes, all.device_bytes);
+        all = one;
+        stretch.shape = &all.shape;
+    } while (stretch.epoch != UINT64_MAX);
+    *ret_rehearsal = all;
+    return 0;
 }

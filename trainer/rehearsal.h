@@ -4,8 +4,9 @@
  *
  * The parts are opened by the functions that open them for the run itself, and two steps are made by the same calls, on a null device
  * (ops_null.h) and a null communicator (comm_null.h): what is counted is what the run will ask for, whoever asks. Nothing is read but the
- * datasets' indexes; the folder of the run is not looked at. The steps are those of the first epoch's batch. Of local updates a step has its
- * part of the mean of weights that comes after so many.
+ * datasets' indexes; the folder of the run is not looked at. Where the batch grows by epoch (epochs.h), each stretch of one batch is rehearsed as
+ * the run makes it, one after another: memory is the most of all of them, and a step one of the last. Of local updates a step has its part of the
+ * mean of weights that comes after so many.
  */
 #ifndef MILLRACE_TRAINER_REHEARSAL_H
 #define MILLRACE_TRAINER_REHEARSAL_H
@@ -28,18 +29,20 @@ struct rehearsal_options {
     bool by_nccl;         /* weights and gradients go from GPU to GPU; see rehearsal_is_by_nccl */
     /* Where the data is open already: what it is. Then the loaders' memory is not counted. NULL: the datasets are looked at. */
     const struct loader_shape *shape;
-    uint64_t steps;     /* then: of the run; 0: unknown */
+    uint64_t epoch;     /* then: the run goes on in it, and what was before is not rehearsed */
     bool is_evaluation; /* without gradients and optimizer */
     bool memory_only;   /* no steps are made: neither bytes nor operations are told */
 };
 
 struct rehearsal {
-    struct usage usage;
+    struct usage usage;    /* of each peak the highest of any stretch */
+    uint64_t device_bytes; /* of the device's own memory, in the stretch that takes most of it */
     double flops; /* of a step: of products, 2 a multiplication; what is computed again counts again */
     uint64_t crossed_bytes; /* of a step, between the host's memory and the device's; 0 where they are one */
     uint64_t file_bytes;    /* what this rank writes of each checkpoint */
     uint64_t parameter_count;  /* of the model */
     uint64_t steps;            /* of the run */
+    uint64_t micros_count;     /* of a step */
     struct loader_shape shape; /* without its texts */
 };
 

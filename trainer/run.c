@@ -74,7 +74,7 @@ static int allocate_model(struct run *run, bool trains, struct err *err)
 
 static int check_memory(const struct run *run, bool trains, struct err *err)
 {
-    const struct rehearsal_options itself = {.config = run->config,
+    const struct rehearsal_options itself = {.config = run->options->config,
                                              .io = run->io,
                                              .log = run->options->log,
                                              .model = ops_null_cuda(),
@@ -83,6 +83,7 @@ static int check_memory(const struct run *run, bool trains, struct err *err)
                                              .local_ranks = trains ? run->shards : 1,
                                              .by_nccl = run->bulk->takes_device_memory,
                                              .shape = &run->shape,
+                                             .epoch = trains ? epochs_at(&run->epochs, run->step) : 0,
                                              .is_evaluation = !trains,
                                              .memory_only = true};
     return memory_need_check(&itself, run->device, err);

@@ -42,7 +42,8 @@ struct loop {
 /* What goes on from one stretch of a run to the next. Owner thread. */
 struct course {
     uint64_t began_ns;
-    bool goes_on; /* there was a stretch, and another is to come */
+    bool goes_on;       /* there was a stretch, and another is to come */
+    struct usage usage; /* of this rank, in all stretches: of each peak the highest */
     struct triggers triggers;
 };
 
@@ -322,7 +323,7 @@ static int fill_result(const struct loop *loop, enum trainer_end end, struct tra
 }
 
 /* All ranks', by the first. */
-static int report_usage(const struct run *run, struct err *err)
+static int report_usage(const struct run *run, const struct usage *usage, struct err *err)
 {
     struct comm_options options = run_comm_options(run, "what the ranks took");
     struct comm_work work;
@@ -330,8 +331,7 @@ static int report_usage(const struct run *run, struct err *err)
     struct usage *all = calloc(ranks, sizeof *all);
     if (!all)
         return err_set(err, -ENOMEM, "out of memory for what %zu ranks took", ranks);
-    const struct comm_traffic traffic = run_traffic(run);
-    all[run->comm->rank] = usage_of(run->device, &traffic);
+    all[run->comm->rank] = *usage;
     all[run->comm->rank].resident_peak_bytes = machine_process_peak_bytes();
     int status =
         run->comm->ops->all_gather(run->comm, &all[run->comm->rank], all, sizeof *all, &options, &work, err);
@@ -351,6 +351,15 @@ static int report_usage(const struct run *run, struct err *err)
     }
     free(all);
     return 0;
+}
+
+/* Of a stretch that has ended: its peaks, and what its last step moved. */
+static void take_usage(const struct run *run, struct course *course)
+{
+    const struct comm_traffic traffic = run_traffic(run);
+    struct usage usage = usage_of(run->device, &traffic);
+    usage_take_peaks(&usage, &course->usage);
+    course->usage = usage;
 }
 
 static void begin_triggers(struct run *run, const struct course *course)
@@ -427,9 +436,10 @@ static int run_stretch(const struct trainer_options *options, struct course *cou
         status = weights_settle(&run.weights, &detail);
     if (!status)
         status = fill_result(&loop, how_it_ended(&run), ret_result, &detail);
+    take_usage(&run, course);
     course->goes_on = !status && turns(&run);
     if (!status && !course->goes_on)
-        status = report_usage(&run, &detail);
+        status = report_usage(&run, &course->usage, &detail);
     course->triggers = run.triggers;
     profile_stop(&loop.profile);
     gauges_close(&loop.gauges);

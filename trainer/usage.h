@@ -5,6 +5,7 @@
 #ifndef MILLRACE_TRAINER_USAGE_H
 #define MILLRACE_TRAINER_USAGE_H
 
+#include "base/bytes.h"
 #include "comm/comm_counted.h"
 #include "device/device.h"
 
@@ -27,6 +28,15 @@ static inline struct usage usage_of(struct device *device, const struct comm_tra
         for (int kind = 0; kind < MEM_KIND_COUNT; kind++)
             usage.peak_bytes[use][kind] = info.use_peak_bytes[use][kind];
     return usage;
+}
+
+/* Of each peak the larger one; what was moved stays. */
+static inline void usage_take_peaks(struct usage *most, const struct usage *other)
+{
+    for (int use = 0; use < MEM_USE_COUNT; use++)
+        for (int kind = 0; kind < MEM_KIND_COUNT; kind++)
+            most->peak_bytes[use][kind] =
+                bytes_max(most->peak_bytes[use][kind], other->peak_bytes[use][kind]);
 }
 
 /* Of one use, wherever it lies. */

@@ -117,6 +117,29 @@ what_gives_up_the_promise_takes_and_moves_what_was_told() {
   tells_the_truth 3 vit.yaml $fast parallel.local_sgd.steps=3
 }
 
+# 84 images: 7 steps of the first epoch, then 1 of 4 times the batch, then 3 of twice the batch.
+the_most_of_all_batches_is_told_where_the_batch_grows() {
+  local small=(batch.global=12 run.steps=14) grows='batch.schedule=1:4, 2:2' first n
+  millrace train vit.yaml --dry-run --json "${small[@]/#/--set=}" >told
+  first=$(value total_bytes told)
+  for n in 1 2 3; do
+    ((n == 1)) || has_mpi || skip "there is no MPI"
+    tells_the_truth $n vit.yaml "${small[@]}" "$grows"
+    same "$(value micro_batches_count told)" 12 "micro-batches of the last step"
+  done
+  tells_the_truth 1 vit.yaml "${small[@]}" "$grows" run.steps=8
+  same "$(value micro_batches_count told)" 24 "micro-batches of the last step"
+  (($(value total_bytes told) > first)) || fail "a batch that grows was told to take $(value total_bytes told) bytes, one that does not $first"
+  tells_the_truth 1 vit.yaml "${small[@]}" "$grows" run.steps=7
+  same "$(value total_bytes told)" "$first" "where the run ends before the batch grows"
+  # what fits and the table of strategies are of the whole run, too
+  millrace train vit.yaml --dry-run --json "${small[@]/#/--set=}" --set "$grows" >told
+  millrace train vit.yaml --dry-run --json "${small[@]/#/--set=}" --set "$grows" --all-strategies >all
+  contains "$(cat all)" "$(grep -o '"memory":{[^}]*},"a_step":{[^}]*}' told | head -n 1)"
+  millrace train vit.yaml --dry-run --json "${small[@]/#/--set=}" --set "$grows" --fits "$(value total_bytes told)" >fits
+  same "$(grep -o '"memory_bytes":[0-9]*' fits | cut -d: -f2 | sort -n | tail -n 1)" "$(value total_bytes told)"
+}
+
 flops_are_those_of_the_products() {
   local items=24 width=48 layers=3 block=32 vocabulary=512 pairs forward
   millrace train gpt2.yaml --dry-run --json --set model.vocabulary=$vocabulary >told
@@ -211,5 +234,5 @@ what_is_of_a_dry_run_alone_is_refused_without() {
 }
 
 run_cases a_device_that_counts_only_is_a_dry_run copies_are_counted_or_their_shards one_rank_takes_what_was_told each_strategy_takes_and_moves_what_was_told each_setting_takes_and_moves_what_was_told what_gives_up_the_promise_takes_and_moves_what_was_told \
-  flops_are_those_of_the_products fitting_settings_are_listed_by_their_cost all_strategies_are_told_as_each_by_itself \
+  the_most_of_all_batches_is_told_where_the_batch_grows flops_are_those_of_the_products fitting_settings_are_listed_by_their_cost all_strategies_are_told_as_each_by_itself \
   only_settings_that_a_run_takes_are_told the_file_that_all_write_is_told_of_each what_is_of_a_dry_run_alone_is_refused_without no_strategy_keeps_a_quiet_copy

@@ -12,14 +12,20 @@
 
 enum { LEAVES = 2 };
 
-/* The check on a device with so much memory, of a run of so many micro-batches a step; 0: an evaluation. */
-static int check(size_t device_bytes, uint64_t leaves, bool offloaded, struct err *err)
+/* Of a run of so many micro-batches a step, 0: an evaluation, that goes on in that epoch, with one more setting; NULL: none. */
+struct job {
+    uint64_t leaves, epoch;
+    const char *extra;
+};
+
+/* The check on a device with so much memory. */
+static int check(size_t device_bytes, const struct job *job, struct err *err)
 {
     static const struct loader_shape shape = {.samples = 1000, .steps = 10, .vocabulary = 257};
     char global[32];
     const char *sets[] = {"device=cuda",
                           "data.train=x",
-                          "run.steps=1",
+                          "run.steps=100",
                           "model.type=gpt2",
                           "model.layers=8",
                           "model.heads=4",
@@ -29,17 +35,19 @@ static int check(size_t device_bytes, uint64_t leaves, bool offloaded, struct er
                           "data.text.block=64",
                           "model.vocabulary=257",
                           global,
-                          offloaded ? "parallel.offload.optimizer=true" : "run.seed=0"};
+                          job->extra ? job->extra : "run.seed=0"};
     struct train_config config;
     struct device *device;
-    snprintf(global, sizeof global, "batch.global=%llu", (unsigned long long)(leaves ? 16 * leaves : 16));
+    snprintf(global, sizeof global, "batch.global=%llu",
+             (unsigned long long)(job->leaves ? 16 * job->leaves : 16));
     assert_ok(config_parse("", 0, "none", sets, sizeof sets / sizeof sets[0], &config, err), err);
     const struct rehearsal_options run = {.config = &config,
                                           .model = ops_null_cuda(),
                                           .ranks = 1,
                                           .local_ranks = 1,
                                           .shape = &shape,
-                                          .is_evaluation = leaves == 0};
+                                          .epoch = job->epoch,
+                                          .is_evaluation = job->leaves == 0};
     shim_set_memory(device_bytes);
     assert_ok(device_open("cuda", &device, err), err);
     int status = memory_need_check(&run, device, err);
@@ -48,12 +56,15 @@ static int check(size_t device_bytes, uint64_t leaves, bool offloaded, struct er
     return status;
 }
 
+static const struct job plain = {.leaves = LEAVES}, evaluation = {.leaves = 0},
+                        offloaded = {.leaves = LEAVES, .extra = "parallel.offload.optimizer=true"};
+
 static void too_little_memory_is_told_with_what_would_save_some(void **state)
 {
     (void)state;
     struct err err = {0};
     order_set(0);
-    assert_int_equal(check((size_t)100 << 20, LEAVES, false, &err), -ENOMEM);
+    assert_int_equal(check((size_t)100 << 20, &plain, &err), -ENOMEM);
     assert_non_null(strstr(err.what, "memory is too small"));
     assert_non_null(strstr(err.expected, "activations of a micro-batch"));
     assert_non_null(strstr(err.found, "free"));
@@ -69,10 +80,28 @@ static void what_is_offloaded_is_told_and_not_advised_again(void **state)
     (void)state;
     struct err err = {0};
     order_set(0);
-    assert_int_equal(check((size_t)80 << 20, LEAVES, true, &err), -ENOMEM);
+    assert_int_equal(check((size_t)80 << 20, &offloaded, &err), -ENOMEM);
     assert_non_null(strstr(err.expected, "moments 0 B"));
     assert_non_null(strstr(err.expected, "in the host"));
     assert_null(strstr(err.advice, "parallel.offload"));
+}
+
+/* Of a device that has just enough for the batch before it grows. */
+static void a_run_is_told_of_the_memory_that_its_batch_will_grow_to(void **state)
+{
+    (void)state;
+    const struct job grows = {.leaves = LEAVES, .extra = "batch.schedule=1:8, 2:1"},
+                     later = {.leaves = LEAVES, .extra = "batch.schedule=9:8"},
+                     grown = {.leaves = LEAVES, .epoch = 2, .extra = "batch.schedule=1:8, 2:1"};
+    struct err err = {0};
+    size_t enough = (size_t)100 << 20;
+    order_set(0);
+    while (check(enough, &plain, NULL))
+        enough += (size_t)1 << 20;
+    assert_int_equal(check(enough, &grows, &err), -ENOMEM);
+    assert_non_null(strstr(err.advice, "no batch.schedule saves"));
+    assert_ok(check(enough, &later, &err), &err); /* the run ends before */
+    assert_ok(check(enough, &grown, &err), &err); /* that is behind it */
 }
 
 static void an_evaluation_needs_neither_gradients_nor_moments(void **state)
@@ -80,7 +109,7 @@ static void an_evaluation_needs_neither_gradients_nor_moments(void **state)
     (void)state;
     struct err err = {0};
     order_set(0);
-    assert_int_equal(check((size_t)100 << 20, 0, false, &err), -ENOMEM);
+    assert_int_equal(check((size_t)100 << 20, &evaluation, &err), -ENOMEM);
     assert_non_null(strstr(err.advice, "batch.micro: 8 saves"));
     assert_null(strstr(err.advice, "recompute"));
     assert_null(strstr(err.advice, "batch.global"));
@@ -91,7 +120,7 @@ static void enough_memory_is_no_error(void **state)
     (void)state;
     struct err err = {0};
     order_set(0);
-    assert_ok(check((size_t)1 << 30, LEAVES, false, &err), &err);
+    assert_ok(check((size_t)1 << 30, &plain, &err), &err);
 }
 
 int main(void)
@@ -99,6 +128,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(too_little_memory_is_told_with_what_would_save_some),
         cmocka_unit_test(what_is_offloaded_is_told_and_not_advised_again),
+        cmocka_unit_test(a_run_is_told_of_the_memory_that_its_batch_will_grow_to),
         cmocka_unit_test(an_evaluation_needs_neither_gradients_nor_moments),
         cmocka_unit_test(enough_memory_is_no_error),
     };
