@@ -59,14 +59,12 @@ static int print_result(const struct eval_args *args, const struct train_config 
     return output_end(&output, args->common.json, stdout, err);
 }
 
-static int read_config(const struct invocation *invocation, const struct comm *comm,
-                       struct train_config *config, struct io **ret_io, struct err *err)
+static int read_config(const struct invocation *invocation, struct train_config *config, struct io **ret_io,
+                       struct err *err)
 {
     const struct eval_args *args = invocation->args;
     int status = config_load(invocation->positional[0], (const char *const *)args->set.items, args->set.count,
                              config, err);
-    if (!status)
-        status = config_resolve_batch(config, (uint32_t)comm->ranks, err);
     return status ? status : io_open(config->data.val, NULL, ret_io, err);
 }
 
@@ -85,7 +83,7 @@ static int run(const struct invocation *invocation, struct err *err)
     int status = crew_open(invocation, &options.comm, &options.local_rank, err);
     if (status)
         return status;
-    status = crew_agree(options.comm, read_config(invocation, options.comm, &config, &options.io, err), err);
+    status = crew_agree(options.comm, read_config(invocation, &config, &options.io, err), err);
     if (!status) {
         options.stop = signals_install();
         status = trainer_evaluate(&options, args->from, &evaluation, err);

@@ -246,14 +246,18 @@ static int print_result(const struct trainer_result *result, const struct common
     return output_end_report(&output, common->json, common->quiet && !has_profile, err);
 }
 
-static int print_config(const struct train_config *config, bool as_json, struct err *err)
+static int print_config(const struct train_config *given, uint32_t ranks, bool as_json, struct err *err)
 {
+    struct train_config config = *given;
     struct str text = {0};
+    int status = config_resolve_batch(&config, ranks, err);
+    if (status)
+        return status;
     if (as_json)
-        config_print_json(config, &text);
+        config_print_json(&config, &text);
     else
-        config_print(config, &text);
-    int status = str_status(&text);
+        config_print(&config, &text);
+    status = str_status(&text);
     if (status)
         err_set(err, status, "out of memory for the configuration");
     else
@@ -316,8 +320,6 @@ static int read_options(const struct invocation *invocation, struct train_config
     if (!status)
         status = check_dry_run(args, config, err);
     if (!status)
-        status = config_resolve_batch(config, ranks_of(args, config, options->comm), err);
-    if (!status)
         status = parse_profile(args->profile, &options->profile, err);
     if (!status)
         status = began_before(getenv(BEGAN_VARIABLE), clock_wall_ns() - (clock_now_ns() - options->began_ns),
@@ -378,7 +380,12 @@ static int run_dry(const struct invocation *invocation, const struct trainer_opt
     const struct train_args *args = invocation->args;
     uint32_t ranks = ranks_of(args, trainer->config, trainer->comm);
     uint32_t local_ranks = args->local_ranks > 0 ? (uint32_t)args->local_ranks : ranks;
-    const struct dry_run_options options = {.config = trainer->config,
+    struct train_config config = *trainer->config;
+    int status = config_resolve_batch(&config, ranks, err);
+    if (status)
+        return status;
+    const struct dry_run_options options = {.config = &config,
+                                            .accumulation = trainer->config->batch.accumulation,
                                             .io = trainer->io,
                                             .log = invocation->log,
                                             .ranks = ranks,
@@ -408,7 +415,7 @@ static int run(const struct invocation *invocation, struct err *err)
     else if (!status && !args->print_config)
         status = run_training(invocation, &options, err);
     else if (!status && options.comm->rank == 0)
-        status = print_config(&config, args->common.json, err);
+        status = print_config(&config, ranks_of(args, &config, options.comm), args->common.json, err);
     io_close(options.io);
     status = crew_close(invocation, options.comm, status, err);
     trace_close(options.trace); /* of the ranks' threads too, which have ended */

@@ -16,6 +16,7 @@ struct dry_run_options {
     const struct train_config *config; /* its batch is resolved for so many ranks */
     struct io *io;
     const struct log *log;
+    uint64_t accumulation;       /* batch.accumulation, where the batch was resolved by it; 0: it was not */
     uint32_t ranks, local_ranks; /* in all, and on each machine */
     bool all_strategies;         /* else the configuration's */
     uint64_t fits_bytes;         /* 0: nothing is looked for; else of a rank */

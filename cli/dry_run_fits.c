@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SETTINGS_MAX = 256, SET_BYTES = 160, SHOWN_MAX = 12 };
+enum { SETTINGS_MAX = 256, SET_BYTES = 240, SHOWN_MAX = 12 };
 
 struct setting {
     uint32_t strategy;
@@ -144,8 +144,12 @@ static void describe(const struct search *search, const struct setting *setting,
         at += snprintf(text + at, SET_BYTES - (size_t)at, " model.offload=%" PRIu64, setting->offload);
     if (setting->offloads_optimizer != given->parallel.offload.optimizer)
         at += snprintf(text + at, SET_BYTES - (size_t)at, " parallel.offload.optimizer=true");
-    if (setting->micro != given->batch.micro)
-        snprintf(text + at, SET_BYTES - (size_t)at, " batch.micro=%" PRIu64, setting->micro);
+    if (setting->micro == given->batch.micro)
+        return;
+    at += snprintf(text + at, SET_BYTES - (size_t)at, " batch.micro=%" PRIu64, setting->micro);
+    if (search->options->accumulation > 0) /* else it made another batch, or contradicted this one */
+        snprintf(text + at, SET_BYTES - (size_t)at, " batch.accumulation=%" PRIu64,
+                 given->batch.global / setting->micro / search->options->ranks);
 }
 
 static int tell_json(const struct search *search, struct err *err)

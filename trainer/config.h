@@ -230,6 +230,8 @@ int config_parse(const char *text, size_t bytes, const char *name, const char *c
 enum { CONFIG_MICRO_MAX = 65536 };
 /* batch.global or batch.micro, where batch.accumulation stands for it on so many ranks. -EINVAL where they do not fit. */
 int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err *err);
+/* The same as a run began with it, on whatever ranks: saved is its configuration, of config_print_json. Nothing changes where that has no batch. */
+void config_keep_batch(struct train_config *config, const struct json_t *saved);
 
 /* Where a key of the table was given, beside the numbers of lines. */
 enum { CONFIG_BY_DEFAULT = 0, CONFIG_BY_SET = -1 };

@@ -1,6 +1,7 @@
 /*
  * config_batch — batch.global, batch.micro and batch.accumulation: two of them make the third. See config.h.
  */
+#include "base/json.h"
 #include "trainer/config.h"
 
 #include <errno.h>
@@ -69,4 +70,18 @@ int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err
     config->batch.micro = micro;
     config->batch.accumulation = 0; /* on other ranks it is another */
     return check_micro(config, ranks, err);
+}
+
+/* What was given must agree with the run by itself, which is for config_compare to say. */
+void config_keep_batch(struct train_config *config, const struct json_t *saved)
+{
+    uint64_t global = 0, micro = 0;
+    if (config->batch.accumulation == 0 || json_u64(json_get(saved, "batch.global"), &global) ||
+        json_u64(json_get(saved, "batch.micro"), &micro) || global == 0 || micro == 0)
+        return;
+    if (config->batch.global == 0)
+        config->batch.global = global;
+    if (config->batch.micro == 0)
+        config->batch.micro = micro;
+    config->batch.accumulation = 0;
 }

@@ -191,7 +191,7 @@ static const struct config_field fields[] = {
      .help = "samples that are computed at once; divides batch.global; auto: as batch.accumulation says"},
     {"batch.accumulation", CONFIG_COUNT_AUTO, AT(batch.accumulation), "auto", 1, COUNT_MAX,
      .help = "micro-batches a rank and update, instead of one of the two above; auto: follows from them and "
-             "the ranks"},
+             "the ranks; a run goes on with the batch that it began with"},
     {"batch.schedule", CONFIG_TEXT, AT(batch.schedule), "\"\"", ORDERS,
      .help = "EPOCH:TIMES with commas between: from that epoch on, the first being 0, an update is of so "
              "many times batch.global; \"4:2, 8:4\""},

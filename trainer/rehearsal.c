@@ -320,11 +320,9 @@ static int rehearse_stretch(const struct rehearsal_options *options, struct rehe
     const struct trainer_options given = {.config = options->config, .io = options->io, .log = options->log};
     struct run run = {.options = &given, .io = options->io, .is_rehearsal = true};
     *ret_rehearsal = (struct rehearsal){0};
-    run.config = malloc(sizeof *run.config);
-    if (!run.config)
-        return err_set(err, -ENOMEM, "out of memory for a rehearsal");
-    *run.config = *options->config;
-    int status = rehearse_run(&run, options, ret_rehearsal, err);
+    int status = run_take_config(&run, options->config, err);
+    if (!status)
+        status = rehearse_run(&run, options, ret_rehearsal, err);
     bool turns = !status && run.turn_step < run.steps;
     *ret_next = turns ? epochs_next_change(&run.epochs, options->epoch) : UINT64_MAX;
     run_close(&run);

@@ -39,6 +39,20 @@ static void report_difference(void *context, const struct config_field *field, c
     err_advise(comparison->err, "set it back, or start another run with another run.dir");
 }
 
+/* What batch.accumulation stands for is what it stood for where the run began; on other ranks it would be another. */
+static void keep_batch(struct run *run, const struct json_t *saved)
+{
+    uint64_t a_step = run->given->batch.accumulation * (uint64_t)run->comm->ranks;
+    config_keep_batch(run->given, saved);
+    uint64_t global = run->given->batch.global, micro = run->given->batch.micro;
+    bool is_kept = a_step > 0 && run->given->batch.accumulation == 0;
+    if (is_kept && global / micro != a_step)
+        run_say(run,
+                "batch: %" PRIu64 " samples an update in micro-batches of %" PRIu64
+                ", as the run began, whatever batch.accumulation is on these ranks",
+                global, micro);
+}
+
 int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_PATH_BYTES_MAX],
                 struct err *err)
 {
@@ -71,9 +85,10 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
         return -EEXIST;
     }
     struct comparison comparison = {.run = run, .path = path, .err = err};
+    const struct json_t *saved = json_get(ckpt_reader_state(*ret_reader), "config");
     run->step = ckpt_reader_step(*ret_reader);
-    status = config_compare(run->options->config, json_get(ckpt_reader_state(*ret_reader), "config"),
-                            report_difference, &comparison, err);
+    keep_batch(run, saved);
+    status = config_compare(run->given, saved, report_difference, &comparison, err);
     if (status)
         return status;
     return comparison.refused_count > 0 ? -EINVAL : 0;

@@ -8,7 +8,7 @@
 
 /* In this order. Collective, but for the comparison of the cursor. */
 
-/* Opens the checkpoint to go on from, if there is one that is not run->damaged, the same on all ranks, and sets run->step; *ret_reader stays
+/* Opens the checkpoint to go on from, if there is one that is not run->damaged, the same on all ranks, and sets run->step, and run->given's batch to what it was; *ret_reader stays
  * NULL where the run starts anew. -ESTALE where the ranks have none in common, -EEXIST where it must not go on (or would leave later steps of the folder behind, which the next resume would take), -EINVAL where
  * the configuration changed in what decides order or model; other differences are said. */
 int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_PATH_BYTES_MAX],

@@ -6,6 +6,7 @@
  */
 #include "trainer/run.h"
 
+#include "base/json.h"
 #include "comm/comm_checked.h"
 #include "io/whole.h"
 #include "trainer/memory_need.h"
@@ -16,6 +17,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+int run_take_config(struct run *run, const struct train_config *config, struct err *err)
+{
+    run->given = malloc(sizeof *run->given);
+    run->config = malloc(sizeof *run->config);
+    if (!run->given || !run->config)
+        return err_set(err, -ENOMEM, "out of memory for a run's configuration");
+    *run->given = *run->config = *config;
+    return 0;
+}
 
 int run_open_data(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
 {
@@ -74,7 +85,7 @@ static int allocate_model(struct run *run, bool trains, struct err *err)
 
 static int check_memory(const struct run *run, bool trains, struct err *err)
 {
-    const struct rehearsal_options itself = {.config = run->options->config,
+    const struct rehearsal_options itself = {.config = run->given,
                                              .io = run->io,
                                              .log = run->options->log,
                                              .model = ops_null_cuda(),
@@ -192,20 +203,33 @@ static int open_comm(struct run *run, struct err *err)
     return run_count_traffic(run, err);
 }
 
-/* What each rank does by itself before it looks for a checkpoint. */
-static int open_place(struct run *run, struct err *err)
+/* The checkpoint to go on from, if there is one. */
+static int find_checkpoint(struct run *run, struct ckpt_reader **ret_reader, char path[IO_PATH_BYTES_MAX],
+                           struct err *err)
 {
     const struct train_config *c = run->config;
+    int status = 0;
+    if (c->checkpoint.dir[0])
+        snprintf(run->folder, sizeof run->folder, "%s", c->checkpoint.dir);
+    else
+        status = io_join_path(c->run.dir, CKPT_FOLDER_NAME, run->folder, err);
+    return status ? status : resume_find(run, ret_reader, path, err);
+}
+
+/* What each rank does by itself once that is known: the batch, and what computes. */
+static int open_place(struct run *run, struct err *err)
+{
+    struct train_config *c = run->config;
+    int status = config_resolve_batch(run->given, (uint32_t)run->comm->ranks, err);
+    if (status)
+        return status;
+    c->batch = run->given->batch;
     run->batching = (struct batching){.global = c->batch.global,
                                       .micro = c->batch.micro,
                                       .rank = (uint32_t)run->comm->rank,
                                       .ranks = (uint32_t)run->comm->ranks,
                                       .interleaved = c->batch.sync_each || run_sums_each(run)};
-    int status = batching_check(&run->batching, err);
-    if (!status && c->checkpoint.dir[0])
-        snprintf(run->folder, sizeof run->folder, "%s", c->checkpoint.dir);
-    else if (!status)
-        status = io_join_path(c->run.dir, CKPT_FOLDER_NAME, run->folder, err);
+    status = batching_check(&run->batching, err);
     return status ? status : open_ops(run, err); /* before the loader's threads: see ops_cpu_blas.h */
 }
 
@@ -259,16 +283,17 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
     int status = open_comm(run, err);
     if (status)
         return status;
-    status = run_agree(run, open_place(run, err), "opening the device", err);
+    status = find_checkpoint(run, reader, path, err);
+    if (!status)
+        status = open_place(run, err);
+    status = run_agree(run, status, "opening the device", err);
     if (!status)
         status = run_count_shards(run, err);
     if (!status)
         status = run_open_bulk(run, err);
     if (status)
         return status;
-    status = resume_find(run, reader, path, err);
-    if (!status)
-        status = open_parts(run, *reader, path, err);
+    status = open_parts(run, *reader, path, err);
     status = run_agree(run, status, "opening the data and the model", err);
     if (!status)
         status = run_connect(run, err);
@@ -311,14 +336,32 @@ static int look_at_validation(struct run *run, struct err *err)
     return 0;
 }
 
+/* Where batch.accumulation stands for the micro-batch: that of the run, if the weights are a checkpoint of one. Collective, so that all ranks have
+ * the same. */
+static void keep_micro(struct run *run, const char *from)
+{
+    const struct ckpt_choice any = {.below = UINT64_MAX};
+    struct ckpt_reader *reader = NULL;
+    if (run->given->batch.micro > 0 ||
+        ckpt_reader_open_together(run->io, from, &any, run->comm, &reader, NULL, NULL))
+        return;
+    config_keep_batch(run->given, json_get(ckpt_reader_state(reader), "config"));
+    ckpt_reader_close(reader);
+}
+
 static int open_for_evaluation(struct run *run, const char *from, struct err *err)
 {
-    const struct train_config *c = run->config;
+    struct train_config *c = run->config;
+    int status =
+        run->given->batch.micro > 0 ? 0 : config_resolve_batch(run->given, (uint32_t)run->comm->ranks, err);
+    if (status)
+        return status;
+    c->batch = run->given->batch;
     run->batching = (struct batching){.global = c->batch.micro * (uint64_t)run->comm->ranks,
                                       .micro = c->batch.micro,
                                       .rank = (uint32_t)run->comm->rank,
                                       .ranks = (uint32_t)run->comm->ranks};
-    int status = open_ops(run, err);
+    status = open_ops(run, err);
     if (!status)
         status = look_at_validation(run, err);
     if (!status)
@@ -334,11 +377,11 @@ int run_open_for_evaluation(struct run *run, const struct trainer_options *optio
                             struct err *err)
 {
     *run = (struct run){.options = options, .io = options->io};
-    run->config = malloc(sizeof *run->config);
-    if (!run->config)
-        return err_set(err, -ENOMEM, "out of memory for an evaluation");
-    *run->config = *options->config;
-    int status = open_comm(run, err);
+    int status = run_take_config(run, options->config, err);
+    if (!status)
+        status = open_comm(run, err);
+    if (!status)
+        keep_micro(run, from);
     if (!status)
         status = run_agree(run, open_for_evaluation(run, from, err), "opening the data and the model", err);
     if (status)
@@ -350,12 +393,10 @@ static int open_once(struct run *run, const struct trainer_options *options, str
                      struct err *err)
 {
     *run = (struct run){.options = options, .io = options->io, .damaged = *damaged};
-    run->config = malloc(sizeof *run->config);
-    if (!run->config)
-        return err_set(err, -ENOMEM, "out of memory for a run");
-    *run->config = *options->config;
     struct ckpt_reader *reader = NULL;
-    int status = open_all(run, &reader, err);
+    int status = run_take_config(run, options->config, err);
+    if (!status)
+        status = open_all(run, &reader, err);
     ckpt_reader_close(reader);
     *damaged = run->damaged;
     if (status)
@@ -424,5 +465,6 @@ void run_close(struct run *run)
     str_deinit(&run->state_json);
     str_deinit(&run->numerics_id);
     free(run->config);
+    free(run->given);
     *run = (struct run){0};
 }

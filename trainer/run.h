@@ -86,8 +86,10 @@ struct damaged_steps {
 /* Owner thread. */
 struct run {
     const struct trainer_options *options; /* borrowed */
-    struct train_config *config;           /* owned: the one given, with classes and vocabulary filled in */
-    struct io *io;                         /* borrowed */
+    struct train_config *given;            /* owned: the one given, with the batch as the run began with it */
+    struct train_config
+        *config;   /* owned: the same with classes and vocabulary filled in, and the batch of the epoch */
+    struct io *io; /* borrowed */
 
     struct comm *comm; /* the ranks', whose bytes are counted */
     struct comm *plain_comm,
@@ -254,6 +256,8 @@ int run_evaluate(struct run *run, struct err *err);
 
 /* Parts of the opening, in their order: the training data (where the checkpoint's state says, if there is one), the model with the memory for
  * its passes, the optimizer with the gradients', and communicators of those parts' own. */
+/* First of all: run->given and run->config. */
+int run_take_config(struct run *run, const struct train_config *config, struct err *err);
 int run_open_data(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err);
 int run_open_model(struct run *run, bool trains, struct err *err);
 int run_open_optimizer(struct run *run, struct err *err);

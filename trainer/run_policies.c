@@ -9,7 +9,7 @@
 
 void run_set_batch(struct run *run, uint64_t epoch)
 {
-    const struct train_config *given = run->options->config;
+    const struct train_config *given = run->given;
     struct epochs *epochs = &run->epochs;
     *epochs = (struct epochs){.global = given->batch.global};
     int status = epochs_parse(given->batch.schedule, epochs, NULL);

@@ -124,7 +124,7 @@ int run_encode_state(struct run *run, struct err *err)
     }
     json_end_object(&w);
     struct str config = {0};
-    config_print_json(run->options->config, &config);
+    config_print_json(run->given, &config);
     json_write_raw(&w, "config", str_text(&config), config.bytes);
     json_end_object(&w);
     status = str_status(&config) ? str_status(&config) : str_status(out);

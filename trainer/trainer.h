@@ -80,7 +80,7 @@ struct trainer_steps {
 };
 
 struct trainer_options {
-    const struct train_config *config;
+    const struct train_config *config; /* what its batch.accumulation stands for is found out by the run */
     struct comm *comm; /* the ranks of the run, each of which makes the same calls; borrowed. NULL: alone */
     int local_rank; /* this one's place among those of its machine, by which it takes a GPU; -1: nobody says, which is the first */
     enum config_resume resume;

@@ -196,6 +196,25 @@ fitting_settings_are_listed_by_their_cost() {
   contains "$(cat errors)" "no setting fits"
 }
 
+# Whatever makes the batch: applied to the same configuration, it is the batch of which it was told.
+a_halved_micro_batch_is_listed_so_that_it_can_be_applied() {
+  local given least set list one
+  grep -v '^batch' gpt2.yaml >free.yaml
+  for given in "batch.global=48 batch.micro=4" "batch.global=48 batch.accumulation=3" "batch.micro=4 batch.accumulation=3" \
+    "batch.global=48 batch.micro=4 batch.accumulation=3"; do
+    list=()
+    for one in $given; do list+=(--set "$one"); done
+    millrace train free.yaml --dry-run --ranks 4 --fits 1GB --json "${list[@]}" >fits
+    least=$(grep -o '"memory_bytes":[0-9]*' fits | cut -d: -f2 | sort -n | head -n 1)
+    millrace train free.yaml --dry-run --ranks 4 --fits $((least - 1)) --json "${list[@]}" >fits
+    set=$(grep -o '"set":"[^"]*"' fits | head -n 1 | cut -d'"' -f4)
+    contains "$set" "batch.micro=2"
+    for one in $set; do list+=(--set "$one"); done
+    millrace train free.yaml --dry-run --ranks 4 --json "${list[@]}" >told
+    same "$(value total_bytes told) $(value micro_batches_count told)" "$(value memory_bytes fits) 24" "$given: $set"
+  done
+}
+
 all_strategies_are_told_as_each_by_itself() {
   local strategy
   millrace train vit.yaml --dry-run --ranks 3 --all-strategies --json >all
@@ -234,5 +253,6 @@ what_is_of_a_dry_run_alone_is_refused_without() {
 }
 
 run_cases a_device_that_counts_only_is_a_dry_run copies_are_counted_or_their_shards one_rank_takes_what_was_told each_strategy_takes_and_moves_what_was_told each_setting_takes_and_moves_what_was_told what_gives_up_the_promise_takes_and_moves_what_was_told \
-  the_most_of_all_batches_is_told_where_the_batch_grows flops_are_those_of_the_products fitting_settings_are_listed_by_their_cost all_strategies_are_told_as_each_by_itself \
+  the_most_of_all_batches_is_told_where_the_batch_grows flops_are_those_of_the_products fitting_settings_are_listed_by_their_cost a_halved_micro_batch_is_listed_so_that_it_can_be_applied \
+  all_strategies_are_told_as_each_by_itself \
   only_settings_that_a_run_takes_are_told the_file_that_all_write_is_told_of_each what_is_of_a_dry_run_alone_is_refused_without no_strategy_keeps_a_quiet_copy

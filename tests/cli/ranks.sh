@@ -58,6 +58,48 @@ an_evaluation_is_the_same_on_any_ranks() {
   done
 }
 
+# begun NAME RANKS STEPS SETTING...: a run of which batch.accumulation makes the batch, up to that step.
+begun() {
+  local name=$1 n=$2 steps=$3
+  shift 3
+  same "$(ranks "$n" "$MILLRACE" train free.yaml --set run.dir="runs/$name" --set run.steps="$steps" "${@/#/--set=}")" 0 "$name on $n ranks: $(cat errors)"
+}
+
+a_batch_made_by_accumulation_stays_what_the_run_began_with_on_any_ranks() {
+  need_python
+  grep -v '^batch' train.yaml >free.yaml
+  echo 'schedule: {type: constant, warmup: 2}' >>free.yaml
+  local given n i=0
+  local -a set
+  for given in "batch.micro=2 batch.accumulation=2" "batch.global=16 batch.accumulation=2" "batch.global=16 batch.micro=2 batch.accumulation=2" \
+    "batch.micro=2 batch.accumulation=2 batch.schedule=2:2"; do
+    read -ra set <<<"$given"
+    i=$((i + 1))
+    begun whole-$i 4 12 "${set[@]}"
+    begun cut-$i 4 4 "${set[@]}"
+    begun cut-$i 2 6 "${set[@]}"
+    contains "$(cat errors)" "batch: 16 samples an update in micro-batches of 2, as the run began"
+    begun cut-$i 3 9 "${set[@]}"
+    begun cut-$i 1 12 "${set[@]}"
+    same "$(millrace ckpt hash runs/cut-$i/ckpt)" "$(millrace ckpt hash runs/whole-$i/ckpt)" "$given"
+    same "$(ranks 4 "$MILLRACE" eval free.yaml --from runs/whole-$i/ckpt --json "${set[@]/#/--set=}")" 0 "$(cat errors)"
+    json 'd["valid_count"], d["loss"], d["accuracy"]' out >of_four
+    for n in 1 3; do
+      same "$(ranks $n "$MILLRACE" eval free.yaml --from runs/whole-$i/ckpt --json "${set[@]/#/--set=}")" 0 "$given, on $n ranks: $(cat errors)"
+      same "$(json 'd["valid_count"], d["loss"], d["accuracy"]' out)" "$(cat of_four)" "$given, on $n ranks"
+    done
+  done
+  # whatever is given must be the run's
+  set=(--set run.dir=runs/cut-1 --set run.steps=16 --set batch.accumulation=2)
+  same "$(ranks 2 "$MILLRACE" train free.yaml "${set[@]}" --set batch.micro=4)" 2
+  contains "$(cat errors)" "batch.micro can't change in the middle of a run"
+  same "$(ranks 2 "$MILLRACE" train free.yaml "${set[@]}" --set batch.global=32)" 2
+  contains "$(cat errors)" "batch.global can't change in the middle of a run"
+  begun wide 2 4 batch.micro=8 batch.accumulation=1
+  same "$(ranks 3 "$MILLRACE" train free.yaml --set run.dir=runs/wide --set batch.micro=8 --set batch.accumulation=1)" 2
+  contains "$(cat errors)" "more ranks than micro-batches"
+}
+
 calls_that_are_compared_change_nothing() {
   same "$(ranks 3 "$MILLRACE" train train.yaml --set run.dir=runs/plain --quiet)" 0 "$(cat errors)"
   same "$(ranks 3 "$MILLRACE" train train.yaml --set run.dir=runs/debug --set parallel.debug=true --quiet)" 0 "$(cat errors)"
@@ -234,7 +276,7 @@ perfetto_opens_the_trace_of_all_ranks() {
     "$(printf '%s\n' '0 decode 0 0' '0 mpi 0 0' '0 read 0 0' '0 trainer 0 3' '1 decode 0 0' '1 mpi 0 0' '1 read 0 0' '1 trainer 0 3')"
 }
 
-run_cases the_first_rank_speaks_alone_and_the_data_is_shared an_evaluation_is_the_same_on_any_ranks calls_that_are_compared_change_nothing \
+run_cases the_first_rank_speaks_alone_and_the_data_is_shared an_evaluation_is_the_same_on_any_ranks a_batch_made_by_accumulation_stays_what_the_run_began_with_on_any_ranks calls_that_are_compared_change_nothing \
   ranks_that_index_the_same_tar_at_once_do_not_disturb_each_other a_save_that_fails_on_one_rank_ends_all_of_them_when_all_know what_is_wrong_everywhere_is_told_once \
   a_rank_without_its_data_ends_all_before_the_first_step a_rank_that_fails_in_the_middle_tells_why_and_ends_all \
   a_rank_that_fails_in_the_middle_of_an_evaluation_tells_why_and_ends_all \
