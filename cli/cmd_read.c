@@ -91,7 +91,8 @@ static const struct option rows[] = {
     {"print", 0, OPTION_CHOICE, AT(print), NULL, "none",
      "a line a sample on stdout: position<TAB>key, or JSON", print_choices},
     {"on-error", 0, OPTION_CHOICE, AT(on_error), NULL, "stop",
-     "at a sample that can not be used; skip names, counts and leaves it out", on_error_choices},
+     "at a sample that can not be used, or a damaged tar; skip names, counts and leaves out what is bad",
+     on_error_choices},
     {"max-errors", 0, OPTION_TEXT, AT(max_errors), "N|P%", NULL,
      "with --on-error skip: more than N, or P percent of an epoch, end it; no limit without it"},
     {"quality", 0, OPTION_FLAG, AT(quality),
@@ -175,6 +176,8 @@ static int print_summary(const struct read_args *args, const struct reading *rea
     json_write_u64(json, "samples_count", sink->samples_count);
     if (bad_policies[args->on_error] == LOADER_BAD_SKIP)
         json_write_u64(json, "skipped_count", sink->skipped_count);
+    if (stats.left_out_count)
+        json_write_u64(json, "left_out_count", stats.left_out_count);
     json_write_u64(json, "batches_count", stats.batches_count);
     json_write_hex64(json, "once", sink->once);
     json_write_hex64(json, "order", sink->order);
@@ -257,6 +260,7 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
     const struct read_args *args = invocation->args;
     atomic_int *stop = signals_install();
     uint64_t samples = loader_shape(loader).samples, total = samples_expected(args, batching, samples);
+    uint64_t left_out = loader_stats(loader).left_out_count;
     const struct batch *batch;
     int status;
     bool prints_here = args->print != READ_PRINT_NONE && isatty(STDOUT_FILENO);
@@ -267,7 +271,7 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
         loader_release(loader, batch);
         progress_update(invocation->console, sink->samples_count + sink->skipped_count, total);
         if (!status)
-            status = check_skipped(loader, limit, sink->skipped_count, samples, err);
+            status = check_skipped(loader, limit, sink->skipped_count + left_out, samples, err);
         if (!status && ferror(stdout))
             status = output_flush(err);
         if (!status && atomic_load(stop))

@@ -97,7 +97,8 @@ static int check_dataset(void *context, const char *path)
     struct checking *v = context;
     struct verify_options options = options_of(v);
     struct dataset *dataset;
-    int status = dataset_open(v->io, path, &dataset, v->err);
+    /* so that one damaged tar does not hide the next: each is named below */
+    int status = dataset_open_salvaging(v->io, path, NULL, &dataset, v->err);
     if (status)
         return status;
     v->dataset = dataset;

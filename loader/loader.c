@@ -32,14 +32,18 @@ int loader_judge_bad(const struct loader *loader, double fraction_max, uint64_t 
                      uint64_t delivered_count, struct err *err)
 {
     uint64_t epoch = loader->order.samples, of = delivered_count > epoch ? delivered_count : epoch;
+    uint64_t left_out = loader->stats.left_out_count; /* constant once open */
     double allowed = fraction_max * (double)of;
-    if ((double)bad_count <= (allowed > 1 ? allowed : 1))
+    if (fraction_max >= 1 || (double)bad_count + (double)left_out <= (allowed > 1 ? allowed : 1))
         return 0;
     err_set(err, -EBADMSG, "too many bad samples");
     err_expected(err, "at most %g %% of an epoch's, or of those delivered where they are more",
                  fraction_max * 100);
-    err_found(err, "%" PRIu64 " bad, %" PRIu64 " delivered, %" PRIu64 " an epoch", bad_count, delivered_count,
-              epoch);
+    char of_tars[64] = "";
+    if (left_out > 0)
+        snprintf(of_tars, sizeof of_tars, ", %" PRIu64 " left out of damaged tars", left_out);
+    err_found(err, "%" PRIu64 " bad%s, %" PRIu64 " delivered, %" PRIu64 " an epoch", bad_count, of_tars,
+              delivered_count, epoch);
     advise_repair(err, loader->sources_count > 1 ? "DATASET" : loader->sources[0].dataset->path);
     return -EBADMSG;
 }

@@ -55,8 +55,10 @@ enum loader_decode {
     LOADER_TOKENS, /* "tokens": I32 [items, block + 1] */
 };
 
+/* What comes of a sample that can not be used. In all but the first, a damaged tar of another tool gives the samples that are whole
+ * (shards/foreign.h): what is left out is logged when the loader opens, and counted. */
 enum loader_bad_policy {
-    LOADER_BAD_STOP, /* the first bad sample is an error */
+    LOADER_BAD_STOP, /* the first bad sample is an error, and so is a damaged tar */
     /* A deterministic other sample takes its place (docs/order.md), augmented as itself; it is logged, counted,
      * listed. */
     LOADER_BAD_SUBSTITUTE,
@@ -114,7 +116,7 @@ struct loader_options {
 
     enum loader_bad_policy bad_policy;
     /* Of an epoch's samples, or of those delivered where they are more, and at least one: more end the run. Both are counted
-     * from this loader's opening, not over resumes. */
+     * from this loader's opening, not over resumes. What is left out of damaged tars counts like bad samples. 1: no limit. */
     double bad_fraction_max;
     bool verify; /* CRCs of what was read; on by default */
 
@@ -267,6 +269,8 @@ struct loader_stats {
     uint64_t read_bytes, reads_count; /* from the engine: merged, with what verifying needs */
     uint64_t wanted_bytes;            /* of these, what samples are made of: their fields, windows or rows */
     uint64_t bad_samples_count, jpeg_warnings_count;
+    /* Of damaged tars, in all of the data: members, or all from some place on, each of which counts once. Known once open. */
+    uint64_t left_out_count;
     uint64_t ahead_count; /* micro-batches being read or decoded now, or ready and not yet taken */
     uint64_t
         first_batch_ns;     /* from the beginning of loader_open until loader_next gave the first; 0 before */
@@ -287,7 +291,7 @@ struct loader_bad_sample {
 uint64_t loader_quarantine(const struct loader *loader, const struct loader_bad_sample **ret_list);
 
 /* The rule of bad_fraction_max for what several ranks' loaders of the same data have met together; each has bad_fraction_max 1, so that it lets
- * all pass by itself. -EBADMSG: too many. */
+ * all pass by itself. What is left out of damaged tars, which is the same for all of them, is added here. -EBADMSG: too many. */
 int loader_judge_bad(const struct loader *loader, double fraction_max, uint64_t bad_count,
                      uint64_t delivered_count, struct err *err);
 

@@ -262,6 +262,8 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
     status = open_foundation(loader, err);
     if (!status)
         status = open_order(loader, err);
+    if (!status && loader->stats.left_out_count > 0)
+        status = loader_judge_bad(loader, options->bad_fraction_max, 0, 0, err);
     if (!status && !options->order_only)
         status = open_stages(loader, err);
     if (options_want_no_reads(options))

@@ -176,19 +176,21 @@ static int open_entry(struct shard_cache *cache, uint64_t shard, enum open_files
     while (cache->open_count >= cache->open_max && close_oldest(cache))
         ;
     uint32_t dataset = find_dataset(cache, shard);
+    const struct dataset_shard *listed = &cache->datasets[dataset]->shards[shard - cache->first[dataset]];
+    static const struct salvage silently = {0}; /* opening the dataset told of it */
     int status = shard_cache_path(cache, shard, path, err);
     if (!status)
         status = have_file(cache, share, path, err);
     if (!status) {
         atomic_store(&cache->opening, shard + 1);
         do /* others of the process may have the files that this was to have */
-            status = shard_open(cache->io, path, &opened, err);
+            status =
+                shard_open_salvaging(cache->io, path, listed->is_partial ? &silently : NULL, &opened, err);
         while (shard_cache_is_short_of_files(status) && close_oldest(cache));
         atomic_store(&cache->opening, 0);
     }
     if (!status)
-        status =
-            check_against_list(opened, &cache->datasets[dataset]->shards[shard - cache->first[dataset]], err);
+        status = check_against_list(opened, listed, err);
     if (status) {
         shard_close(opened);
         note_damage(entry, status, err);

@@ -157,12 +157,24 @@ static int open_cache(struct loader *loader, struct err *err)
     return shard_cache_open(loader->io, datasets, loader->sources_count, &loader->cache, err);
 }
 
+/* Where bad samples end the run, damaged tars do. */
+static int open_dataset(struct loader *loader, const char *path, struct dataset **ret_dataset,
+                        struct err *err)
+{
+    if (loader->options.bad_policy == LOADER_BAD_STOP)
+        return dataset_open(loader->io, path, ret_dataset, err);
+    int status = dataset_open_salvaging(loader->io, path, loader->options.log, ret_dataset, err);
+    if (!status)
+        loader->stats.left_out_count += (*ret_dataset)->left_out_count;
+    return status;
+}
+
 int loader_sources_open(struct loader *loader, const struct loader_source *list, uint32_t count,
                         struct err *err)
 {
     int status = read_weights(loader, list, count, err);
     for (uint32_t i = 0; !status && i < count; i++)
-        status = dataset_open(loader->io, list[i].path, &loader->sources[i].dataset, err);
+        status = open_dataset(loader, list[i].path, &loader->sources[i].dataset, err);
     if (!status)
         status = check_agreement(loader, err);
     if (!status)

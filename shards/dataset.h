@@ -7,6 +7,7 @@
 #ifndef MILLRACE_SHARDS_DATASET_H
 #define MILLRACE_SHARDS_DATASET_H
 
+#include "base/log.h"
 #include "io/io.h"
 #include "shards/index.h"
 #include "shards/shard.h"
@@ -26,6 +27,7 @@ struct dataset_shard {
     uint64_t xxh3;         /* of the file */
     bool lacks_xxh3;       /* the list of another tool, or none, did not tell it */
     uint32_t index_crc32c; /* identity_crc32c of struct shard */
+    bool is_partial;       /* a damaged tar: its samples are those that are whole (shard_open_salvaging) */
     uint64_t first_sample; /* global number of its first sample */
     uint64_t last_tokens;  /* text: of its last member, while the others are whole; 0: not told */
 };
@@ -48,7 +50,9 @@ struct dataset {
     struct dataset_shard *shards;
     uint64_t shards_count;
     uint64_t samples; /* members grouped by key; windows of text are the loader's matter */
-    char **classes;   /* names in order of their number */
+    /* Of damaged tars: members, or all from some place on, each of which counts once. */
+    uint64_t left_out_count;
+    char **classes; /* names in order of their number */
     uint64_t classes_count;
     uint64_t mean_sample_bytes; /* of all fields, headers not counted */
     uint64_t fingerprint;
@@ -61,6 +65,10 @@ struct dataset {
 /* path: dataset.json or the folder that holds it, a wids shard list of another tool, one tar, or a pattern of tars
  * (url_list.h). But for our dataset.json every shard is opened. -EBADMSG with detail. */
 int dataset_open(struct io *io, const char *path, struct dataset **ret_dataset, struct err *err);
+/* The same, but of tars of other tools that are damaged the samples that are whole are taken (foreign.h); what is left out is told
+ * by log, a warning a thing, a few a tar. log may be NULL. -EBADMSG where no sample is left. */
+int dataset_open_salvaging(struct io *io, const char *path, const struct log *log,
+                           struct dataset **ret_dataset, struct err *err);
 void dataset_close(struct dataset *dataset); /* NULL is fine */
 
 /* The shard that holds the sample, and the sample's number within it. sample < dataset->samples. */

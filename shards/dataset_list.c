@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LEFT_OUT_LINES_MAX = 4 }; /* of one tar; the rest is counted, but for the last */
+
 int dataset_list_one(struct dataset *dataset, const char *url, struct err *err)
 {
     char *copy = strdup(url);
@@ -80,18 +82,48 @@ static int add_fields(struct dataset *dataset, const struct shard *shard, uint64
     return 0;
 }
 
+/* What is told of one tar. */
+struct telling {
+    const struct log *log;
+    uint64_t count;
+    char last[ERR_LINE_BYTES_MAX];
+};
+
+static void tell_left_out(void *context, const struct err *what)
+{
+    struct telling *telling = context;
+    err_format(what, telling->last, sizeof telling->last);
+    if (telling->count++ < LEFT_OUT_LINES_MAX)
+        log_line(telling->log, LOG_WARN, "damaged tar: %s", telling->last);
+}
+
+static int open_shard(struct io *io, struct dataset *dataset, const char *path,
+                      const struct dataset_learning *how, struct shard **ret_shard, struct err *err)
+{
+    struct telling telling = {.log = how->log, .last = ""};
+    const struct salvage salvage = {.left_out = tell_left_out, .context = &telling};
+    int status = shard_open_salvaging(io, path, how->salvages ? &salvage : NULL, ret_shard, err);
+    if (status)
+        return status;
+    if (telling.count > LEFT_OUT_LINES_MAX)
+        log_line(how->log, LOG_WARN, "damaged tar: %" PRIu64 " more of the kind, the last: %s",
+                 telling.count - LEFT_OUT_LINES_MAX, telling.last);
+    dataset->left_out_count += telling.count;
+    return 0;
+}
+
 static int learn_shard(struct io *io, struct dataset *dataset, uint64_t number, bool listed,
-                       uint64_t *total_bytes, struct err *err)
+                       const struct dataset_learning *how, uint64_t *total_bytes, struct err *err)
 {
     struct dataset_shard *entry = &dataset->shards[number];
     struct shard *shard = NULL;
     char path[IO_PATH_BYTES_MAX];
     int status = dataset_shard_path(dataset, number, path, err);
     if (!status)
-        status = shard_open(io, path, &shard, err);
+        status = open_shard(io, dataset, path, how, &shard, err);
     if (status)
         return status;
-    if (listed && shard->trailer.samples != entry->samples) {
+    if (listed && !shard->is_partial && shard->trailer.samples != entry->samples) {
         status = err_set(err, -EBADMSG, "shard has not as many samples as its list says");
         err_at(err, path, ERR_NO_OFFSET);
         err_expected(err, "%" PRIu64, entry->samples);
@@ -102,6 +134,7 @@ static int learn_shard(struct io *io, struct dataset *dataset, uint64_t number, 
     entry->samples = shard->trailer.samples;
     entry->file_bytes = shard->trailer.file_bytes;
     entry->index_crc32c = shard->identity_crc32c;
+    entry->is_partial = shard->is_partial;
     entry->lacks_xxh3 = true;
     entry->first_sample = dataset->samples;
     dataset->samples += entry->samples;
@@ -111,15 +144,36 @@ out:
     return status;
 }
 
-int dataset_list_learn(struct io *io, struct dataset *dataset, bool listed, struct err *err)
+/* Where nothing could be salvaged, what is wrong with the first that is damaged is the error. */
+static int check_left(struct io *io, const struct dataset *dataset, struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX];
+    struct shard *shard = NULL;
+    uint64_t i = 0;
+    while (i < dataset->shards_count && !dataset->shards[i].is_partial)
+        i++;
+    if (dataset->samples > 0 || i == dataset->shards_count)
+        return 0;
+    int status = dataset_shard_path(dataset, i, path, err);
+    if (!status)
+        status = shard_open(io, path, &shard, err);
+    shard_close(shard);
+    return status;
+}
+
+int dataset_list_learn(struct io *io, struct dataset *dataset, bool listed,
+                       const struct dataset_learning *how, struct err *err)
 {
     uint64_t total_bytes = 0;
     dataset->samples = 0;
     for (uint64_t i = 0; i < dataset->shards_count; i++) {
-        int status = learn_shard(io, dataset, i, listed, &total_bytes, err);
+        int status = learn_shard(io, dataset, i, listed, how, &total_bytes, err);
         if (status)
             return status;
     }
+    int status = check_left(io, dataset, err);
+    if (status)
+        return status;
     dataset->mean_sample_bytes = dataset->samples ? total_bytes / dataset->samples : 0;
     return dataset_fingerprint(dataset->shards, dataset->shards_count, &dataset->fingerprint, err);
 }

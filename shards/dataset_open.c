@@ -273,7 +273,8 @@ static int load_ours(struct dataset *dataset, const struct json_t *root, struct 
 }
 
 /* dataset.json, ours or another tool's, at dataset->path. */
-static int load_list(struct io *io, struct dataset *dataset, struct err *err)
+static int load_list(struct io *io, struct dataset *dataset, const struct dataset_learning *how,
+                     struct err *err)
 {
     char *text = NULL;
     size_t bytes;
@@ -300,7 +301,7 @@ static int load_list(struct io *io, struct dataset *dataset, struct err *err)
     if (!status && (!dataset->shards || ours != (json_get(root, "millrace") != NULL)))
         status = bad(dataset, err, "dataset.json has no \"shardlist\"");
     if (!status)
-        status = ours ? load_ours(dataset, root, err) : dataset_list_learn(io, dataset, true, err);
+        status = ours ? load_ours(dataset, root, err) : dataset_list_learn(io, dataset, true, how, err);
     json_free(root);
     free(text);
     return status;
@@ -336,7 +337,7 @@ static int tell_shard(struct io *io, const char *path, bool *ret_is_shard, struc
 
 /* Shards without a list: one, or what a pattern stands for. A name that exists is no pattern. */
 static int load_shards_alone(struct io *io, const char *path, bool is_pattern, struct dataset *dataset,
-                             struct err *err)
+                             const struct dataset_learning *how, struct err *err)
 {
     int status = io_join_path("", path, dataset->path, err);
     if (status)
@@ -345,10 +346,11 @@ static int load_shards_alone(struct io *io, const char *path, bool is_pattern, s
         status = dataset_list_urls(dataset, path, err);
     else
         status = dataset_list_one(dataset, path, err);
-    return status ? status : dataset_list_learn(io, dataset, false, err);
+    return status ? status : dataset_list_learn(io, dataset, false, how, err);
 }
 
-int dataset_open(struct io *io, const char *path, struct dataset **ret_dataset, struct err *err)
+static int open_dataset(struct io *io, const char *path, const struct dataset_learning *how,
+                        struct dataset **ret_dataset, struct err *err)
 {
     struct io_stat info;
     struct err absent;
@@ -363,7 +365,7 @@ int dataset_open(struct io *io, const char *path, struct dataset **ret_dataset, 
     if (!status && info.kind != IO_ENTRY_FOLDER)
         status = tell_shard(io, path, &is_shard, err);
     if (is_pattern || (!status && is_shard)) {
-        status = load_shards_alone(io, path, is_pattern, dataset, err);
+        status = load_shards_alone(io, path, is_pattern, dataset, how, err);
     } else if (!status && info.kind == IO_ENTRY_FOLDER && !dataset_is_in(io, path)) {
         status = dataset_absent(io, path, err);
     } else if (!status) {
@@ -372,11 +374,22 @@ int dataset_open(struct io *io, const char *path, struct dataset **ret_dataset, 
         if (!status)
             io_parent_path(dataset->path, dataset->folder);
         if (!status)
-            status = load_list(io, dataset, err);
+            status = load_list(io, dataset, how, err);
     }
     if (status)
         dataset_close(dataset);
     else
         *ret_dataset = dataset;
     return status;
+}
+
+int dataset_open(struct io *io, const char *path, struct dataset **ret_dataset, struct err *err)
+{
+    return open_dataset(io, path, &(struct dataset_learning){0}, ret_dataset, err);
+}
+
+int dataset_open_salvaging(struct io *io, const char *path, const struct log *log,
+                           struct dataset **ret_dataset, struct err *err)
+{
+    return open_dataset(io, path, &(struct dataset_learning){.salvages = true, .log = log}, ret_dataset, err);
 }

@@ -37,6 +37,7 @@ struct walk {
     struct shard_index_builder *builder;
     struct str crcs;               /* u32 a block of the member at hand */
     char key[SHARD_KEY_BYTES_MAX]; /* of the sample at hand */
+    bool is_partial;
     struct err *err;
 };
 
@@ -103,15 +104,29 @@ static int compute_crcs(struct walk *walk, const struct tar_member *member, uint
                : 0;
 }
 
-/* A failure that is the member's fault: says where it stands. */
-static int blame(const struct walk *walk, const struct tar_member *member, int status)
+/* Goes on without what is wrong, which walk->err says. */
+static void leave_out(struct walk *walk)
+{
+    const struct salvage *salvage = walk->options->salvage;
+    walk->is_partial = true;
+    if (salvage->left_out)
+        salvage->left_out(salvage->context, walk->err);
+    err_clear(walk->err);
+}
+
+/* A failure that is the member's fault: says where it stands. 0 where the walk goes on without the member. */
+static int blame(struct walk *walk, const struct tar_member *member, int status)
 {
     if (status == -ENOMEM)
         return status;
     err_at(walk->err, walk->path, (int64_t)member->header_offset);
     err_found(walk->err, "\"%.200s\"", member->name);
     walk->err->code = -EBADMSG;
-    return -EBADMSG;
+    if (!walk->options->salvage || (status != -EBADMSG && status != -EEXIST))
+        return -EBADMSG;
+    err_advise(walk->err, "this member is left out");
+    leave_out(walk);
+    return 0;
 }
 
 static int add_field(struct walk *walk, const struct tar_member *member, const struct member_name *name)
@@ -149,23 +164,6 @@ static int take_member(struct walk *walk, const struct tar_member *member)
     return is_field ? add_field(walk, member, &name) : 0;
 }
 
-static int walk_members(struct walk *walk, uint64_t *ret_archive_end)
-{
-    struct tar_scanner scanner = {
-        .read = walk_read, .context = walk, .path = walk->path, .file_bytes = walk->file_bytes};
-    struct tar_member member;
-    int status;
-    while (!(status = tar_scan(&scanner, &member, walk->err)) && member.kind != TAR_END) {
-        status = take_member(walk, &member);
-        if (status)
-            break;
-    }
-    if (!status)
-        *ret_archive_end = member.data_offset;
-    tar_scanner_deinit(&scanner);
-    return status;
-}
-
 /* Users pass compressed tars and anything else: say what it is. */
 static void explain_first_block(struct walk *walk)
 {
@@ -184,6 +182,67 @@ static void explain_first_block(struct walk *walk)
     }
 }
 
+static int too_small(const struct walk *walk)
+{
+    err_set(walk->err, -EBADMSG, "file is too small for a tar");
+    err_at(walk->err, walk->path, 0);
+    err_expected(walk->err, "at least %d bytes", TAR_BLOCK_BYTES);
+    err_found(walk->err, "%" PRIu64, walk->file_bytes);
+    return -EBADMSG;
+}
+
+/* What follows the damage can't be told. The sample at hand is whole where the file that was cut is of another one. */
+static void salvage_samples(struct walk *walk, const struct tar_scanner *scanner)
+{
+    struct member_name name;
+    struct err not_ours;
+    bool is_field = false, has_sample = shard_index_builder_samples(walk->builder) > 0;
+    bool is_next = scanner->is_cut &&
+                   member_name_split(str_text(&scanner->name), &name, &is_field, &not_ours) == 0 &&
+                   is_field && strcmp(walk->key, name.key) != 0;
+    if (is_next) {
+        err_advise(walk->err, "sample \"%.150s\" and all that follows are left out", name.key);
+    } else if (has_sample) {
+        shard_index_builder_drop_sample(walk->builder);
+        err_advise(walk->err, "sample \"%.150s\" and all that follows are left out", walk->key);
+    } else {
+        err_advise(walk->err, "all of it is left out");
+    }
+    leave_out(walk);
+}
+
+/* The next member; the end where the damage is salvaged. */
+static int scan(struct walk *walk, struct tar_scanner *scanner, struct tar_member *ret_member)
+{
+    int status =
+        walk->file_bytes < TAR_BLOCK_BYTES ? too_small(walk) : tar_scan(scanner, ret_member, walk->err);
+    if (status != -EBADMSG)
+        return status;
+    explain_first_block(walk);
+    if (!walk->options->salvage)
+        return status;
+    salvage_samples(walk, scanner);
+    *ret_member = (struct tar_member){.kind = TAR_END, .name = "", .data_offset = scanner->offset};
+    return 0;
+}
+
+static int walk_members(struct walk *walk, uint64_t *ret_archive_end)
+{
+    struct tar_scanner scanner = {
+        .read = walk_read, .context = walk, .path = walk->path, .file_bytes = walk->file_bytes};
+    struct tar_member member;
+    int status;
+    while (!(status = scan(walk, &scanner, &member)) && member.kind != TAR_END) {
+        status = take_member(walk, &member);
+        if (status)
+            break;
+    }
+    if (!status)
+        *ret_archive_end = member.data_offset;
+    tar_scanner_deinit(&scanner);
+    return status;
+}
+
 /* Behind the end of the archive stands the start of an index of exactly these samples: it is ours, and lost its trailer. */
 static int check_lost_index(struct walk *walk, const struct foreign_index *found)
 {
@@ -199,7 +258,11 @@ static int check_lost_index(struct walk *walk, const struct foreign_index *found
     err_at(walk->err, walk->path, (int64_t)at);
     err_advise(walk->err, "copy the file again, or make an index of what is there by `millrace index %s`",
                walk->path);
-    return -EBADMSG;
+    if (!walk->options->salvage)
+        return -EBADMSG;
+    err_advise(walk->err, "only its checksums are left out");
+    leave_out(walk);
+    return 0;
 }
 
 static int encode(struct walk *walk, uint64_t archive_end, struct foreign_index *found)
@@ -249,15 +312,13 @@ int foreign_index_build(struct io *io, struct io_file *file, const char *path,
         status = shard_index_builder_open(&walk.builder, &own);
     if (!status)
         status = io->ops->queue_open(io, 1, &walk.queue, &own);
-    if (!status) {
+    if (!status)
         status = walk_members(&walk, &archive_end);
-        if (status == -EBADMSG)
-            explain_first_block(&walk);
-    }
     if (!status)
         status = encode(&walk, archive_end, &found);
     if (!status)
         status = check_lost_index(&walk, &found);
+    found.is_partial = walk.is_partial;
     if (walk.queue)
         io->ops->queue_close(walk.queue);
     shard_index_builder_close(walk.builder);

@@ -90,6 +90,8 @@ int shard_index_builder_add_field(struct shard_index_builder *builder, const cha
  * its size asks for. */
 int shard_index_builder_add_place(struct shard_index_builder *builder, const char *extension,
                                   const struct shard_field *field, struct err *err);
+/* Forgets the sample that was begun last, with its fields; once a sample. */
+void shard_index_builder_drop_sample(struct shard_index_builder *builder);
 uint64_t shard_index_builder_samples(const struct shard_index_builder *builder);
 uint32_t shard_index_builder_flags(const struct shard_index_builder *builder); /* for the trailer */
 /* Appends the index, unpadded, to out; *ret_fields for the trailer. Fields stand in byte order of their extensions. */

@@ -18,11 +18,19 @@ struct row {
     struct shard_picture picture;
 };
 
+/* How much there was of each when the sample at hand was begun. */
+struct mark {
+    size_t keys_bytes, key_ends_bytes, rows_bytes, blocks_bytes;
+    uint32_t fields;
+    bool has_pictures;
+};
+
 struct shard_index_builder {
     struct str keys, key_ends, rows, blocks; /* bytes, u32, struct row, u32 */
     uint64_t samples;
     uint32_t fields;
     bool has_pictures;
+    struct mark begun;
     char extensions[SHARD_FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX];
 };
 
@@ -64,11 +72,30 @@ int shard_index_builder_begin_sample(struct shard_index_builder *builder, const 
     }
     if (builder->samples == UINT32_MAX || builder->keys.bytes + bytes > UINT32_MAX)
         return err_set(err, -E2BIG, "too many samples for one shard");
+    builder->begun = (struct mark){.keys_bytes = builder->keys.bytes,
+                                   .key_ends_bytes = builder->key_ends.bytes,
+                                   .rows_bytes = builder->rows.bytes,
+                                   .blocks_bytes = builder->blocks.bytes,
+                                   .fields = builder->fields,
+                                   .has_pictures = builder->has_pictures};
     str_add(&builder->keys, key, bytes);
     uint32_t end = (uint32_t)builder->keys.bytes;
     str_add(&builder->key_ends, &end, sizeof end);
     builder->samples++;
     return check_memory(builder, err);
+}
+
+void shard_index_builder_drop_sample(struct shard_index_builder *builder)
+{
+    const struct mark *begun = &builder->begun;
+    assert(builder->samples > 0 && builder->key_ends.bytes > begun->key_ends_bytes);
+    builder->keys.bytes = begun->keys_bytes;
+    builder->key_ends.bytes = begun->key_ends_bytes;
+    builder->rows.bytes = begun->rows_bytes;
+    builder->blocks.bytes = begun->blocks_bytes;
+    builder->fields = begun->fields;
+    builder->has_pictures = begun->has_pictures;
+    builder->samples--;
 }
 
 static int find_or_add_extension(struct shard_index_builder *builder, const char *extension,

@@ -17,6 +17,7 @@
 
 enum { HEADER_BYTES = 128, HEADER_CRC_AT = 124, PATH_AT = 128, ENTRY_VERSION = 1, ALIGN_BYTES = 8 };
 enum { NAME_DIGITS = 16, LEFTOVER_AGE_S = 3600 }; /* nobody takes so long to store one */
+enum { ENTRY_PARTIAL = 256 };                     /* a flag beside the trailer's */
 
 static const char entry_magic[8] = "MRINDEX";
 
@@ -100,9 +101,11 @@ static int decode(const char *bytes, size_t count_bytes, const char *full, const
         bytes_get_u32(bytes + 76) != path_bytes || memcmp(bytes + PATH_AT, full, path_bytes) != 0 ||
         bytes_get_u64(bytes + 64) != count_bytes - index_at)
         return -EBADMSG;
+    uint32_t flags = bytes_get_u32(bytes + 12);
+    found->is_partial = flags & ENTRY_PARTIAL;
     found->trailer = (struct shard_trailer){
         .version = SHARD_VERSION,
-        .flags = bytes_get_u32(bytes + 12),
+        .flags = flags & SHARD_FLAG_NO_CRCS,
         .index_offset = index_at,
         .index_bytes = count_bytes - index_at,
         .file_bytes = info->size_bytes,
@@ -114,14 +117,14 @@ static int decode(const char *bytes, size_t count_bytes, const char *full, const
     found->identity_crc32c = bytes_get_u32(bytes + 72);
     bool plausible = found->trailer.archive_end <= info->size_bytes && found->trailer.samples <= UINT32_MAX &&
                      found->trailer.fields <= SHARD_FIELDS_MAX &&
-                     !(found->trailer.flags & ~(uint32_t)SHARD_FLAG_NO_CRCS);
+                     !(flags & ~(uint32_t)(SHARD_FLAG_NO_CRCS | ENTRY_PARTIAL));
     if (!plausible || crc32c(0, bytes + index_at, count_bytes - index_at) != found->trailer.index_crc32c)
         return -EBADMSG;
     str_add(&found->index, bytes + index_at, count_bytes - index_at);
     return str_status(&found->index);
 }
 
-int index_cache_load(struct io *io, const char *path, struct foreign_index *ret_index)
+int index_cache_load(struct io *io, const char *path, bool partial_will_do, struct foreign_index *ret_index)
 {
     char full[IO_PATH_BYTES_MAX], cache_path[IO_PATH_BYTES_MAX];
     struct io *own = NULL;
@@ -140,6 +143,8 @@ int index_cache_load(struct io *io, const char *path, struct foreign_index *ret_
         status = io_read_file(own ? own : io, cache_path, SHARD_INDEX_BYTES_MAX, &bytes, &count_bytes, NULL);
     if (!status)
         status = decode(bytes, count_bytes, full, &info, &found);
+    if (!status && found.is_partial && !partial_will_do)
+        status = -ENOENT;
     free(bytes);
     io_close(own);
     if (status)
@@ -157,7 +162,7 @@ static int encode(const char *full, const struct io_stat *info, const struct for
     uint8_t header[HEADER_BYTES] = {0};
     memcpy(header, entry_magic, sizeof entry_magic);
     bytes_put_u32(header + 8, ENTRY_VERSION);
-    bytes_put_u32(header + 12, trailer->flags);
+    bytes_put_u32(header + 12, trailer->flags | (index->is_partial ? ENTRY_PARTIAL : 0));
     bytes_put_u64(header + 16, info->size_bytes);
     bytes_put_u64(header + 24, info->mtime_ns);
     bytes_put_u64(header + 32, info->version);

@@ -8,7 +8,8 @@
  *
  *     offset  type     what
  *     0       char[8]  "MRINDEX\0"
- *     8       u32      version, 1          12  u32  flags: 1, the index has no checksums
+ *     8       u32      version, 1          12  u32  flags: 1, the index has no checksums;
+ *                                             256, of a damaged tar: of what is whole
  *     16      u64      bytes of the tar    24  u64  its mtime, ns
  *     32      u64      its version         40  u64  archive_end
  *     48      u64      samples             56  u32  fields       60  u32  CRC32C of the index
@@ -26,8 +27,9 @@ int index_cache_folder(char *folder);
 /* Where the index of the tar at path is kept, into cache_path (IO_PATH_BYTES_MAX). -ENOENT where there is no cache. */
 int index_cache_path(struct io *io, const char *path, char *cache_path, struct err *err);
 
-/* -ENOENT where there is no entry that counts; no detail, since it is no error. */
-int index_cache_load(struct io *io, const char *path, struct foreign_index *ret_index);
+/* -ENOENT where there is no entry that counts; no detail, since it is no error. An index of a damaged tar counts where
+ * partial_will_do. */
+int index_cache_load(struct io *io, const char *path, bool partial_will_do, struct foreign_index *ret_index);
 /* Replaces an older entry. info: of the tar, taken before it was walked. Now and then it removes what others left that died while they stored one,
  * an hour ago or earlier. */
 int index_cache_store(struct io *io, const char *path, const struct io_stat *info,

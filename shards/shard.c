@@ -13,15 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int too_small(const char *path, uint64_t file_bytes, struct err *err)
-{
-    err_set(err, -EBADMSG, "file is too small for a tar");
-    err_at(err, path, 0);
-    err_expected(err, "at least %d bytes", SHARD_TRAILER_BYTES);
-    err_found(err, "%" PRIu64, file_bytes);
-    return -EBADMSG;
-}
-
 /* Reads the index, of which the tail may hold all or a part. */
 static int load_index(struct shard *shard, struct io_queue *queue, const uint8_t *tail, uint64_t tail_offset,
                       struct err *err)
@@ -51,15 +42,16 @@ static int adopt(struct shard *shard, struct foreign_index *found, struct err *e
         shard->trailer = found->trailer;
         shard->identity_crc32c = found->identity_crc32c;
         shard->is_foreign = true;
+        shard->is_partial = found->is_partial;
     }
     foreign_index_deinit(found);
     return status;
 }
 
 /* Walks the tar and keeps the index, in vain where the cache can't be written: then it is walked again next time. */
-static int walk(struct shard *shard, struct err *err)
+static int walk(struct shard *shard, const struct salvage *salvage, struct err *err)
 {
-    static const struct foreign_options options = {.crcs = false};
+    const struct foreign_options options = {.salvage = salvage};
     struct foreign_index found = {0};
     struct io_stat info;
     int status = shard->io->ops->stat(shard->io, shard->path, &info, err);
@@ -71,30 +63,38 @@ static int walk(struct shard *shard, struct err *err)
     return adopt(shard, &found, err);
 }
 
+static int load_foreign(struct shard *shard, const struct salvage *salvage, struct err *err)
+{
+    struct foreign_index found = {0};
+    bool partial_will_do = salvage && !salvage->left_out;
+    return index_cache_load(shard->io, shard->path, partial_will_do, &found) ? walk(shard, salvage, err)
+                                                                             : adopt(shard, &found, err);
+}
+
 /* tail: what the file ends with, its trailer last. */
 static int load(struct shard *shard, struct io_queue *queue, const uint8_t *tail, uint64_t tail_bytes,
-                struct err *err)
+                const struct salvage *salvage, struct err *err)
 {
     const uint8_t *trailer = tail + tail_bytes - SHARD_TRAILER_BYTES;
     uint64_t file_bytes = shard->io->ops->file_size(shard->file);
     struct foreign_index found = {0};
     if (!shard_trailer_is_ours(trailer))
-        return index_cache_load(shard->io, shard->path, &found) ? walk(shard, err)
-                                                                : adopt(shard, &found, err);
+        return load_foreign(shard, salvage, err);
     int status = shard_trailer_decode(trailer, file_bytes, shard->path, &shard->trailer, err);
     if (!status)
         status = load_index(shard, queue, tail, file_bytes - tail_bytes, err);
     shard->identity_crc32c = shard->trailer.index_crc32c;
-    if (status == -EBADMSG && index_cache_load(shard->io, shard->path, &found) == 0)
+    if (status == -EBADMSG && index_cache_load(shard->io, shard->path, false, &found) == 0)
         status = adopt(shard, &found, err);
     return status;
 }
 
-static int load_tail(struct shard *shard, struct io_queue *queue, struct err *err)
+static int load_tail(struct shard *shard, struct io_queue *queue, const struct salvage *salvage,
+                     struct err *err)
 {
     uint64_t file_bytes = shard->io->ops->file_size(shard->file);
     if (file_bytes < SHARD_TRAILER_BYTES)
-        return too_small(shard->path, file_bytes, err);
+        return load_foreign(shard, salvage, err);
     uint64_t tail_bytes = bytes_min(file_bytes, SHARD_TAIL_BYTES);
     uint8_t *tail = malloc(tail_bytes);
     if (!tail)
@@ -102,12 +102,18 @@ static int load_tail(struct shard *shard, struct io_queue *queue, struct err *er
     int status = io_read_exact(queue, shard->io, shard->file, shard->path, file_bytes - tail_bytes, tail,
                                tail_bytes, err);
     if (!status)
-        status = load(shard, queue, tail, tail_bytes, err);
+        status = load(shard, queue, tail, tail_bytes, salvage, err);
     free(tail);
     return status;
 }
 
 int shard_open(struct io *io, const char *path, struct shard **ret_shard, struct err *err)
+{
+    return shard_open_salvaging(io, path, NULL, ret_shard, err);
+}
+
+int shard_open_salvaging(struct io *io, const char *path, const struct salvage *salvage,
+                         struct shard **ret_shard, struct err *err)
 {
     struct io_queue *queue = NULL;
     struct shard *shard = calloc(1, sizeof *shard);
@@ -122,7 +128,7 @@ int shard_open(struct io *io, const char *path, struct shard **ret_shard, struct
     if (!status)
         status = io->ops->queue_open(io, 1, &queue, err);
     if (!status)
-        status = load_tail(shard, queue, err);
+        status = load_tail(shard, queue, salvage, err);
     if (queue)
         io->ops->queue_close(queue);
     if (status)
@@ -136,15 +142,13 @@ int shard_has_trailer(struct io *io, const char *path, bool *ret_has_trailer, st
 {
     struct io_file *file = NULL;
     struct io_queue *queue = NULL;
-    uint8_t trailer[SHARD_TRAILER_BYTES];
+    uint8_t trailer[SHARD_TRAILER_BYTES] = {0};
     int status = io->ops->file_open(io, path, &file, err);
     if (status)
         return status;
     uint64_t file_bytes = io->ops->file_size(file);
-    status = file_bytes < sizeof trailer ? too_small(path, file_bytes, err) : 0;
-    if (!status)
-        status = io->ops->queue_open(io, 1, &queue, err);
-    if (!status)
+    status = io->ops->queue_open(io, 1, &queue, err);
+    if (!status && file_bytes >= sizeof trailer)
         status =
             io_read_exact(queue, io, file, path, file_bytes - sizeof trailer, trailer, sizeof trailer, err);
     if (!status)
@@ -165,10 +169,7 @@ int shard_reindex(struct io *io, const char *path, const struct foreign_options 
         status = io->ops->file_open(io, path, &file, err);
     if (status)
         return status;
-    if (info.size_bytes < SHARD_TRAILER_BYTES)
-        status = too_small(path, info.size_bytes, err);
-    if (!status)
-        status = foreign_index_build(io, file, path, options, &found, err);
+    status = foreign_index_build(io, file, path, options, &found, err);
     if (!status)
         status = index_cache_store(io, path, &info, &found, err);
     foreign_index_deinit(&found);

@@ -21,6 +21,7 @@ struct shard {
     struct shard_index *index;
     /* Another tool's tar: of the trailer, samples, fields, archive_end and file_bytes mean something. */
     bool is_foreign;
+    bool is_partial; /* of a damaged tar: what is whole */
     /* Of the index; of a foreign one without checksums: tells whether it is the shard that was listed. */
     uint32_t identity_crc32c;
     char path[IO_PATH_BYTES_MAX];
@@ -30,6 +31,10 @@ struct shard {
  * -EBADMSG with offset and advice where it is neither, or a damaged shard of ours (unless shard_reindex made an index of
  * it). */
 int shard_open(struct io *io, const char *path, struct shard **ret_shard, struct err *err);
+/* The same, but of a damaged tar of another tool the samples that are whole. Where nobody wants to be told what is left out,
+ * a kept index of it will do. */
+int shard_open_salvaging(struct io *io, const char *path, const struct salvage *salvage,
+                         struct shard **ret_shard, struct err *err);
 void shard_close(struct shard *shard); /* NULL is fine */
 
 /* Whether the file ends in a trailer of ours, be it damaged. */

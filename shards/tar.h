@@ -39,6 +39,8 @@ struct tar_scanner {
     uint64_t offset;  /* of the next header */
     uint64_t file_bytes;
     struct str name, pending_name, global_name; /* zero at first */
+    /* The last call failed since the data of the regular file `name` goes beyond the end: all before it is whole. */
+    bool is_cut;
 };
 
 /* The next member; kind TAR_END at the first of two zero blocks or at a clean end of the file (data_offset is then the archive's

@@ -322,13 +322,16 @@ static int finish_member(struct tar_scanner *scanner, const uint8_t *block, cons
     if (!has_data(type))
         size_bytes = 0;
     uint64_t data_offset = header_at + TAR_BLOCK_BYTES;
+    enum tar_kind kind = kind_of(type, &scanner->name, pending);
     if (type == 'S')
         status = skip_sparse_map(scanner, block, &data_offset, err);
-    if (!status)
-        status = skip_data(scanner, data_offset, size_bytes, &scanner->offset, err);
     if (status)
         return status;
-    member->kind = kind_of(type, &scanner->name, pending);
+    status = skip_data(scanner, data_offset, size_bytes, &scanner->offset, err);
+    scanner->is_cut = status && kind == TAR_FILE;
+    if (status)
+        return status;
+    member->kind = kind;
     member->name = scanner->name.data;
     member->data_offset = data_offset;
     member->size_bytes = size_bytes;
@@ -363,6 +366,7 @@ int tar_scan(struct tar_scanner *scanner, struct tar_member *ret_member, struct 
 {
     struct pending pending = {.name = &scanner->pending_name}, global = {.name = &scanner->global_name};
     struct tar_member member = {.header_offset = scanner->offset};
+    scanner->is_cut = false;
     for (unsigned extended = 0; extended <= EXTENDED_COUNT_MAX; extended++) {
         uint8_t block[TAR_BLOCK_BYTES];
         uint64_t size_bytes = 0;

@@ -123,6 +123,10 @@ a_shard_that_lost_its_trailer_needs_index() {
   head -c -512 shards/shard-000000.tar >lost.tar
   same "$(status_of millrace inspect lost.tar)" 1
   contains "$(cat errors)" "millrace index lost.tar"
+  same "$(status_of millrace read lost.tar --on-error skip)" 0
+  grep -qE '^samples +42$' out || fail "$(cat out)"
+  grep -q '^warning: damaged tar: .*: lost.tar at [0-9]*; only its checksums are left out$' errors || fail "not told: $(cat errors)"
+  same "$(status_of millrace inspect lost.tar)" 1
   millrace index lost.tar --quiet >/dev/null
   the_same_as_ours lost.tar
 }
@@ -160,6 +164,142 @@ YAML
   millrace train train.yaml --set data.train=a.tar --set run.dir=ra --quiet >/dev/null
   millrace train train.yaml --set data.train=shards --set run.dir=rb --quiet >/dev/null
   same "$(millrace ckpt hash ra/ckpt | grep model)" "$(millrace ckpt hash rb/ckpt | grep model)"
+}
+
+# Three tars of 14 samples each, d-0.tar to d-2.tar; the second is cut within the picture of its sixth sample, whose key is cut_key.
+damage_one() {
+  local n
+  for n in 0 1 2; do
+    sed -n "$((n * 28 + 1)),$((n * 28 + 28))p" names | tar -cf d-$n.tar -C flat --no-recursion -T -
+  done
+  cp d-1.tar whole.tar
+  cut_key=$(sed -n 20p keys)
+  head -c $(($(grep -abo "$cut_key.jpg" whole.tar | cut -d : -f 1) + 600)) whole.tar >d-1.tar
+}
+# read_all OPTION...: what comes of the three tars into came, what is said of it into errors.
+read_all() { millrace read 'd-{0..2}.tar' --batch 4 --micro 2 --print keys --on-error skip "$@" >came 2>errors; }
+
+one_cut_tar_costs_its_last_samples_and_no_run() {
+  damage_one
+  same "$(status_of millrace read 'd-{0..2}.tar')" 1
+  one_line errors
+  grep -q 'cut short.*: d-1.tar at [0-9]*: ' errors || fail "no place: $(cat errors)"
+  read_all --order sequential
+  sed '20,28d' keys | cmp - <(sort -n came | cut -f 2)
+  same "$(grep -c '^warning: ' errors)" 1
+  grep -q "^warning: damaged tar: .*: d-1.tar at [0-9]*: .*; sample \"$cut_key\" and all that follows are left out$" errors ||
+    fail "not told: $(cat errors)"
+  grep -qE '^left out +1$' errors || fail "not counted: $(cat errors)"
+  rm -rf files
+  millrace read 'd-{0..2}.tar' --on-error skip --out files --quiet >/dev/null 2>&1
+  same "$(diff -rq files flat | grep -vc '^Only in flat')" 0 "files that differ"
+  same "$(find files -type f | wc -l)" 66
+  same "$(status_of millrace read 'd-{0..2}.tar')" 1 "what was kept for the tolerant stands for strict readers"
+  same "$(status_of millrace index d-1.tar)" 1
+  same "$(status_of millrace read 'd-{0..2}.tar' --on-error skip --max-errors 0)" 1
+  contains "$(cat errors)" "expected at most 0, found 1"
+  same "$(status_of millrace read 'd-{0..2}.tar' --on-error skip --max-errors 1)" 0
+  same "$(status_of millrace read d-1.tar --on-error skip --cold)" 0
+  same "$(status_of millrace verify 'd-{0..2}.tar')" 1
+  grep -q '^bad: .*: d-1.tar at [0-9]*: ' out || fail "verify does not tell: $(cat out)"
+  grep -qE '^members +56$' out || fail "verify stops at it: $(cat out)"
+}
+
+ranks_share_what_is_left_of_damaged_tars() {
+  damage_one
+  local n kept
+  for kept in no yes; do
+    rm -rf .cache
+    read_all --seed 5
+    same "$(wc -l <came)" 33
+    sort -n came >one
+    for n in 0 1; do
+      [[ $kept == yes ]] || rm -rf .cache
+      read_all --seed 5 --rank $n --ranks 2 --workers $((n + 1))
+      cp came two-$n
+    done
+    sort -n two-0 two-1 | cmp - one
+  done
+  read_all --seed 5 --start 12
+  sort -n came | cmp - <(awk '$1 >= 12' one)
+}
+
+a_member_that_stands_twice_is_taken_once() {
+  need_python
+  "$python" - <<'PY'
+import io, tarfile
+with tarfile.open("twice.tar", "w") as tar:
+    def add(name, data):
+        info = tarfile.TarInfo(name)
+        info.size = len(data)
+        tar.addfile(info, io.BytesIO(data))
+    for key in ("a", "b", "c"):
+        add(key + ".txt", b"first " + key.encode())
+        if key == "b":
+            for i in range(7):
+                add("b.txt", b"again %d" % i)
+            add("b.TXT", b"again in capitals")
+PY
+  same "$(status_of millrace read twice.tar)" 1
+  grep -q 'two fields "txt": twice.tar at 2048: ' errors || fail "no place: $(cat errors)"
+  rm -rf files
+  millrace read twice.tar --on-error skip --out files >summary 2>errors
+  same "$(cat files/a.txt files/b.txt files/c.txt)" "first afirst bfirst c"
+  grep -qE '^left out +8$' summary || fail "not counted: $(cat summary)"
+  grep -q '^warning: damaged tar: .*: twice.tar at 2048: .*; this member is left out$' errors || fail "not told: $(cat errors)"
+  same "$(grep -c '^warning: ' errors)" 5 "lines for eight members"
+  grep -q '^warning: damaged tar: 4 more of the kind, the last: .*: twice.tar at 9216: ' errors || fail "$(cat errors)"
+  same "$(status_of millrace verify twice.tar)" 1
+  grep -q 'twice.tar at 2048' out
+}
+
+of_tars_without_a_whole_sample_the_damage_is_the_error() {
+  : >empty.tar
+  head -c 700 /dev/urandom | gzip >zipped.tar
+  same "$(status_of millrace read 'empty.tar::zipped.tar' --on-error skip)" 1
+  same "$(tail -n 1 errors)" "millrace: file is too small for a tar: empty.tar at 0: expected at least 512 bytes, found 0"
+  make_tar a.tar
+  same "$(status_of millrace read 'empty.tar::zipped.tar::a.tar' --on-error skip)" 0 "$(cat errors)"
+  same "$(grep -c '^warning: damaged tar: .*; all of it is left out$' errors)" 2
+  same "$(status_of millrace read 'a.tar::none.tar' --on-error skip)" 1 # a tar that is gone is no damage
+}
+
+a_list_of_another_tool_may_have_a_damaged_tar() {
+  local n
+  damage_one
+  mkdir -p cutlist
+  cp d-?.tar cutlist/
+  for n in 0 1 2; do echo "{\"url\":\"d-$n.tar\",\"nsamples\":14}"; done | paste -sd , |
+    sed 's/.*/{"__kind__":"wids-shard-index-v1","wids_version":1,"shardlist":[&]}/' >cutlist/index.json
+  same "$(status_of millrace read cutlist/index.json)" 1
+  same "$(status_of millrace read cutlist/index.json --on-error skip)" 0 "$(cat errors)"
+  grep -qE '^samples +33$' out || fail "$(cat out)"
+}
+
+training_goes_on_without_what_is_damaged_and_notices_what_is_mended() {
+  damage_one
+  cat >cut.yaml <<'YAML'
+run:        {dir: rc, seed: 3, steps: 12}
+data:       {train: 'd-{0..2}.tar', memory: 32MiB, image: {size: 32}}
+model:      {layers: 1, heads: 2, width: 32, patch: 8, classes: 7}
+batch:      {global: 8, micro: 4}
+checkpoint: {every: 6}
+YAML
+  same "$(status_of millrace train cut.yaml --set data.bad_samples.policy=stop --set run.dir=rs)" 1
+  grep -q '^millrace: tar archive is cut short.*: d-1.tar at [0-9]*: ' errors || fail "$(cat errors)"
+  same "$(status_of millrace train cut.yaml)" 0 "$(cat errors)"
+  same "$(grep -c '^warning: damaged tar: .*: d-1.tar at ' errors)" 1
+  same "$(status_of millrace train cut.yaml --set run.dir=rd --set run.steps=6)" 0 "$(cat errors)"
+  same "$(status_of millrace train cut.yaml --set run.dir=rd)" 0 "$(cat errors)"
+  same "$(millrace ckpt hash rd/ckpt)" "$(millrace ckpt hash rc/ckpt)"
+  cp whole.tar d-1.tar
+  same "$(status_of millrace train cut.yaml --set run.steps=18)" 1
+  contains "$(cat errors)" "expected dataset "
+  : >d-1.tar
+  head -c 3000 whole.tar >d-0.tar
+  same "$(status_of millrace train cut.yaml --set run.dir=rl)" 1
+  contains "$(cat errors)" "too many bad samples: expected at most 1 %"
+  contains "$(cat errors)" "2 left out of damaged tars"
 }
 
 wids_loads_our_dataset_json() {
@@ -224,5 +364,8 @@ dali_takes_one_shard_and_no_spaces() {
 run_cases tars_of_gnu_tar_read_like_ours tars_of_bsdtar_read_like_ours tars_of_python_read_like_ours \
   shards_of_webdataset_read_like_ours every_archive_is_judged_as_other_readers_judge_it \
   index_rebuilds_and_keeps_checksums an_index_that_can_not_be_kept_is_told_with_another_place a_shard_that_lost_its_trailer_needs_index lists_of_other_tools_are_datasets \
-  patterns_are_datasets train_learns_from_tars_as_from_shards wids_loads_our_dataset_json dali_takes_our_index \
+  patterns_are_datasets train_learns_from_tars_as_from_shards one_cut_tar_costs_its_last_samples_and_no_run \
+  ranks_share_what_is_left_of_damaged_tars a_member_that_stands_twice_is_taken_once of_tars_without_a_whole_sample_the_damage_is_the_error \
+  a_list_of_another_tool_may_have_a_damaged_tar training_goes_on_without_what_is_damaged_and_notices_what_is_mended \
+  wids_loads_our_dataset_json dali_takes_our_index \
   dali_takes_one_shard_and_no_spaces

@@ -1,32 +1,52 @@
 /*
- * foreign — fuzz target: a tar of another tool, walked to an index (shards/foreign.h). An index that was built can be read.
+ * foreign — fuzz target: a tar of another tool, walked to an index (shards/foreign.h). An index that was built can be read, and
+ * salvaging gives the same of a tar that is not damaged.
  */
 #include "shards/foreign.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>
 
+static void check(const struct foreign_index *found, uint64_t bytes)
+{
+    struct shard_index *index;
+    struct err err;
+    if (found->trailer.archive_end > bytes)
+        abort();
+    if (shard_index_decode((const uint8_t *)found->index.data, found->index.bytes, &found->trailer, "input",
+                           &index, &err))
+        abort();
+    fuzz_walk_index(index, found->trailer.archive_end);
+    shard_index_close(index);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
+    const struct salvage salvage = {0};
     struct foreign_options options = {.crcs = bytes % 2 == 0, .accept_lost_index = true};
-    struct foreign_index found = {0};
-    struct shard_index *index;
+    struct foreign_index strict = {0}, salvaged = {0};
     struct memory_io memory;
     struct io_file *file;
     struct err err;
     memory_io_init(&memory, data, bytes);
     if (memory.io.ops->file_open(&memory.io, "input", &file, &err))
         return 0;
-    if (foreign_index_build(&memory.io, file, "input", &options, &found, &err) == 0) {
-        if (found.trailer.archive_end > bytes)
+    bool is_sound = foreign_index_build(&memory.io, file, "input", &options, &strict, &err) == 0;
+    if (is_sound)
+        check(&strict, bytes);
+    options.salvage = &salvage;
+    if (foreign_index_build(&memory.io, file, "input", &options, &salvaged, &err) == 0) {
+        check(&salvaged, bytes);
+        if (salvaged.is_partial == is_sound)
             abort();
-        if (shard_index_decode((const uint8_t *)found.index.data, found.index.bytes, &found.trailer, "input",
-                               &index, &err))
-            abort();
-        fuzz_walk_index(index, found.trailer.archive_end);
-        shard_index_close(index);
+    } else if (is_sound) {
+        abort();
     }
-    foreign_index_deinit(&found);
+    if (is_sound && (salvaged.identity_crc32c != strict.identity_crc32c ||
+                     salvaged.trailer.index_crc32c != strict.trailer.index_crc32c))
+        abort();
+    foreign_index_deinit(&strict);
+    foreign_index_deinit(&salvaged);
     memory.io.ops->file_close(file);
     return 0;
 }

@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 static int set_up(void **state)
 {
@@ -171,7 +172,7 @@ static void what_is_no_tar_is_named(void **state)
 
 static bool entry_is_there(const struct fixture *fixture, struct foreign_index *ret_index)
 {
-    return index_cache_load(fixture->io, fixture->path, ret_index) == 0;
+    return index_cache_load(fixture->io, fixture->path, false, ret_index) == 0;
 }
 
 /* The tar's time is moved, so that a second of the clock is not waited for. */
@@ -379,6 +380,206 @@ static void dali_takes_no_names_with_spaces(void **state)
     str_deinit(&text);
 }
 
+/* What is left out of a damaged tar, as it is told. */
+struct told {
+    unsigned count;
+    struct err last;
+};
+
+static void tell(void *context, const struct err *what)
+{
+    struct told *told = context;
+    told->count++;
+    told->last = *what;
+}
+
+/* The samples of the tar that are whole; what was left out into told. */
+static void salvage(const struct fixture *fixture, struct told *told, bool *ret_partial, char *text,
+                    size_t bytes)
+{
+    struct err err;
+    struct shard *shard;
+    *told = (struct told){0};
+    const struct salvage salvage = {.left_out = tell, .context = told};
+    assert_ok(shard_open_salvaging(fixture->io, fixture->path, &salvage, &shard, &err), &err);
+    *ret_partial = shard->is_partial;
+    describe(shard, text, bytes);
+    shard_close(shard);
+}
+
+static int open_strictly(const struct fixture *fixture, struct err *err)
+{
+    struct shard *shard = NULL;
+    int status = shard_open(fixture->io, fixture->path, &shard, err);
+    shard_close(shard);
+    return status;
+}
+
+static void cut(const struct fixture *fixture, uint64_t bytes)
+{
+    assert_int_equal(truncate(fixture->path, (off_t)bytes), 0);
+}
+
+static void of_a_cut_tar_the_samples_before_the_cut_are_whole(void **state)
+{
+    const struct fixture *fixture = *state;
+    static const struct {
+        uint64_t bytes;
+        int64_t offset;
+        const char *wanted;
+    } cases[] = {
+        {3000, 2560, "a:x,y"}, /* in the data of b.x: a is whole */
+        {5000, 4608, "a:x,y"}, /* in the data of b.y */
+        {4608, 4608, "a:x,y"}, /* behind its header */
+        {4200, 4096, "a:x,y"}, /* in its header: b may have had more */
+        {2100, 2048, ""},      /* in the header of b.x: so may a */
+        {514, 512, ""},        {100, 0, ""}, {0, 0, ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct told told;
+        struct err err;
+        char text[64];
+        bool is_partial;
+        write_tar(fixture, (const char *[]){"a.x", "a.y", "b.x=1400", "b.y=900", "c.x", NULL});
+        cut(fixture, cases[i].bytes);
+        assert_int_equal(open_strictly(fixture, &err), -EBADMSG);
+        assert_int_equal(err.offset, cases[i].offset);
+        salvage(fixture, &told, &is_partial, text, sizeof text);
+        assert_string_equal(text, cases[i].wanted);
+        assert_true(is_partial);
+        assert_int_equal(told.count, 1);
+        assert_int_equal(told.last.offset, cases[i].offset);
+        assert_string_equal(told.last.path, fixture->path);
+        assert_non_null(strstr(told.last.advice, "left out"));
+    }
+}
+
+/* Wherever it is cut; each sample is one member, so that a clean end is never within one. */
+static void every_cut_leaves_the_samples_before_it(void **state)
+{
+    const struct fixture *fixture = *state;
+    static const struct {
+        uint64_t data_end, next;
+    } samples[] = {{512 + 700, 1536}, {2048 + 5, 2560}, {3072 + 1500, 4608}};
+    static const char *const wanted[] = {"", "a:x", "a:x b:x", "a:x b:x c:x"};
+    for (uint64_t bytes = 0; bytes <= 4608 + 1024; bytes += bytes % 512 < 500 ? 100 : 1) {
+        struct told told;
+        struct err err;
+        char text[64];
+        bool is_partial;
+        unsigned whole = 0;
+        for (unsigned i = 0; i < 3; i++)
+            whole +=
+                bytes >= samples[i].data_end && (bytes <= samples[i].next || bytes >= samples[i].next + 512);
+        write_tar(fixture, (const char *[]){"a.x=700", "b.x=5", "c.x=1500", NULL});
+        cut(fixture, bytes);
+        salvage(fixture, &told, &is_partial, text, sizeof text);
+        assert_string_equal(text, wanted[whole]);
+        assert_int_equal(open_strictly(fixture, &err), is_partial ? -EBADMSG : 0);
+        assert_int_equal(told.count, is_partial);
+    }
+}
+
+static void of_members_that_stand_twice_the_first_is_taken(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct told told;
+    struct err err;
+    struct shard *shard;
+    struct shard_field field;
+    char text[64];
+    bool is_partial;
+    write_tar(fixture, (const char *[]){"a.x=5", "a.y", "a.X=900", "a.x", "b.x", "c\n.x", "c.x", NULL});
+    assert_int_equal(open_strictly(fixture, &err), -EBADMSG);
+    salvage(fixture, &told, &is_partial, text, sizeof text);
+    assert_string_equal(text, "a:x,y b:x c:x");
+    assert_true(is_partial);
+    assert_int_equal(told.count, 3); /* two of a.x, and a name that none can have */
+    const struct salvage silently = {0};
+    assert_ok(shard_open_salvaging(fixture->io, fixture->path, &silently, &shard, &err), &err);
+    shard_index_field(shard->index, 0, 0, &field);
+    assert_int_equal(field.data_offset, 512);
+    assert_int_equal(field.size_bytes, 5);
+    shard_close(shard);
+}
+
+static void of_a_sound_tar_salvaging_changes_nothing(void **state)
+{
+    const struct fixture *fixture = *state;
+    const struct salvage silently = {0};
+    struct err err;
+    struct shard *strict, *salvaged;
+    struct foreign_index kept = {0};
+    write_tar(fixture, (const char *[]){"a.x", "a.y", "b.x=70000", "a.x", NULL});
+    assert_ok(shard_open_salvaging(fixture->io, fixture->path, &silently, &salvaged, &err), &err);
+    assert_true(entry_is_there(fixture, &kept)); /* for whoever comes */
+    foreign_index_deinit(&kept);
+    assert_ok(shard_open(fixture->io, fixture->path, &strict, &err), &err);
+    assert_false(salvaged->is_partial);
+    assert_int_equal(salvaged->identity_crc32c, strict->identity_crc32c);
+    assert_int_equal(salvaged->trailer.index_crc32c, strict->trailer.index_crc32c);
+    assert_int_equal(salvaged->trailer.archive_end, strict->trailer.archive_end);
+    shard_close(strict);
+    shard_close(salvaged);
+}
+
+static void an_index_of_a_damaged_tar_never_stands_for_a_whole_one(void **state)
+{
+    const struct fixture *fixture = *state;
+    const struct salvage silently = {0};
+    struct told told;
+    struct err err;
+    struct shard *shard;
+    struct foreign_index kept = {0};
+    char text[64];
+    bool is_partial;
+    write_tar(fixture, (const char *[]){"a.x", "b.x=2000", NULL});
+    cut(fixture, 2000);
+    touch(fixture, 1000);
+    salvage(fixture, &told, &is_partial, text, sizeof text);
+    uint32_t identity = 0;
+    for (int i = 0; i < 2; i++) {
+        assert_false(entry_is_there(fixture, &kept));
+        assert_int_equal(open_strictly(fixture, &err), -EBADMSG);
+        assert_int_equal(err.offset, 1536);
+        assert_int_equal(index_cache_load(fixture->io, fixture->path, true, &kept), 0);
+        assert_true(kept.is_partial);
+        identity = kept.identity_crc32c;
+        foreign_index_deinit(&kept);
+        salvage(fixture, &told, &is_partial, text, sizeof text); /* who asks is told again */
+        assert_int_equal(told.count, 1);
+    }
+    assert_ok(shard_open_salvaging(fixture->io, fixture->path, &silently, &shard, &err), &err);
+    assert_true(shard->is_partial);
+    assert_int_equal(shard->identity_crc32c, identity);
+    shard_close(shard);
+    write_tar(fixture, (const char *[]){"a.x", "b.x=2000", NULL});
+    touch(fixture, 1000); /* mended, with the old time */
+    salvage(fixture, &told, &is_partial, text, sizeof text);
+    assert_string_equal(text, "a:x b:x");
+    assert_false(is_partial);
+    assert_true(entry_is_there(fixture, &kept));
+    assert_int_not_equal(kept.identity_crc32c, identity);
+    foreign_index_deinit(&kept);
+}
+
+static void limits_are_errors_in_salvage_too(void **state)
+{
+    const struct fixture *fixture = *state;
+    const struct salvage silently = {0};
+    struct err err;
+    struct shard *shard;
+    char names[SHARD_FIELDS_MAX + 1][8];
+    const char *members[SHARD_FIELDS_MAX + 2] = {0};
+    for (int i = 0; i <= SHARD_FIELDS_MAX; i++) {
+        snprintf(names[i], sizeof names[i], "a.x%d", i);
+        members[i] = names[i];
+    }
+    write_tar(fixture, members);
+    assert_int_equal(shard_open_salvaging(fixture->io, fixture->path, &silently, &shard, &err), -EBADMSG);
+    assert_non_null(strstr(err.what, "too many"));
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, fixture_tear_down)
 
 int main(void)
@@ -396,6 +597,12 @@ int main(void)
         CASE(verify_holds_data_against_checksums_that_were_asked_for),
         CASE(a_key_that_comes_again_later_is_a_problem),
         CASE(dali_takes_no_names_with_spaces),
+        CASE(of_a_cut_tar_the_samples_before_the_cut_are_whole),
+        CASE(every_cut_leaves_the_samples_before_it),
+        CASE(of_members_that_stand_twice_the_first_is_taken),
+        CASE(of_a_sound_tar_salvaging_changes_nothing),
+        CASE(an_index_of_a_damaged_tar_never_stands_for_a_whole_one),
+        CASE(limits_are_errors_in_salvage_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
