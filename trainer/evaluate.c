@@ -124,7 +124,9 @@ int run_evaluate(struct run *run, struct err *err)
     int status = loader_open(&options, &loader, err);
     if (status)
         return status;
-    status = evaluate_all(run, loader, &words, err);
+    status = run_compare_data(run, loader, err);
+    if (!status)
+        status = evaluate_all(run, loader, &words, err);
     if (!status)
         status = run_reduce_words(run, &words, "the evaluation's counts and losses", err);
     if (!status)

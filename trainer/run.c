@@ -296,6 +296,8 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
     status = open_parts(run, *reader, path, err);
     status = run_agree(run, status, "opening the data and the model", err);
     if (!status)
+        status = run_compare_data(run, run->loader, err);
+    if (!status)
         status = run_connect(run, err);
     if (!status)
         status = run_open_saver(run, err);

@@ -235,6 +235,9 @@ void run_close_bulk(struct run *run);
 struct comm_options run_comm_options(const struct run *run, const char *what);
 /* As comm_agree, of the ranks of the run. Alone: status. */
 int run_agree(const struct run *run, int status, const char *what, struct err *err);
+/* -EBADMSG on a rank whose loader has another dataset than the first one's, or left out more or less of its tars, as where a machine's own copy
+ * is damaged; the others hear of it. Collective. */
+int run_compare_data(const struct run *run, const struct loader *loader, struct err *err);
 
 /* Words of zero in device memory; then, queued, the losses and hits that a pass left in it; then all of them, which blocks until
  * the device has done what was queued; then those of all ranks. what: names the reduction in messages. */

@@ -146,6 +146,28 @@ a_rank_without_its_data_ends_all_before_the_first_step() {
   [[ ! -e runs/nodata/metrics.jsonl ]] || fail "it began"
 }
 
+# As where a machine has its own copy of the data, and that is damaged.
+a_rank_with_other_data_ends_all_before_the_first_step() {
+  mkdir -p members copies
+  tar -xf shards/shard-000000.tar -C members
+  (cd members && find . -type f -printf '%P\n' | sort | tar -cf ../copies/whole.tar -T -)
+  head -c 100000 copies/whole.tar >copies/cut.tar
+  export WDS_COPY=whole
+  local tars=(--set 'data.train=copies/${COPY}.tar' --set data.val= --set eval.every=0 --set model.classes=7)
+  same "$(ranks 3 ./on 1 WDS_COPY=cut -- "$MILLRACE" train train.yaml "${tars[@]}" --set data.bad_samples.policy=substitute --set run.dir=runs/other)" 1
+  grep -q '^warning: rank 1: damaged tar: tar archive is cut short.*copies/cut.tar at ' said || fail "not told: $(cat said)"
+  grep -q '^millrace: rank 1: this rank has other data than rank 0: ' said || fail "other words: $(cat said)"
+  grep -qx 'millrace: rank 2: rank 1 failed' said
+  [[ ! -e runs/other/metrics.jsonl ]] || fail "it began"
+  cp copies/whole.tar copies/more.tar # the same samples, and once more the last member
+  tar -rf copies/more.tar -C members "$(tar -tf copies/whole.tar | tail -n 1)"
+  same "$(ranks 2 ./on 1 WDS_COPY=more -- "$MILLRACE" train train.yaml "${tars[@]}" --set data.bad_samples.policy=substitute --set run.dir=runs/other)" 1
+  grep -q '^millrace: rank 1: this rank has other data than rank 0: .*, 0 left out of damaged tars, found [0-9a-f]*, 1; ' said || fail "other words: $(cat said)"
+  same "$(ranks 2 "$MILLRACE" train train.yaml "${tars[@]}" --set run.dir=runs/whole)" 0 "$(cat errors)"
+  same "$(ranks 2 ./on 1 WDS_COPY=cut -- "$MILLRACE" eval train.yaml --set 'data.val=copies/${COPY}.tar' --set model.classes=7 --set data.bad_samples.policy=substitute --from runs/whole/ckpt)" 1
+  grep -q '^millrace: rank 1: .*other data than rank 0: ' said || fail "an evaluation is silent: $(cat said)"
+}
+
 a_rank_that_fails_in_the_middle_tells_why_and_ends_all() {
   same "$(ranks 3 ./on 1 MILLRACE_FAULT=read:eio@12+:shard-000000 -- "$MILLRACE" train train.yaml --set run.dir=runs/middle --set run.steps=100000)" 1
   grep -q '^millrace: rank 1: could not read: Input/output error: shards/shard-000000.tar' said
@@ -278,7 +300,8 @@ perfetto_opens_the_trace_of_all_ranks() {
 
 run_cases the_first_rank_speaks_alone_and_the_data_is_shared an_evaluation_is_the_same_on_any_ranks a_batch_made_by_accumulation_stays_what_the_run_began_with_on_any_ranks calls_that_are_compared_change_nothing \
   ranks_that_index_the_same_tar_at_once_do_not_disturb_each_other a_save_that_fails_on_one_rank_ends_all_of_them_when_all_know what_is_wrong_everywhere_is_told_once \
-  a_rank_without_its_data_ends_all_before_the_first_step a_rank_that_fails_in_the_middle_tells_why_and_ends_all \
+  a_rank_without_its_data_ends_all_before_the_first_step a_rank_with_other_data_ends_all_before_the_first_step \
+  a_rank_that_fails_in_the_middle_tells_why_and_ends_all \
   a_rank_that_fails_in_the_middle_of_an_evaluation_tells_why_and_ends_all \
   what_one_rank_finds_damaged_no_other_resumes_from what_one_rank_alone_reads_wrong_is_damage_for_all_as_the_policy_has_it \
   the_limit_of_bad_samples_is_one_of_all_ranks \
