@@ -179,7 +179,7 @@ a_gpu_is_one_that_has_a_device_file() {
   same "$(told gpu devices device_files_count)" "$(find /dev -maxdepth 1 -name 'nvidia[0-9]*' | wc -l)"
   local usable
   usable=$(told gpu cuda is_usable)
-  printf 'run: {steps: 1}\ndevice: cuda\ndata: {train: absent}\n' >c.yaml
+  printf 'run: {dir: runs/none, steps: 1}\ndevice: cuda\ndata: {train: absent}\n' >c.yaml
   [[ $(status_of millrace train c.yaml) != 0 ]] # there is no data; a build without CUDA does not come so far
   if [[ $usable == True ]]; then contains "$(cat errors)" absent; else contains "$(cat errors)" "use device cpu"; fi
   one_line errors
