@@ -231,22 +231,33 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int measure_first(struct bench_loader *bench, struct bench_first *first, const char *what,
-                         uint64_t position, struct err *err)
+static int measure_first(struct bench_loader *bench, const char *what, uint64_t position, struct err *err)
 {
     struct loader_options options = options_of(bench, bench->decode, bench->workers_most);
     struct loader_speed_job job = {.options = &options, .is_one_epoch = true, .stop = bench->stop};
+    struct loader_speed speed = {0};
     uint64_t ns[FIRSTS];
     int status = 0;
     options.single_pass = false;
     options.position = position;
     for (int i = 0; !status && i < FIRSTS; i++) {
-        struct loader_speed speed;
         status = loader_speed_run(&job, &speed, err);
         ns[i] = status ? 0 : speed.first_batch_ns;
     }
     qsort(ns, FIRSTS, sizeof ns[0], compare);
-    *first = (struct bench_first){what, ns[FIRSTS / 2]};
+    assert(bench->firsts_count < BENCH_FIRSTS);
+    bench->firsts[bench->firsts_count++] =
+        (struct bench_first){what, position, speed.first_batch_samples_count, ns[FIRSTS / 2]};
+    return status;
+}
+
+/* In the middle of a step a loader delivers the rest of it only, so a whole one is begun. */
+static int measure_firsts(struct bench_loader *bench, struct err *err)
+{
+    uint64_t middle = bench->positions / 2 / bench->batch * bench->batch;
+    int status = measure_first(bench, "at the start", 0, err);
+    if (!status && middle > 0)
+        status = measure_first(bench, "in the middle of an epoch", middle, err);
     return status;
 }
 
@@ -259,12 +270,7 @@ int bench_loader_measure(struct bench_loader *bench, struct err *err)
         status = measure_photos(bench, err);
     else if (!status && bench->decode == LOADER_TOKENS)
         status = measure_workers(bench, NULL, err);
-    if (!status)
-        status = measure_first(bench, &bench->firsts[0], "at the start", 0, err);
-    if (!status)
-        status =
-            measure_first(bench, &bench->firsts[1], "in the middle of an epoch", bench->positions / 2, err);
-    return status;
+    return status ? status : measure_firsts(bench, err);
 }
 
 double bench_loader_best_rate(const struct bench_loader *bench)

@@ -3,7 +3,7 @@
  *
  * What a figure is held against: samples as they are stored, against plain reads of the same files, by the clock where they are cold and by CPU time
  * where they are in the page cache; photos by one worker, against the same photos decoded whole by one thread, by CPU time; several workers, against so
- * many times one; a first micro-batch, against the time that one takes in the middle of an epoch.
+ * many times one; a first micro-batch, against the time that its samples take in the middle of an epoch.
  *
  *     struct bench_loader bench = {.dataset = path, .each_ns = ..., ...};   // what is asked for
  *     bench_loader_look(&bench, io, err);                                   // what the dataset is
@@ -34,7 +34,8 @@ struct bench_row {
 
 struct bench_first {
     const char *what;
-    uint64_t ns;
+    uint64_t position; /* of its first sample, in the epoch */
+    uint64_t samples_count, ns;
 };
 
 /* Owner thread. */
@@ -58,7 +59,8 @@ struct bench_loader {
     const char *engine;
     struct bench_row list[BENCH_ROWS_MAX];
     size_t count;
-    struct bench_first firsts[BENCH_FIRSTS];
+    struct bench_first firsts[BENCH_FIRSTS]; /* in an epoch of less than two steps only that at the start */
+    size_t firsts_count;
 };
 
 /* Opens the dataset for what it is; io serves its path. */

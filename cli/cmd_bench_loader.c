@@ -78,14 +78,17 @@ static int print(const struct invocation *invocation, const struct bench_loader 
     for (size_t i = 0; i < bench->count; i++)
         write_row(json, &bench->list[i]);
     json_end_array(json);
-    double limit_seconds = (double)bench->micro / bench_loader_best_rate(bench);
     json_begin_array(json, "first_micro_batch");
-    for (size_t i = 0; i < BENCH_FIRSTS; i++) {
-        double seconds = clock_seconds(bench->firsts[i].ns);
+    for (size_t i = 0; i < bench->firsts_count; i++) {
+        const struct bench_first *first = &bench->firsts[i];
+        double seconds = clock_seconds(first->ns);
+        double limit_seconds = (double)first->samples_count / bench_loader_best_rate(bench);
         json_begin_object(json, NULL);
-        json_write_string(json, "what", bench->firsts[i].what);
+        json_write_string(json, "what", first->what);
+        json_write_u64(json, "position", first->position);
+        json_write_u64(json, "samples_count", first->samples_count);
         json_write_f64(json, "elapsed_seconds", seconds);
-        json_write_string(json, "limit", "its time in an epoch's middle");
+        json_write_string(json, "limit", "its samples' time in an epoch's middle");
         json_write_f64(json, "limit_seconds", limit_seconds);
         json_write_f64(json, "of_limit_fraction", limit_seconds / seconds);
         json_end_object(json);
@@ -185,7 +188,8 @@ const struct verb verb_bench_loader = {
                "whole by one thread; where restart "
                "markers let crops be cut out of the files they cost less than that, so the fraction may be "
                "above 1. More workers stand beside so many "
-               "times one, a first micro-batch beside the time of one in an epoch's middle. CPU time is that "
+               "times one, a first micro-batch (at the start, and at the middle's step where there are two "
+               "or more) beside the time of its samples in an epoch's middle. CPU time is that "
                "of program and kernel. The "
                "stage that limits is the one that the others waited for: who consumes here takes all at "
                "once. Nothing else should run "

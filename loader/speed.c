@@ -31,29 +31,33 @@ static int stopped(struct err *err)
 /* ---- A loader. ---- */
 
 /* A micro-batch taken and given back. *ret_goes_on: there was one. */
-static int take(struct loader *loader, uint64_t *samples_count, bool *ret_goes_on, struct err *err)
+static int take(struct loader *loader, struct loader_speed *speed, bool *ret_goes_on, struct err *err)
 {
     const struct batch *batch;
     int status = loader_next(loader, &batch, err);
     *ret_goes_on = status == LOADER_BATCH;
     if (!*ret_goes_on)
         return status;
-    *samples_count += batch->items_count;
+    if (loader_stats(loader).batches_count == 1)
+        speed->first_batch_samples_count = batch->items_count;
+    speed->samples_count += batch->items_count;
     loader_release(loader, batch);
     return 0;
 }
 
-/* A fixed number of micro-batches, or for half of the time. How far ahead is read grows mostly here; the rest of it, and memory that is
+/* A fixed number of micro-batches, or for half of the time; their samples don't count. How far ahead is read grows mostly here; the rest of it, and memory that is
  * touched for it, belongs to what is measured. */
-static int warm(struct loader *loader, const struct loader_speed_job *job, struct err *err)
+static int warm(struct loader *loader, const struct loader_speed_job *job, struct loader_speed *speed,
+                struct err *err)
 {
-    uint64_t began_ns = clock_now_ns(), unused = 0;
+    uint64_t began_ns = clock_now_ns();
     bool goes_on = true;
     int status = 0;
     for (uint32_t i = 0; !status && goes_on && i < WARMING_BATCHES && !is_stopped(job) &&
                          clock_now_ns() - began_ns < job->ns_max / 2;
          i++)
-        status = take(loader, &unused, &goes_on, err);
+        status = take(loader, speed, &goes_on, err);
+    speed->samples_count = 0;
     return status;
 }
 
@@ -75,7 +79,7 @@ static int deliver(struct loader *loader, const struct loader_speed_job *job, st
     bool goes_on = true;
     int status = 0;
     do {
-        status = take(loader, &speed->samples_count, &goes_on, err);
+        status = take(loader, speed, &goes_on, err);
     } while (!status && goes_on && !is_stopped(job) &&
              (clock_now_ns() - began_ns < job->ns_max || loader_stats(loader).reads_count == reads_count));
     return status;
@@ -95,7 +99,7 @@ int loader_speed_run(const struct loader_speed_job *job, struct loader_speed *re
     if (status)
         return status;
     if (!job->is_one_epoch) {
-        status = warm(loader, job, err);
+        status = warm(loader, job, &speed, err);
         before = loader_stats(loader);
         io_speed_begin(&speed.took);
     }

@@ -30,6 +30,7 @@ struct loader_speed {
     struct io_speed took; /* its bytes and operations: of reading */
     uint64_t samples_count;
     uint64_t first_batch_ns; /* from opening */
+    uint64_t first_batch_samples_count;
     enum loader_stage limit; /* meanwhile */
 };
 

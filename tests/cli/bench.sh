@@ -67,7 +67,7 @@ whats() { json '[(m["what"], m["workers"]) for m in d["measurements"]]' "$1"; }
 each_stage_of_a_loader_stands_beside_its_limit() {
   need_python
   make_shards
-  measure_loader shards -j 3 --size 32 --json >result
+  measure_loader shards -j 3 --size 32 --batch 24 --micro 24 --json >result
   same "$(json 'd["samples_count"]' result)" "$(json 'd["samples_count"]' <(millrace inspect shards --json))"
   contains "$(whats result)" "('cold: samples as stored', 3)"
   contains "$(whats result)" "('warm: samples as stored', 1)"
@@ -75,8 +75,17 @@ each_stage_of_a_loader_stands_beside_its_limit() {
   same "$(json 'all(m["samples_per_second"] > 0 and m["samples_per_cpu_second"] > 0 for m in d["measurements"])' result)" True
   same "$(json '{m["of_limit_fraction"] > 0 and m["limit_per_second"] > 0 for m in d["measurements"] if m["workers"]}' result)" "{True}"
   same "$(json '{m["limited_by"] in ("read", "decode", "copy", "consumer") for m in d["measurements"] if m["workers"]}' result)" "{True}"
-  same "$(json '[m["what"] for m in d["first_micro_batch"] if m["elapsed_seconds"] > 0]' result)" "['at the start', 'in the middle of an epoch']"
-  same "$(json '{round(m["limit_seconds"] * max(r["samples_per_second"] for r in d["measurements"] if r["what"].startswith("photos, cropped"))) for m in d["first_micro_batch"]}' result)" "{32}"
+  same "$(json 'd["samples_count"] // 2 % 24' result)" 4
+  same "$(json '[(m["what"], m["position"], m["samples_count"]) for m in d["first_micro_batch"] if m["elapsed_seconds"] > 0]' result)" \
+    "[('at the start', 0, 24), ('in the middle of an epoch', 24, 24)]"
+  same "$(json '{round(m["limit_seconds"] * max(r["samples_per_second"] for r in d["measurements"] if r["what"].startswith("photos, cropped"))) for m in d["first_micro_batch"]}' result)" "{24}"
+}
+
+an_epoch_of_less_than_two_steps_has_no_first_batch_in_its_middle() {
+  need_python
+  make_shards
+  measure_loader shards -j 1 --size 32 --json >result
+  same "$(json '[m["what"] for m in d["first_micro_batch"]], d["samples_count"] < 2 * d["batch_samples_count"]' result)" "(['at the start'], True)"
 }
 
 large_photos_are_measured_within_the_budget() {
@@ -316,7 +325,7 @@ peers_that_are_missing_or_die_cost_only_their_own_rows() {
 
 run_cases each_way_is_measured_and_named text_is_a_table a_folder_that_is_not_there_is_one_error \
   impossible_sizes_are_wrong_usage stopped_it_leaves_nothing \
-  each_stage_of_a_loader_stands_beside_its_limit large_photos_are_measured_within_the_budget text_is_measured_in_windows without_a_dataset_photos_are_made_and_removed \
+  each_stage_of_a_loader_stands_beside_its_limit an_epoch_of_less_than_two_steps_has_no_first_batch_in_its_middle large_photos_are_measured_within_the_budget text_is_measured_in_windows without_a_dataset_photos_are_made_and_removed \
   photos_that_are_made_go_also_when_stopped what_no_loader_reads_is_one_error \
   saves_and_loads_stand_beside_the_disk_alone one_measurement_can_be_asked_for what_stands_where_states_are_to_be_made_is_left_alone \
   exchanges_stand_beside_the_memory_and_the_threads_of_the_machine ranks_that_a_launcher_started_are_those_that_are_measured exchanges_that_can_not_be_are_wrong_usage \
