@@ -28,6 +28,11 @@ int crew_open(const struct invocation *invocation, struct comm **ret_comm, int *
     if (ret_local_rank)
         *ret_local_rank = ranks.local_rank;
     console_set_rank(invocation->console, ranks.rank, ranks.ranks);
+    if (ranks.job_tasks > 1)
+        log_line(
+            &invocation->console->log, LOG_WARN,
+            "this is one rank alone in a job of %d tasks (SLURM_NTASKS); srun --mpi=pmix starts them all",
+            ranks.job_tasks);
     return ranks_open(&ranks, signals_flag(), ret_comm, err);
 }
 

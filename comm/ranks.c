@@ -118,6 +118,26 @@ static int contradict(const struct ranks *a, const struct ranks *b, struct err *
     return -EINVAL;
 }
 
+/* Of a process for which no launcher speaks. */
+static int ask_alone(const char *(*variable)(const char *name), struct ranks *ranks, struct err *err)
+{
+    int pmix_rank, tasks;
+    int status = number_of(variable, "PMIX_RANK", &pmix_rank, err);
+    if (!status && pmix_rank >= 0) {
+        err_set(err, -EINVAL, "the environment's PMIX_RANK says that this is one of several processes");
+        err_expected(err, "how many they are, as mpirun and srun tell");
+        err_found(err, "PMIX_RANK=%d alone", pmix_rank);
+        err_advise(err, "start them by mpirun or by srun --mpi=pmix; unset PMIX_RANK for one that is alone");
+        return -EINVAL;
+    }
+    if (!status)
+        status = number_of(variable, "SLURM_NTASKS", &tasks, err);
+    if (status)
+        return status;
+    ranks->job_tasks = tasks > 0 ? tasks : 0;
+    return 0;
+}
+
 int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ranks, struct err *err)
 {
     struct ranks found = {.launcher = RANKS_ALONE, .ranks = 1, .local_rank = 0};
@@ -134,6 +154,9 @@ int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ra
             return status;
         found = said; /* of two that agree the one of MPI, which can let them talk */
     }
+    int status = found.launcher == RANKS_ALONE ? ask_alone(variable, &found, err) : 0;
+    if (status)
+        return status;
     *ret_ranks = found;
     return 0;
 }

@@ -8,9 +8,9 @@
  * | MPICH's mpirun, srun --mpi=pmi2 | PMI_RANK, PMI_SIZE, MPI_LOCALRANKID |
  * | srun | SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID |
  *
- * torchrun's and a launcher's of MPI must agree where both are there. Slurm's count only where no other's are: a step may be a script
+ * PMIX_RANK alone, as by prterun, names no count: it is refused. torchrun's and a launcher's of MPI must agree where both are there. Slurm's count only where no other's are: a step may be a script
  * that calls mpirun. They are those of srun's step: SLURM_NTASKS is the job's, which a batch script and the shell of salloc have too, and a
- * process that one of these starts without srun is alone.
+ * process that one of these starts without srun is alone; job_tasks lets it say so.
  */
 #ifndef MILLRACE_COMM_RANKS_H
 #define MILLRACE_COMM_RANKS_H
@@ -28,6 +28,7 @@ struct ranks {
     enum ranks_launcher launcher;
     int rank, ranks;
     int local_rank; /* on its machine; -1 where nobody says */
+    int job_tasks;  /* of the Slurm job around a process that is alone; 0 where there is none */
     struct {
         char address[RANKS_ADDRESS_BYTES]; /* of rank 0's machine; "": nobody says */
         int port;

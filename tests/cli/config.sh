@@ -61,11 +61,21 @@ batch:      {global: 16, micro: 8}
 checkpoint: {every: 1, resume: never}
 YAML
   millrace train short.yaml --quiet >first
-  same "$(status_of millrace train short.yaml --set run.steps=3)" "$(status_of millrace train short.yaml --set run.steps=3 --resume never)" 'never, either way'
+  same "$(status_of millrace train short.yaml --set run.steps=3)" 1 never
+  contains "$(cat errors)" 'already holds a checkpoint'
+  same "$(status_of millrace train short.yaml --set run.steps=3 --set checkpoint.resume=auto --resume never)" 1 "a flag wins"
+  contains "$(cat errors)" 'already holds a checkpoint'
   same "$(status_of millrace train short.yaml --set run.steps=3 --resume auto)" 0 "a flag wins"
   contains "$(cat errors)" 'resuming at step 2'
   same "$(status_of millrace train short.yaml --set run.steps=4 --set checkpoint.resume=auto)" 0 "auto"
   contains "$(cat errors)" 'resuming at step 3'
 }
 
-run_cases names_that_scripts_write_are_taken what_is_printed_is_taken a_configuration_says_whether_a_run_goes_on
+one_rank_alone_in_a_job_of_several_says_so() {
+  same "$(SLURM_NTASKS=4 SLURM_PROCID=0 status_of millrace train short.yaml --set run.dir=runs/job)" 0
+  contains "$(cat errors)" 'one rank alone in a job of 4 tasks'
+  same "$(status_of env PMIX_RANK=1 "$MILLRACE" train short.yaml --set run.dir=runs/prte)" 2
+  contains "$(cat errors)" 'PMIX_RANK=1 alone; start them by mpirun'
+}
+
+run_cases names_that_scripts_write_are_taken what_is_printed_is_taken a_configuration_says_whether_a_run_goes_on one_rank_alone_in_a_job_of_several_says_so

@@ -97,6 +97,19 @@ static void of_slurm_the_step_counts_not_the_job(void **state)
           RANKS_SLURM, 1, 2, 1);
 }
 
+static void a_process_that_is_alone_in_a_job_knows_of_its_tasks(void **state)
+{
+    struct ranks found;
+    struct err err = {0};
+    (void)state;
+    environment = ENVIRONMENT("SLURM_NTASKS=8", "SLURM_PROCID=0");
+    assert_ok(ranks_detect(variable, &found, &err), &err);
+    assert_int_equal(found.job_tasks, 8);
+    environment = ENVIRONMENT("SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_STEP_NUM_TASKS=8");
+    assert_ok(ranks_detect(variable, &found, &err), &err);
+    assert_int_equal(found.job_tasks, 0);
+}
+
 static void within_slurm_mpirun_counts(void **state)
 {
     (void)state;
@@ -122,6 +135,7 @@ static void contradictions_are_refused_and_named(void **state)
                   "rank 1 of 4 as torchrun (WORLD_SIZE) says", "rank 1 of 2 by mpirun");
     check_refused(ENVIRONMENT("SLURM_PROCID=4", "SLURM_STEP_NUM_TASKS=4"), "SLURM_PROCID",
                   "a rank from 0 to 3");
+    check_refused(ENVIRONMENT("PMIX_RANK=3"), "PMIX_RANK", "how many they are");
     check_refused(ENVIRONMENT("PMI_SIZE=4"), "PMI_RANK and PMI_SIZE", "none");
     check_refused(ENVIRONMENT("OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=two"), "OMPI_COMM_WORLD_SIZE",
                   "two");
@@ -135,6 +149,7 @@ int main(void)
         cmocka_unit_test(each_launcher_is_known_by_its_variables),
         cmocka_unit_test(ranks_of_torchrun_know_where_to_meet),
         cmocka_unit_test(of_slurm_the_step_counts_not_the_job),
+        cmocka_unit_test(a_process_that_is_alone_in_a_job_knows_of_its_tasks),
         cmocka_unit_test(within_slurm_mpirun_counts),
         cmocka_unit_test(launchers_that_agree_are_one),
         cmocka_unit_test(contradictions_are_refused_and_named),
