@@ -350,8 +350,9 @@ static const struct config_field fields[] = {
              "5 s, for storage that "
              "several machines share; auto: by the kind of file system"},
     {"checkpoint.resume", CONFIG_CHOICE, AT(checkpoint.resume), "auto", .choices = resume_names,
-     .help = "auto: a run goes on from the newest whole checkpoint of its folder; never: it begins anew; "
-             "--resume wins"},
+     .help = "auto: a run goes on from the newest whole checkpoint of its folder; never: a folder that holds "
+             "one is "
+             "an error; --resume wins"},
     {"checkpoint.on_save_error", CONFIG_CHOICE, AT(checkpoint.on_save_error), "continue",
      .choices = save_error_names, .help = "what a run does after a save that failed"},
     {"checkpoint.on_damage", CONFIG_CHOICE, AT(checkpoint.on_damage), "fallback", .choices = damage_names,
