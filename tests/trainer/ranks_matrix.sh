@@ -181,6 +181,26 @@ reference() {
 }
 
 combinations=0 killed=0
+# kill_in_the_middle RANKS MICROS SETTING...: a run in `it` that is killed after its fourth step. One that has come to its end meanwhile is made again, since
+# nothing goes on from that.
+kill_in_the_middle() {
+  local ranks=$1 micros=$2 running last
+  shift 2
+  printf -v last 'step-%08d' "$steps"
+  for _ in 1 2 3 4 5 6 7 8; do
+    rm -rf "$work/it"
+    train "$ranks" it batch.global=$((2 * micros)) "$@" &
+    running=$!
+    until [[ -d $work/it/ckpt/step-00000004 ]] || ! kill -0 "$running" 2> /dev/null; do sleep 0.01; done
+    pkill -KILL -f "^$program train $work/" 2> /dev/null || true
+    wait "$running" || true
+    [[ -d $work/it/ckpt/step-00000004 && ! -d $work/it/ckpt/$last ]] || continue
+    killed=$((killed + 1))
+    return
+  done
+  cat "$work/errors" >&2
+  fail "$model, $ranks ranks, $*: none of 8 runs was killed in the middle"
+}
 # One combination: RANKS, ranks after the kill (0: none), micro-batches, settings.
 combine() {
   local ranks=$1 resumed=$2 micros=$3 what
@@ -189,11 +209,7 @@ combine() {
   reference "$micros" "$@"
   rm -rf "$work/it"
   if ((resumed > 0)); then
-    train "$ranks" it batch.global=$((2 * micros)) "$@" &
-    local running=$!
-    until [[ -d $work/it/ckpt/step-00000004 ]] || ! kill -0 "$running" 2> /dev/null; do sleep 0.01; done
-    pkill -KILL -f "^$program train $work/" 2> /dev/null && killed=$((killed + 1))
-    wait "$running" || true
+    kill_in_the_middle "$ranks" "$micros" "$@"
     ranks=$resumed what+=", then $resumed ranks"
   fi
   train "$ranks" it batch.global=$((2 * micros)) "$@" || { cat "$work/errors" >&2; fail "$what: failed"; }
