@@ -99,7 +99,9 @@ struct comm_ops {
     int (*receive)(struct comm *comm, void *data, size_t bytes, int from, int tag,
                    const struct comm_options *options, struct comm_work *work, struct err *err);
 
-    int (*test)(struct comm_work *work, bool *ret_done, struct err *err); /* never blocks; makes progress */
+    /* Never blocks; makes progress. 0 until the work is done, then its status: where it failed, the detail is told by whichever call finds it so, and
+     * by no later one. */
+    int (*test)(struct comm_work *work, bool *ret_done, struct err *err);
     /* Optional; default: comm_wait asks test again and again. Blocks until the work, which is not done, is done or late; its status. */
     int (*wait)(struct comm_work *work, struct err *err);
     /* Optional: what this process is doing from now on, and in which step, for others to be told where they wait for it. Any thread; what lives for

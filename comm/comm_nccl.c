@@ -164,7 +164,7 @@ static int nccl_check(struct comm *base, struct err *err)
 
 /* Waiting. */
 
-/* One look; the operation's failure is the work's status. The mutex is held. */
+/* One look. The mutex is held. */
 static void look(struct comm_work *work, struct err *err)
 {
     struct comm_nccl *comm = nccl_of(work->comm);
@@ -191,7 +191,7 @@ static int nccl_test(struct comm_work *work, bool *ret_done, struct err *err)
         look(work, err);
     pthread_mutex_unlock(&shared->mutex);
     *ret_done = work->done;
-    return 0;
+    return work->done ? work->status : 0;
 }
 
 static int nccl_wait(struct comm_work *work, struct err *err)
@@ -201,9 +201,9 @@ static int nccl_wait(struct comm_work *work, struct err *err)
     if (work->comm->ops != &nccl_ops)
         return comm_wait(work->comm, work, err);
     for (;;) {
-        nccl_test(work, &done, err);
+        int status = nccl_test(work, &done, err);
         if (done)
-            return work->status;
+            return status;
         pause_after(since_ns);
     }
 }

@@ -149,9 +149,8 @@ static int self_receive(struct comm *comm, void *data, size_t bytes, int from, i
 
 static int self_test(struct comm_work *work, bool *ret_done, struct err *err)
 {
-    (void)err;
     *ret_done = work->done;
-    return 0;
+    return work->status ? comm_wait(work->comm, work, err) : 0;
 }
 
 static void self_abort(struct comm *comm)

@@ -57,13 +57,12 @@ static int end_work(struct comm_work *work, struct err *err)
     return work->status;
 }
 
-/* The operation's failure is the work's status, as for all backends; test itself can't fail. */
 int engine_comm_test(struct comm_work *work, bool *ret_done, struct err *err)
 {
     if (!work->done && engine_is_done(work->state))
         end_work(work, err);
     *ret_done = work->done;
-    return 0;
+    return work->done ? work->status : 0;
 }
 
 /* The engine sees to the deadline. */

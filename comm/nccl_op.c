@@ -229,8 +229,7 @@ static int look_at_roll(struct comm_nccl *comm, struct nccl_op *op, bool is_late
         *ret_called = true;
         return comm_wait(comm->host, &op->roll, err);
     }
-    int status = comm->host->ops->test(&op->roll, ret_called, err);
-    return status || !*ret_called ? status : op->roll.status;
+    return comm->host->ops->test(&op->roll, ret_called, err);
 }
 
 static int tell_late(const struct comm_nccl *comm, const struct nccl_op *op, struct err *err)

@@ -267,11 +267,8 @@ int exchange_slot_ask(struct exchange *exchange, struct exchange_slot *slot, boo
     *ret_done = true;
     for (uint32_t i = 0; i < slot->works_count; i++) {
         struct comm_work *work = &slot->works[i];
-        bool done = work->done;
-        int status = blocks ? comm_wait(comm, work, err) : done ? 0 : comm->ops->test(work, &done, err);
-        done = done || blocks;
-        if (!status && done) /* a look at work that failed succeeds */
-            status = work->status;
+        bool done = blocks || work->done;
+        int status = done ? comm_wait(comm, work, err) : comm->ops->test(work, &done, err);
         if (status)
             return status;
         if (!done) {

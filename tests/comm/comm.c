@@ -101,7 +101,8 @@ static void after_abort_everything_ends_as_aborted(void **state)
     (void)state;
     struct comm *comm = open_self();
     struct comm_work work;
-    struct err err = {0};
+    struct err err = {0}, looked = {0};
+    bool done = false;
     char receive[4] = "old";
     comm->ops->abort(comm);
     assert_ok(comm->ops->all_gather(comm, "new", receive, 4, &(struct comm_options){.what = "the gathering"},
@@ -110,6 +111,9 @@ static void after_abort_everything_ends_as_aborted(void **state)
     assert_int_equal(comm_wait(comm, &work, &err), -ECONNABORTED);
     assert_non_null(strstr(err.what, "the gathering"));
     assert_string_equal(receive, "old");
+    assert_int_equal(comm->ops->test(&work, &done, &looked), -ECONNABORTED);
+    assert_true(done);
+    assert_string_equal(looked.what, err.what);
     assert_int_equal(comm_barrier(comm, NULL, &err), -ECONNABORTED);
     comm_close(comm);
 }
@@ -158,7 +162,7 @@ static int stage_test(struct comm_work *work, bool *ret_done, struct err *err)
     work->done = stage->tests_until_done == 0;
     work->status = work->done ? stage->status : 0;
     *ret_done = work->done;
-    return 0;
+    return work->status;
 }
 
 static const struct comm_ops stage_ops = {

@@ -38,6 +38,11 @@ an_abort_ends_all_work_on_all_ranks() {
   done
 }
 
+an_abort_is_told_to_who_only_looks() {
+  ! end looked || fail "mpirun saw nothing wrong"
+  for r in 0 1 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 2 gave it up"; done
+}
+
 ranks_that_make_different_calls_are_told_so() {
   ! end otherwise || fail "mpirun saw nothing wrong"
   contains "$(cat got.*)" "EPROTO gathering: rank"
@@ -73,5 +78,5 @@ a_rank_that_dies_ends_the_others() {
 }
 
 run_cases a_deadline_that_passes_ends_the_run_and_names_the_late_rank a_rank_that_takes_nothing_is_named an_abort_ends_all_work_on_all_ranks \
-  ranks_that_make_different_calls_are_told_so calls_that_are_checked_name_the_rank_that_differs \
+  an_abort_is_told_to_who_only_looks ranks_that_make_different_calls_are_told_so calls_that_are_checked_name_the_rank_that_differs \
   slices_that_are_checked_name_who_sends_what_another_does_not_expect a_rank_that_does_not_come_to_a_checked_split_is_named a_rank_that_dies_ends_the_others

@@ -37,6 +37,11 @@ an_abort_ends_all_work_on_all_ranks() {
   done
 }
 
+an_abort_is_told_to_who_only_looks() {
+  ! end looked || fail "mpirun saw nothing wrong"
+  for r in 0 1 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 2 gave it up"; done
+}
+
 what_is_halted_does_not_hold_up_memory() {
   ! end halt || fail "mpirun saw nothing wrong"
   for r in 0 2; do contains "$(cat got.$r)" "ECONNABORTED what was under way between GPUs was given up"; done
@@ -60,5 +65,5 @@ a_rank_that_dies_ends_the_others() {
 }
 
 run_cases a_rank_that_does_not_come_ends_the_run_and_is_named a_transfer_that_never_ends_is_aborted an_abort_ends_all_work_on_all_ranks \
-  what_is_halted_does_not_hold_up_memory what_goes_on_by_two_communicators_ends_together \
+  an_abort_is_told_to_who_only_looks what_is_halted_does_not_hold_up_memory what_goes_on_by_two_communicators_ends_together \
   calls_that_are_checked_name_the_rank_that_differs a_rank_that_dies_ends_the_others

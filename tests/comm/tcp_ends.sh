@@ -34,6 +34,11 @@ an_abort_over_tcp_ends_all_work_on_all_ranks() {
   for r in 0 1 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 2 gave it up"; done
 }
 
+an_abort_over_tcp_is_told_to_who_only_looks() {
+  end looked
+  for r in 0 1 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 2 gave it up"; done
+}
+
 ranks_that_make_different_calls_over_tcp_are_told_so() {
   end otherwise
   contains "$(cat got.*)" "EPROTO gathering: rank"
@@ -74,6 +79,6 @@ a_rank_that_dies_is_named_by_the_others() {
 }
 
 run_cases a_deadline_that_passes_over_tcp_ends_the_run_and_names_the_late_rank a_rank_that_is_stopped_gives_no_answer_over_tcp \
-  an_abort_over_tcp_ends_all_work_on_all_ranks ranks_that_make_different_calls_over_tcp_are_told_so \
+  an_abort_over_tcp_ends_all_work_on_all_ranks an_abort_over_tcp_is_told_to_who_only_looks ranks_that_make_different_calls_over_tcp_are_told_so \
   calls_that_are_checked_over_tcp_name_the_rank_that_differs slices_that_are_checked_over_tcp_name_who_sends_what_another_does_not_expect \
   a_rank_that_does_not_come_to_a_checked_split_over_tcp_is_named a_rank_that_has_left_is_named_by_those_who_wait a_rank_that_dies_is_named_by_the_others

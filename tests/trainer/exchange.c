@@ -31,7 +31,7 @@ static int look(struct comm_work *work, bool *ret_done, struct err *err)
         work->done = true;
     }
     *ret_done = work->done;
-    return 0;
+    return work->status;
 }
 
 static int receive_none(void *context, const struct exchange_chunk *chunk, struct err *err)

@@ -1,0 +1,98 @@
+/*
+ * gather — tests on two real ranks of torchrun: whoever only looks is told why a run ended, as whoever waits is.
+ */
+#include "trainer/gather.h"
+
+#include "comm/ranks.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct comm *world;
+
+static const char *variable(const char *name)
+{
+    return getenv(name);
+}
+
+/* Rank 1 ends the run when rank 0's gather is under way, to which it does not come. */
+static void end_run(void)
+{
+    static char letter;
+    struct comm_work work;
+    struct err err = {0};
+    assert_ok(world->ops->receive(world, &letter, 1, 0, 0, NULL, &work, &err), &err);
+    assert_ok(comm_wait(world, &work, &err), &err);
+    world->ops->abort(world);
+}
+
+static void look_until_it_ends(struct gather *gather, float *gradients)
+{
+    static const char letter;
+    struct comm_work work;
+    struct err err = {0};
+    bool has_room = false;
+    int status = 0;
+    assert_ok(gather_begin(gather, 0, GATHER_PARTS, gradients, sizeof *gradients, &err), &err);
+    assert_ok(world->ops->send(world, &letter, 1, 1, 0, NULL, &work, &err), &err);
+    while (!status)
+        status = gather_pump(gather, &has_room, &err);
+    assert_int_equal(status, -ECONNABORTED);
+    assert_string_equal(err.what, "the run was ended: rank 1 gave it up");
+}
+
+static void who_looks_at_a_gather_is_told_why_the_run_ended(void **state)
+{
+    const struct partition_options cut = {.rank = (uint32_t)world->rank, .ranks = 2, .shards = 1};
+    const struct param_spec spec = {.name = "matrix", .rows = 64, .cols = 32};
+    struct params params = {0};
+    struct partition partition;
+    struct gather_options options = {.partition = &partition, .what = "gradients"};
+    struct gather *gather;
+    struct device *device;
+    struct err err = {0};
+    uint64_t index;
+    (void)state;
+    assert_ok(device_open("cpu", &device, &err), &err);
+    assert_ok(ops_cpu_open(device, DTYPE_F32, 1, &options.ops, &err), &err);
+    assert_ok(params_begin_unit(&params, "unit", &err), &err);
+    assert_ok(params_add(&params, &spec, &index, &err), &err);
+    params_lay_out_trained(&params);
+    assert_ok(partition_init(&partition, &cut, &params, &err), &err);
+    assert_ok(world->ops->split(world, 0, world->rank, &options.comm, &err), &err);
+    options.stream = options.ops->stream;
+    assert_ok(gather_open(&options, &gather, &err), &err);
+    float *gradients = calloc(params.trained_elements, sizeof *gradients);
+    assert_non_null(gradients);
+    if (world->rank == 1)
+        end_run();
+    else
+        look_until_it_ends(gather, gradients);
+    assert_int_equal(gather_is_idle(gather), world->rank == 1);
+    comm_retain(gradients);
+    gather_close(gather);
+    comm_close(options.comm);
+    partition_deinit(&partition);
+    params_deinit(&params);
+    ops_close(options.ops);
+    device_close(device);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_looks_at_a_gather_is_told_why_the_run_ended),
+    };
+    struct ranks ranks;
+    struct err err = {0};
+    char line[ERR_LINE_BYTES_MAX];
+    if (ranks_detect(variable, &ranks, &err) || ranks_open(&ranks, NULL, &world, &err)) {
+        fprintf(stderr, "%s\n", err_format(&err, line, sizeof line));
+        return 1;
+    }
+    int failed_count = cmocka_run_group_tests(tests, NULL, NULL);
+    comm_close(world);
+    return failed_count;
+}
