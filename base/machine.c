@@ -3,16 +3,18 @@
  */
 #include "base/machine.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { KIB = 1024 };
+enum { KIB = 1024, BOOT_BYTES = 40 };
 
 int machine_read_line(const char *path, char *text, size_t bytes)
 {
@@ -26,6 +28,21 @@ int machine_read_line(const char *path, char *text, size_t bytes)
     text[n > 0 ? n : 0] = '\0';
     text[strcspn(text, "\n")] = '\0';
     return status;
+}
+
+const char *machine_boot(char *text, size_t bytes)
+{
+    machine_read_line("/proc/sys/kernel/random/boot_id", text, bytes);
+    return text;
+}
+
+const char *machine_host(char text[MACHINE_HOST_BYTES])
+{
+    char host[HOST_NAME_MAX + 1] = "", boot[BOOT_BYTES];
+    static_assert(sizeof host + sizeof boot <= MACHINE_HOST_BYTES, "there is room");
+    gethostname(host, sizeof host - 1);
+    snprintf(text, MACHINE_HOST_BYTES, "%s %s", host, machine_boot(boot, sizeof boot));
+    return text;
 }
 
 const char *machine_cpu_model(char *text, size_t bytes)

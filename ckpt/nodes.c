@@ -7,29 +7,20 @@
 #include "ckpt/collective.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct node_name {
     char text[CKPT_NODE_BYTES_MAX];
 };
 
-/* Hosts may have one name (localhost), but no two of them the same boot; containers of one host have names of their own. */
 static int name_node(const struct ckpt_saver_options *options, struct node_name *ret_name, struct err *err)
 {
-    char host[CKPT_NODE_BYTES_MAX / 2] = "", boot[CKPT_NODE_BYTES_MAX / 2];
-    if (options->node) {
-        if (strlen(options->node) >= sizeof ret_name->text)
-            return err_set(err, -ENAMETOOLONG, "the name of a node is too long: %.100s...", options->node);
-        strcpy(ret_name->text, options->node);
-        return 0;
-    }
-    if (gethostname(host, sizeof host - 1))
-        return err_errno(err, -errno, "could not ask for the host's name");
-    machine_read_line("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
-    snprintf(ret_name->text, sizeof ret_name->text, "%s %s", host, boot);
+    char host[MACHINE_HOST_BYTES];
+    const char *name = options->node ? options->node : machine_host(host);
+    if (strlen(name) >= sizeof ret_name->text)
+        return err_set(err, -ENAMETOOLONG, "the name of a node is too long: %.100s...", name);
+    strcpy(ret_name->text, name);
     return 0;
 }
 

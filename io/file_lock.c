@@ -61,7 +61,7 @@ static int write_owner(int fd)
 {
     char host[65] = "unknown", boot[64], text[OWNER_TEXT_BYTES_MAX];
     gethostname(host, sizeof host - 1);
-    machine_read_line("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
+    machine_boot(boot, sizeof boot);
     int bytes = snprintf(text, sizeof text, "host=%s pid=%ld boot=%s\n", host, (long)getpid(),
                          *boot ? boot : "unknown");
     if (ftruncate(fd, 0))

@@ -271,7 +271,7 @@ static void describe_self(struct lease_record *record, uint64_t period_ns)
                                     .boot = "unknown",
                                     .host = "unknown"};
     char text[MACHINE_TEXT_BYTES];
-    if (machine_read_line("/proc/sys/kernel/random/boot_id", text, sizeof text) == 0 && *text)
+    if (*machine_boot(text, sizeof text))
         snprintf(record->boot, sizeof record->boot, "%.*s", LEASE_BOOT_BYTES - 1, text);
     gethostname(record->host, sizeof record->host - 1);
     for (char *at = record->host; *at; at++) /* as lease_parse takes them */

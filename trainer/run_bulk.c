@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static bool may_be_gpu(const struct run *run)
 {
@@ -46,11 +45,9 @@ struct place {
 /* Of all containers of a machine the same, where it is known when that was started: they may share its GPUs. */
 static uint64_t machine_hash(void)
 {
-    char name[MACHINE_TEXT_BYTES] = "";
-    if (machine_read_line("/proc/sys/kernel/random/boot_id", name, sizeof name) || !*name) {
-        snprintf(name, sizeof name, "localhost");
-        gethostname(name, sizeof name - 1);
-    }
+    char name[MACHINE_HOST_BYTES];
+    if (!*machine_boot(name, sizeof name))
+        machine_host(name);
     return hash_64(name, strlen(name));
 }
 

@@ -7,13 +7,12 @@
 #include "trainer/strategy.h"
 
 #include "base/hash.h"
+#include "base/machine.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const struct strategy *strategy_of_run(const struct run *run)
 {
@@ -28,8 +27,8 @@ bool run_sums_each(const struct run *run)
 /* How many ranks are on this machine, as on each other one. */
 static int count_local_ranks(const struct run *run, uint32_t *ret_count, struct err *err)
 {
-    char host[HOST_NAME_MAX + 1] = "";
-    gethostname(host, sizeof host - 1);
+    char host[MACHINE_HOST_BYTES];
+    machine_host(host);
     uint64_t own = hash_64(host, strlen(host)), *all = calloc((size_t)run->comm->ranks, sizeof *all);
     struct comm_options options = run_comm_options(run, "the names of machines");
     struct comm_work work;

@@ -44,7 +44,7 @@ on_hosts() {
   local names=$1 dir=$2 settings=() setting
   shift 2
   for setting; do settings+=(--set "$setting"); done
-  status_of "$mpirun_sh" 4 "${apart[@]}" ./host "$names" "$dir/ckpt" "$MILLRACE" train train.yaml --set run.dir="$dir" "${settings[@]}"
+  status_of "$mpirun_sh" 4 "${apart[@]}" ./host "$names" "$dir/ckpt" "$MILLRACE" train train.yaml --json --set run.dir="$dir" "${settings[@]}"
 }
 files_of() { (cd "$1" && find . -name 'rank-*' -printf '%P\n' | sed 's/\.safetensors$//' | sort | paste -sd ' '); }
 # gather DIR STEP: into DIR/gathered
@@ -65,6 +65,19 @@ hosts_of_one_name_are_told_apart() { # as all may be called localhost: no two ha
   same "$(on_hosts same named run.steps=4)" 0 "$(cat errors)"
   same "$(files_of named/ckpt-0) $(files_of named/ckpt-1)" \
     "step-00000004/rank-00000 step-00000004/rank-00001 step-00000004/rank-00002 step-00000004/rank-00003"
+}
+
+# of_ranks FILE: of each rank a line, what it takes and moves.
+of_ranks() { grep -o '"rank":[0-9]*,"memory":{[^}]*},"a_step":{[^}]*}' "$1"; }
+
+the_ranks_of_a_host_hold_a_copy_together_where_hosts_have_one_name() {
+  local by_host=(parallel.strategy=hybrid_shard threads=1 data.workers=1)
+  local as=(--dry-run --ranks 4 --json "${by_host[@]/#/--set=}")
+  millrace train train.yaml "${as[@]}" --local-ranks 2 >told
+  millrace train train.yaml "${as[@]}" >of_one
+  [[ $(of_ranks told) != "$(of_ranks of_one)" ]] || fail "four ranks of one host take the same"
+  same "$(on_hosts same sharded "${by_host[@]}" run.steps=2)" 0 "$(cat errors)"
+  same "$(of_ranks out)" "$(of_ranks told)"
 }
 
 a_folder_that_not_all_hosts_see_is_refused_before_the_first_step() {
@@ -104,5 +117,6 @@ hosts_that_die_between_two_publishes_go_on_from_what_both_have() {
   same "$(millrace ckpt hash died/gathered)" "$(millrace ckpt hash alone/ckpt)"
 }
 
-run_cases each_host_has_its_own_ranks_files_and_the_run_goes_on_from_them hosts_of_one_name_are_told_apart a_folder_that_not_all_hosts_see_is_refused_before_the_first_step \
+run_cases each_host_has_its_own_ranks_files_and_the_run_goes_on_from_them hosts_of_one_name_are_told_apart \
+  the_ranks_of_a_host_hold_a_copy_together_where_hosts_have_one_name a_folder_that_not_all_hosts_see_is_refused_before_the_first_step \
   a_host_that_lost_its_folder_ends_the_run_rather_than_begin_it_anew hosts_that_die_between_two_publishes_go_on_from_what_both_have
