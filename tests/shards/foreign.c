@@ -569,7 +569,7 @@ static void limits_are_errors_in_salvage_too(void **state)
     const struct salvage silently = {0};
     struct err err;
     struct shard *shard;
-    char names[SHARD_FIELDS_MAX + 1][8];
+    char names[SHARD_FIELDS_MAX + 1][16];
     const char *members[SHARD_FIELDS_MAX + 2] = {0};
     for (int i = 0; i <= SHARD_FIELDS_MAX; i++) {
         snprintf(names[i], sizeof names[i], "a.x%d", i);
