@@ -2,7 +2,6 @@
 # Ctrl-C at any moment: a process that is interrupted at a random instant ends soon, leaves nothing behind, and the same command
 # then does the whole. The instants come from a seed, which is printed; MILLRACE_SEED repeats them.
 . "$(dirname "$0")/lib.sh"
-set -m # children are not deaf to SIGINT then
 
 "$RENDER_SHAPES" --count 12 --side 40 photos >/dev/null
 millrace convert dataset photos shards --shard-bytes 40KiB --quiet >/dev/null
@@ -24,19 +23,43 @@ rounds=8
 export TMPDIR=$scratch/tmp MILLRACE_FAULT=read:delay=3ms%20,durable:delay=3ms,seed=1 # so that there are more instants
 mkdir tmp
 
-# interrupt MILLISECONDS COMMAND...: SIGINT after so long; its status, and nothing of it is left running.
-interrupt() {
-  local after=$1 pid status=0
-  shift
+# begin COMMAND...: in a process group of its own, which has to end before this shell does; its id in pid.
+begin() {
+  set -m # in each shell anew; children of one without it are deaf to SIGINT
   "$@" >out 2>errors &
   pid=$!
-  sleep "$(printf '0.%03d' "$after")"
-  kill -INT "$pid" 2>/dev/null || true
+}
+# ended COMMAND...: waits for what was begun; its exit status in status, and nothing of it is left running.
+ended() {
+  status=0
   wait "$pid" || status=$?
-  ! kill -0 -- "-$pid" 2>/dev/null || fail "processes of $* are left"
+  none_left "$pid" || fail "processes of $* are left"
   same "$(ls -A tmp)" "" "left in TMPDIR by $*"
   same "$(find /dev/shm -maxdepth 1 \( -name "*millrace*" -o -name "*.$pid*" \) 2>/dev/null)" "" "shared memory of $*"
-  echo "$status"
+}
+none_left() { ! kill -0 -- "-$1" 2>/dev/null; }
+# interrupt ROUND SALT SIGN COMMAND...: SIGINT; status as above. In round 0 all is slow and the signal comes when SIGN, a path, is there: that
+# one surely meets it at work. In the others it comes at an instant of their own.
+interrupt() {
+  local round=$1 salt=$2 sign=$3
+  shift 3
+  if ((round == 0)); then
+    MILLRACE_FAULT=durable:delay=50ms begin "$@"
+    appears "$sign"
+  else
+    begin "$@"
+    sleep "$(printf '0.%03d' "$(instant "$round" "$salt")")"
+  fi
+  kill -INT "$pid" 2>/dev/null || true
+  ended "$@"
+  ((round > 0 || status > 0)) || fail "$* was done before it was interrupted"
+}
+# appears PATTERN: waits for a path, as long as what was begun lives.
+appears() {
+  until compgen -G "$1" >/dev/null; do
+    kill -0 "$pid" 2>/dev/null || fail "it ended before $1 was there: $(cat errors)"
+    sleep 0.01
+  done
 }
 # instant ROUND SALT: milliseconds below 300, the same for the same seed wherever it is asked (bash seeds RANDOM anew in a subshell).
 instant() { echo $(((((seed * 1103515245 + $1 * 12345 + $2 * 777767777) * 2654435761 & 0x7fffffff) >> 8) % 300)); }
@@ -45,11 +68,20 @@ no_temporaries() { same "$(find "$@" -name '.tmp-*' 2>/dev/null)" "" "left behin
 # stopped_on_request STATUS: it is 1, and the one reason is the signal.
 stopped_on_request() { [[ $1 == 1 ]] && grep -q '^millrace: .*stopped' errors || fail "status $1: $(cat errors)"; }
 
+a_process_that_outlives_its_command_is_found() {
+  begin sh -c 'sleep 600 & echo $! >sleeper'
+  wait "$pid"
+  local found=yes
+  none_left "$pid" && found=no
+  kill "$(cat sleeper)"
+  same $found yes
+}
+
 a_reader_leaves_whole_files_only() {
   local i status seen=
   for ((i = 0; i < rounds; i++)); do
     rm -rf files
-    status=$(interrupt "$(instant $i 1)" "$MILLRACE" read shards --out files)
+    interrupt $i 1 'files/*' "$MILLRACE" read shards --out files
     seen+=" $status"
     [[ $status == 0 || $status == 130 ]] || stopped_on_request $status
     [[ ! -d files ]] && continue
@@ -65,7 +97,7 @@ a_conversion_leaves_nothing_or_what_its_command_goes_on_with() {
   local i status seen=
   for ((i = 0; i < rounds; i++)); do
     rm -rf converted
-    status=$(interrupt "$(instant $i 2)" "$MILLRACE" convert dataset photos converted --shard-bytes 40KiB)
+    interrupt $i 2 'converted/*' "$MILLRACE" convert dataset photos converted --shard-bytes 40KiB
     seen+=" $status"
     [[ $status == 0 || $status == 130 ]] || stopped_on_request $status
     no_temporaries . -maxdepth 2
@@ -80,7 +112,7 @@ a_run_goes_on_to_the_same_weights() {
   local i status seen=
   for ((i = 0; i < rounds; i++)); do
     rm -rf part
-    status=$(interrupt "$(instant $i 3)" "$MILLRACE" train train.yaml --set run.dir=part)
+    interrupt $i 3 'part/ckpt/step-*' "$MILLRACE" train train.yaml --set run.dir=part
     seen+=" $status"
     [[ $status == 0 || $status == 75 || $status == 130 ]] || fail "status $status: $(cat errors)"
     no_temporaries part
@@ -90,5 +122,5 @@ a_run_goes_on_to_the_same_weights() {
   echo "statuses:$seen"
 }
 
-run_cases a_reader_leaves_whole_files_only a_conversion_leaves_nothing_or_what_its_command_goes_on_with \
+run_cases a_process_that_outlives_its_command_is_found a_reader_leaves_whole_files_only a_conversion_leaves_nothing_or_what_its_command_goes_on_with \
   a_run_goes_on_to_the_same_weights
