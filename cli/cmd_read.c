@@ -16,6 +16,8 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -224,13 +226,57 @@ static uint64_t samples_expected(const struct read_args *args, const struct batc
                       (double)batching_micros(batching));
 }
 
-static int stopped(const struct read_args *args, const struct loader *loader, struct err *err)
+/* A wish to stop, and what of the step in the making came already. */
+struct stopping {
+    uint64_t wish_ns;           /* when it was found; 0: none was */
+    uint64_t whole_steps_count; /* samples that came in whole steps */
+};
+
+/* Where to go on can be told of whole steps alone: the micro-batches of one share its positions like cards that are dealt. So a step is read
+ * to its end first, where that needs no long wait. */
+enum { STEP_END_WAIT_MS_MAX = 1000, STEP_END_POLL_MS = 5 };
+
+static bool step_goes_on(const struct stopping *stopping, struct loader *loader)
 {
-    struct cursor cursor = loader_cursor(loader);
+    uint64_t until_ns = stopping->wish_ns + STEP_END_WAIT_MS_MAX * (CLOCK_NS_PER_S / 1000);
+    bool is_ready;
+    while (!(is_ready = loader_ready(loader)) && clock_now_ns() < until_ns)
+        poll(NULL, 0, STEP_END_POLL_MS);
+    return is_ready && clock_now_ns() < until_ns;
+}
+
+/* A command that begins where the last whole step ended; again_count samples behind that came already. */
+static int stopped(const struct read_args *args, const struct cursor *cursor, uint64_t again_count,
+                   struct err *err)
+{
+    char count[32] = "", again[64] = "";
     err_set(err, -EINTR, "stopped on request");
-    if (cursor.position > args->start)
-        err_advise(err, "the rest comes with --start %" PRIu64, cursor.position);
+    if (args->count)
+        snprintf(count, sizeof count, " --count %" PRIu64, args->count - (cursor->position - args->start));
+    if (again_count)
+        snprintf(again, sizeof again, "%s, and %" PRIu64 " samples once more",
+                 args->out && !args->force ? " --force" : "", again_count);
+    err_advise(err, "the rest comes with --start %" PRIu64 "%s%s", cursor->position, count, again);
     return -EINTR;
+}
+
+/* After each micro-batch: 0, also where nothing is left to be stopped. */
+static int heed_stop(struct stopping *stopping, const struct read_args *args, struct loader *loader,
+                     const atomic_int *stop, bool is_step_whole, const struct read_sink *sink,
+                     struct err *err)
+{
+    if (is_step_whole)
+        stopping->whole_steps_count = sink->samples_count;
+    if (!atomic_load(stop))
+        return 0;
+    if (!stopping->wish_ns)
+        stopping->wish_ns = clock_now_ns();
+    struct cursor cursor = loader_cursor(loader);
+    bool is_all = cursor.epoch != args->epoch || cursor.position == loader_shape(loader).samples ||
+                  (args->count && cursor.position - args->start == args->count);
+    if (is_step_whole ? is_all : step_goes_on(stopping, loader))
+        return 0;
+    return stopped(args, &cursor, sink->samples_count - stopping->whole_steps_count, err);
 }
 
 static int check_skipped(const struct loader *loader, const struct error_limit *limit, uint64_t skipped,
@@ -259,6 +305,7 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
 {
     const struct read_args *args = invocation->args;
     atomic_int *stop = signals_install();
+    struct stopping stopping = {0};
     uint64_t samples = loader_shape(loader).samples, total = samples_expected(args, batching, samples);
     uint64_t left_out = loader_stats(loader).left_out_count;
     const struct batch *batch;
@@ -267,6 +314,7 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
     if (!prints_here) /* lines that run over the same terminal show that it goes on, and a bar would stand in them */
         progress_begin(invocation->console, "reading", PROGRESS_SAMPLES);
     while ((status = loader_next(loader, &batch, err)) == LOADER_BATCH) {
+        bool is_step_whole = batch->last_of_step;
         status = read_sink_take(sink, batch, err);
         loader_release(loader, batch);
         progress_update(invocation->console, sink->samples_count + sink->skipped_count, total);
@@ -274,8 +322,8 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
             status = check_skipped(loader, limit, sink->skipped_count + left_out, samples, err);
         if (!status && ferror(stdout))
             status = output_flush(err);
-        if (!status && atomic_load(stop))
-            status = stopped(args, loader, err);
+        if (!status)
+            status = heed_stop(&stopping, args, loader, stop, is_step_whole, sink, err);
         if (status)
             break;
     }

@@ -93,6 +93,37 @@ a_reader_leaves_whole_files_only() {
   diff -r files whole-files
 }
 
+# reads_and_its_rest DELAY FAULT: a read, in steps of 12 from the midst of one, whose files are written with DELAY and which is interrupted at the first of
+# them; then the command that it names. All comes, and so much twice as it says: again.
+reads_and_its_rest() {
+  local read=("$MILLRACE" read shards --batch 12 --micro 2 --order full --print keys --out files)
+  rm -rf files whole
+  MILLRACE_FAULT= "${read[@]}" --start 5 --count 60 --quiet --out whole >whole.keys
+  MILLRACE_FAULT=durable:delay=$1 begin "${read[@]}" --start 5 --count 60 --fault "$2"
+  appears 'files/*'
+  kill -INT "$pid"
+  ended "${read[@]}"
+  stopped_on_request $status
+  mv out before
+  [[ $(cat errors) =~ 'the rest comes with '(--start\ [0-9]+\ --count\ [0-9]+(\ --force)?)(', and '([0-9]+)' samples once more')?$ ]] ||
+    fail "it says: $(cat errors)"
+  again=${BASH_REMATCH[4]:-0}
+  # shellcheck disable=SC2086
+  MILLRACE_FAULT= "${read[@]}" --quiet ${BASH_REMATCH[1]} >rest
+  sort -u before rest | cmp - <(sort whole.keys)
+  same $(cat before rest | wc -l) $((60 + again)) "samples of both, $again of them twice"
+  diff -r files whole
+}
+
+what_an_interrupted_read_says_brings_the_rest() {
+  local again
+  reads_and_its_rest 1ms read:delay=0ms
+  reads_and_its_rest 100ms read:delay=0ms # each micro-batch takes half a second, and a step is not waited for so long
+  ((again > 0)) || fail "nothing comes twice of a step that was cut"
+  reads_and_its_rest 100ms read:hold@8 # the next micro-batch never comes
+  ((again > 0)) || fail "nothing comes twice of a step that was cut"
+}
+
 a_conversion_leaves_nothing_or_what_its_command_goes_on_with() {
   local i status seen=
   for ((i = 0; i < rounds; i++)); do
@@ -122,5 +153,6 @@ a_run_goes_on_to_the_same_weights() {
   echo "statuses:$seen"
 }
 
-run_cases a_process_that_outlives_its_command_is_found a_reader_leaves_whole_files_only a_conversion_leaves_nothing_or_what_its_command_goes_on_with \
+run_cases a_process_that_outlives_its_command_is_found what_an_interrupted_read_says_brings_the_rest \
+  a_reader_leaves_whole_files_only a_conversion_leaves_nothing_or_what_its_command_goes_on_with \
   a_run_goes_on_to_the_same_weights
