@@ -137,6 +137,26 @@ print(fd >= 0)')"
     contains "io_uring threads" "$(told software reading engine)" # threads: built without liburing
 }
 
+read_ahead_is_registered_as_the_limit_of_locked_memory_lets_it() {
+  need_nobody # root has no such limit
+  local few=1024 enough=262144 # KiB; what is tried is 16 MiB
+  (ulimit -l $few; as_nobody "$MILLRACE" doctor --json >out) || :
+  [[ $(told software io_uring is_permitted) == True ]] || skip "nobody has no io_uring here"
+  same "$(told software io_uring has_registering)" False
+  contains "$(told software io_uring found)" "registers no read-ahead (Cannot allocate memory)"
+  same "$(told software io_uring state)" note
+  contains "$(told software io_uring advice)" "ulimit -l unlimited"
+  if (ulimit -l $enough) 2>/dev/null; then
+    (ulimit -l $enough; as_nobody "$MILLRACE" doctor --json >out) || :
+  else # it can't be raised here, but who may lock memory is free of it
+    setpriv --inh-caps=-all,+ipc_lock --ambient-caps=-all,+ipc_lock --reuid=65534 --regid=65534 --clear-groups \
+      "$MILLRACE" doctor --json >out 2>errors || skip "locked memory is limited to $(ulimit -Hl) KiB here: $(cat errors)"
+  fi
+  same "$(told software io_uring has_registering)" True
+  contains "$(told software io_uring found)" " and registers read-ahead"
+  same "$(told software io_uring state)" ok
+}
+
 mpirun_on_the_path_tells_its_version() {
   mkdir bin
   printf '#!/bin/sh\necho "mpirun (Open MPI) 9.8.7"; echo; exec sleep 60\n' >bin/mpirun
@@ -326,7 +346,8 @@ the_table_and_the_document_tell_the_same() {
 run_cases cpus_are_those_of_nproc memory_is_that_of_meminfo \
   a_control_group_limits_what_may_be_used limits_are_those_of_the_shell \
   instruction_sets_are_those_of_cpuinfo libraries_are_those_of_pkg_config kernels_of_products_are_those_that_were_loaded \
-  numerics_id_is_that_of_a_training io_uring_is_what_a_system_call_says mpirun_on_the_path_tells_its_version the_library_of_ranks_tells_its_mpi \
+  numerics_id_is_that_of_a_training io_uring_is_what_a_system_call_says \
+  read_ahead_is_registered_as_the_limit_of_locked_memory_lets_it mpirun_on_the_path_tells_its_version the_library_of_ranks_tells_its_mpi \
   the_index_cache_is_looked_at_where_it_would_be a_gpu_is_one_that_has_a_device_file a_driver_is_told_by_its_library \
   nvidias_libraries_have_the_versions_of_their_headers a_library_is_the_one_that_a_run_would_find the_file_system_is_that_of_other_tools \
   a_file_system_in_memory_is_no_place_for_checkpoints a_folder_that_is_not_there_is_a_lack a_folder_for_outputs_need_not_be_there \
