@@ -96,7 +96,7 @@ def file_system(path):
     for line in open("/proc/self/mountinfo"):
         before, after = line.split(" - ")
         mount = before.split()[4]
-        if str(path.resolve()).startswith(mount) and len(mount) > len(best[0]):
+        if path.resolve().is_relative_to(mount) and len(mount) >= len(best[0]):  # of two at one place the later hides the other
             best = (mount, after.split()[0])
     return best[1]
 

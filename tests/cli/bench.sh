@@ -323,6 +323,23 @@ peers_that_are_missing_or_die_cost_only_their_own_rows() {
   [[ $(cat out) != *webdataset* ]] || fail "a loader that was not asked for"
 }
 
+a_mount_holds_what_is_below_it_and_not_what_begins_like_it() {
+  need_python
+  local apart=(unshare --mount)
+  [[ $(id -u) == 0 ]] || apart=(unshare --user --map-root-user --mount)
+  "${apart[@]}" mount -t tmpfs none . 2>/dev/null || skip "nothing can be mounted here"
+  mkdir -p mounts/m mounts/mn
+  cat >kinds.py <<'END'
+import pathlib, sys
+sys.path.insert(0, sys.argv[1])
+import turns
+print(*(turns.file_system(pathlib.Path(path)) for path in sys.argv[2:]))
+END
+  local kinds=("$python" kinds.py "$here"/../../bench)
+  same "$("${apart[@]}" sh -c 'mount -t ramfs none mounts/m && mkdir mounts/m/below && exec "$@"' sh "${kinds[@]}" mounts/m mounts/m/below mounts/mn)" \
+    "ramfs ramfs $("${kinds[@]}" mounts)"
+}
+
 run_cases each_way_is_measured_and_named text_is_a_table a_folder_that_is_not_there_is_one_error \
   impossible_sizes_are_wrong_usage stopped_it_leaves_nothing \
   each_stage_of_a_loader_stands_beside_its_limit an_epoch_of_less_than_two_steps_has_no_first_batch_in_its_middle large_photos_are_measured_within_the_budget text_is_measured_in_windows without_a_dataset_photos_are_made_and_removed \
@@ -331,4 +348,4 @@ run_cases each_way_is_measured_and_named text_is_a_table a_folder_that_is_not_th
   exchanges_stand_beside_the_memory_and_the_threads_of_the_machine ranks_that_a_launcher_started_are_those_that_are_measured exchanges_that_can_not_be_are_wrong_usage \
   a_step_stands_beside_its_products_alone_and_its_time_adds_up a_configuration_is_measured_on_its_data_and_leaves_nothing \
   steps_of_several_ranks_tell_what_of_their_exchange_was_hidden training_that_is_stopped_or_can_not_be_leaves_nothing training_without_torch_is_measured_all_the_same \
-  what_a_comparison_lacks_is_said_with_what_makes_it peers_that_are_missing_or_die_cost_only_their_own_rows
+  what_a_comparison_lacks_is_said_with_what_makes_it a_mount_holds_what_is_below_it_and_not_what_begins_like_it peers_that_are_missing_or_die_cost_only_their_own_rows
