@@ -5,12 +5,18 @@
 
 PHOTOS is a folder of class folders of JPEGs. Under OUT appear, for each kind of data:
     original/   the photos as they are          small/   re-encoded, longer side at most 512, quality 90
-    raw/        decoded, longer side at most 256 (millrace, FFCV)
+    raw/        decoded, longer side at most 256: PPM files
     bytes/      the photos as they are, each so often as --bytes-copies says: for reading what nobody decodes
-and in each: photos/ (an image folder), millrace/, wds/ (the same tars), mds/, ffcv.beton, as far as a job reads them. What a loader that is not
+and in each: photos/ (an image folder), millrace/, wds/, mds/, ffcv.beton, as far as a job reads them. What a loader that is not
 installed needs is left out. Copies are hard links; shards hold them all.
+
+All are made from photos/, whose JPEGs have no restart markers, which make files some 3 % larger and help no decoder that doesn't cut parts out. Only millrace/
+gets them, as `convert dataset` writes them, without loss: so all loaders decode the same pixels, each from the form that serves it best. FFCV keeps JPEGs as it
+encoded them itself, so those are encoded once more, at the same size and quality. wds/ and mds/ hold the files of photos/, byte by byte; raw/millrace too, so its
+tars are WebDataset's as well.
 """
 import argparse
+import io
 import json
 import os
 import pathlib
@@ -25,37 +31,59 @@ import turns
 SIDE, RAW_SIDE, QUALITY = 512, 256, 90
 
 
+def add_copies(target, data, copies):
+    """A file, and links to it; their names are as many as there are to be copies."""
+    names = [target.with_stem(f"{target.stem}-{copy}") for copy in range(copies)]
+    names[0].write_bytes(data)
+    for name in names[1:]:
+        os.link(names[0], name)
+
+
 def copy_photos(photos, out, copies):
-    """The first is a copy; its names are as many as there are to be copies."""
     for path in sorted(photos.glob("*/*.jpg")):
-        targets = [out / path.parent.name / f"{path.stem}-{copy}.jpg" for copy in range(copies)]
-        targets[0].parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, targets[0])
-        for target in targets[1:]:
-            os.link(targets[0], target)
+        target = out / path.parent.name / path.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        add_copies(target, path.read_bytes(), copies)
 
 
 def convert(millrace, source, out, *options):
     subprocess.run([millrace, "convert", "dataset", source, out, "--quiet", *options], check=True, stdout=subprocess.DEVNULL)
 
 
-def unpack(shards, photos):
-    """The members of our shards as an image folder, so that all decode the same bytes."""
+def members(shards):
+    """The samples of our shards: class, key, the image's bytes."""
     names = json.loads((shards / "dataset.json").read_text())["millrace"]["classes"]
     for shard in sorted(shards.glob("shard-*.tar")):
         with tarfile.open(shard) as tar:
-            image = None
             for member in tar:
                 data = tar.extractfile(member).read()
                 key, extension = member.name.split(".", 1)
-                if extension == "cls":
+                if extension == "cls":  # sorted extensions: it comes before its image
                     label = names[int(data)]
                 else:
-                    image = data
-                if extension == "jpg":  # sorted extensions: cls came before
-                    target = photos / label / f"{pathlib.Path(key).name}.jpg"
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    target.write_bytes(image)
+                    yield label, pathlib.Path(key).name, data
+
+
+def write_small(millrace, photos, out, copies):
+    """Scaled and encoded as `convert dataset` does it, without the restart markers that it puts in: jpegtran leaves them out, and loses nothing."""
+    convert(millrace, photos, out / "marked", "--jpeg", "reencode", "--max-side", str(SIDE), "--quality", str(QUALITY))
+    for label, key, marked in members(out / "marked"):
+        target = out / "photos" / label / f"{key}.jpg"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        plain = subprocess.run(["jpegtran", "-copy", "all", "-optimize"], input=marked, check=True, stdout=subprocess.PIPE).stdout
+        add_copies(target, plain, copies)
+    shutil.rmtree(out / "marked")
+
+
+def write_raw(photos, out, copies):
+    from PIL import Image
+    for path in sorted(photos.glob("*/*.jpg")):
+        target, encoded = out / "photos" / path.parent.name / f"{path.stem}.ppm", io.BytesIO()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        image = Image.open(path).convert("RGB")
+        image.thumbnail((RAW_SIDE, RAW_SIDE))
+        image.save(encoded, "ppm")
+        add_copies(target, encoded.getvalue(), copies)
 
 
 def write_mds(photos, out):
@@ -64,9 +92,9 @@ def write_mds(photos, out):
     except ImportError:
         return
     names = sorted(path.name for path in photos.iterdir())
-    with MDSWriter(out=str(out), columns={"jpg": "bytes", "cls": "int"}) as writer:
-        for path in sorted(photos.glob("*/*.jpg")):
-            writer.write({"jpg": path.read_bytes(), "cls": names.index(path.parent.name)})
+    with MDSWriter(out=str(out), columns={"image": "bytes", "cls": "int"}) as writer:
+        for path in sorted(photos.glob("*/*.*")):
+            writer.write({"image": path.read_bytes(), "cls": names.index(path.parent.name)})
 
 
 def write_ffcv(photos, out, **options):
@@ -90,23 +118,23 @@ def main():
     args = parser.parse_args()
     turns.need(parser, args.millrace, turns.BUILDING)
     turns.need(parser, args.photos, "a folder of class folders of JPEGs")
+    turns.need(parser, "jpegtran", "apt-get install libjpeg-turbo-progs")
 
     original, small, raw, undecoded = (args.out / name for name in ("original", "small", "raw", "bytes"))
     copy_photos(args.photos, original / "photos", args.copies)
-    convert(args.millrace, original / "photos", original / "millrace")
-    convert(args.millrace, original / "photos", original / "wds", "--jpeg", "keep")
-    convert(args.millrace, original / "photos", small / "millrace", "--jpeg", "reencode", "--max-side", str(SIDE), "--quality", str(QUALITY))
-    unpack(small / "millrace", small / "photos")
-    convert(args.millrace, small / "photos", small / "wds", "--jpeg", "keep")
-    convert(args.millrace, original / "photos", raw / "millrace", "--store", "raw", "--max-side", str(RAW_SIDE))
+    write_small(args.millrace, args.photos, small, args.copies)
+    write_raw(args.photos, raw, args.copies)
     copy_photos(args.photos, undecoded / "photos", args.bytes_copies)
+    for kind in (original, small):
+        convert(args.millrace, kind / "photos", kind / "millrace", "--jpeg", "tile")
+        convert(args.millrace, kind / "photos", kind / "wds", "--jpeg", "keep")
+    convert(args.millrace, raw / "photos", raw / "millrace", "--store", "raw")
     convert(args.millrace, undecoded / "photos", undecoded / "millrace", "--jpeg", "keep")
-    for kind in (original, small, undecoded):
+    for kind in (original, small, raw, undecoded):
         write_mds(kind / "photos", kind / "mds")
-    # FFCV keeps JPEGs as it encoded them itself, from pixels: the originals are encoded once more, at their own size.
-    write_ffcv(original / "photos", original / "ffcv.beton", write_mode="jpg")
-    write_ffcv(original / "photos", small / "ffcv.beton", write_mode="jpg", max_resolution=SIDE)
-    write_ffcv(original / "photos", raw / "ffcv.beton", write_mode="raw", max_resolution=RAW_SIDE)
+    for kind in (original, small):
+        write_ffcv(kind / "photos", kind / "ffcv.beton", write_mode="jpg")
+    write_ffcv(raw / "photos", raw / "ffcv.beton", write_mode="raw")
 
 
 main()

@@ -9,11 +9,12 @@ data of make_data.py.
 
 It is a server in a session of its own, which stops itself (SIGSTOP) after each line that it prints: when the first batch has come, it prints a JSON line with the seconds from the loader's making to there, and its version. Then, for each line
 `WARMING MEASURED` on stdin, it takes so many batches uncounted and so many counted, and prints a line with samples, bytes, seconds and the CPU seconds of itself and all
-its children; `0` for MEASURED: one whole epoch from a new loader. It ends with stdin.
+its children; `0` for MEASURED: one whole epoch from a new loader. Loaders whose workers are processes tell how many they had (`read_workers`). It ends with stdin.
 """
 import importlib.metadata
 import itertools
 import json
+import multiprocessing
 import os
 import pathlib
 import signal
@@ -65,7 +66,7 @@ def webdataset_of(folder, workers):
 
 def webdataset(folder, workers):
     import webdataset as wds
-    dataset = webdataset_of(folder, workers).decode("pil").to_tuple("jpg", "cls").map_tuple(pil_transform()).batched(BATCH, partial=False)
+    dataset = webdataset_of(folder, workers).decode("pil").to_tuple("jpg;ppm", "cls").map_tuple(pil_transform()).batched(BATCH, partial=False)
     return epochs_of(wds.WebLoader(dataset, batch_size=None, num_workers=workers, persistent_workers=workers > 0))
 
 
@@ -84,7 +85,7 @@ def photos_of_mds(folder):
     class Photos(StreamingDataset):
         def __getitem__(self, index):
             sample = super().__getitem__(index)
-            return transform(Image.open(io.BytesIO(sample["jpg"])).convert("RGB")), sample["cls"]
+            return transform(Image.open(io.BytesIO(sample["image"])).convert("RGB")), sample["cls"]
 
     return Photos(local=str(folder / "mds"), shuffle=True, batch_size=BATCH)
 
@@ -157,7 +158,7 @@ def spdl(folder, workers):
     from spdl.pipeline import PipelineBuilder
     from torchvision.transforms import RandomResizedCrop
     import torch
-    photos = sorted((folder / "photos").glob("*/*.jpg"))
+    photos = sorted((folder / "photos").glob("*/*.*"))
 
     def source():
         while True:
@@ -195,6 +196,7 @@ LOADERS = {
     "ffcv": (ffcv, "ffcv", None),
     "spdl": (spdl, "spdl-io", None),
 }
+WORKERS_ARE_PROCESSES = ("torchvision", "webdataset", "streaming")
 
 
 # ---- Measuring. ----
@@ -228,12 +230,18 @@ def samples_and_bytes(name, batch):
     return shape[0], 0
 
 
+def workers_had(name):
+    """Where they are processes: others' are threads among many."""
+    return {"read_workers": len(multiprocessing.active_children())} if name.startswith(WORKERS_ARE_PROCESSES) else {}
+
+
 def measure(name, batches, count):
     began, cpu = time.monotonic(), cpu_seconds()
-    totals = [0, 0]
+    totals, had = [0, 0], {}
     for batch in itertools.islice(batches, count):
         totals = [a + b for a, b in zip(totals, samples_and_bytes(name, batch))]
-    return {"samples": totals[0], "bytes": totals[1], "seconds": time.monotonic() - began, "cpu_seconds": cpu_seconds() - cpu}
+        had = had or workers_had(name)
+    return {"samples": totals[0], "bytes": totals[1], "seconds": time.monotonic() - began, "cpu_seconds": cpu_seconds() - cpu, **had}
 
 
 def tell(result):
@@ -251,8 +259,12 @@ def main():
     if not name.endswith("-bytes"):
         began = time.monotonic()
         batches = iter(make(folder, workers, *prepared))
-        next(batches)
+        first = next(batches)
         told["first_batch_seconds"] = time.monotonic() - began
+        told |= workers_had(name)
+        if samples_and_bytes(name, first)[0] != BATCH:
+            raise SystemExit(f"peers: {name}: a first batch of {samples_and_bytes(name, first)[0]}, expected {BATCH}")
+        del first
     tell(told)
     for line in sys.stdin:
         warming, measured = map(int, line.split())
