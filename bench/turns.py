@@ -66,12 +66,22 @@ class Peer:
             self.process.wait()
 
 
-def command(words):
-    """What a command printed, its seconds, and its CPU seconds with those of its children."""
+def resident_bytes(pid):
+    """Now, and at most so far."""
+    lines = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
+    return tuple(int(lines.get(name, "0 kB").split()[0]) * 1024 for name in ("VmRSS", "VmHWM"))
+
+
+def command(words, resident=None):
+    """What a command printed, its seconds, and its CPU seconds with those of its children. To the list `resident` is added, fifty times a second, what
+    resident_bytes says of it."""
     words = [str(word) for word in words]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         began = time.monotonic()
         process = subprocess.Popen(words, stdout=out, stderr=errors)
+        while resident is not None and not os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            resident.append(resident_bytes(process.pid))
+            time.sleep(0.02)
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.monotonic() - began
         process.returncode = os.waitstatus_to_exitcode(status)

@@ -340,6 +340,25 @@ END
     "ramfs ramfs $("${kinds[@]}" mounts)"
 }
 
+# Of each of 7 shapes: 74 photos are an epoch of two steps of 256 and 6 more, whose half lies within the second; 63 are less than two.
+first_batches() { # PHOTOS-OF-EACH
+  rm -rf firsts && mkdir -p firsts/small
+  "$RENDER_SHAPES" --count "$1" --side 32 firsts/small/photos >/dev/null
+  millrace convert dataset firsts/small/photos firsts/small/millrace --quiet >/dev/null
+  same "$(status_of "$python" "$here"/../../bench/loaders/run firsts --jobs first --loaders millrace --rounds 2 --keep firsts --millrace "$MILLRACE")" 0 "$(cat errors)"
+}
+
+kept() { "$python" -c "import json; print([$1 for r in map(json.loads, open('firsts/turns.jsonl'))])"; }
+
+a_resumed_loader_begins_its_first_batch_with_a_step() {
+  need_python
+  first_batches 74
+  same "$(kept '(r["loader"], r["start"])')" "[('millrace', 0), ('millrace-resumed', 256), ('millrace', 0), ('millrace-resumed', 256)]"
+  first_batches 63
+  contains "$(cat errors)" "too few photos"
+  same "$(kept r)" "[]"
+}
+
 run_cases each_way_is_measured_and_named text_is_a_table a_folder_that_is_not_there_is_one_error \
   impossible_sizes_are_wrong_usage stopped_it_leaves_nothing \
   each_stage_of_a_loader_stands_beside_its_limit an_epoch_of_less_than_two_steps_has_no_first_batch_in_its_middle large_photos_are_measured_within_the_budget text_is_measured_in_windows without_a_dataset_photos_are_made_and_removed \
@@ -348,4 +367,4 @@ run_cases each_way_is_measured_and_named text_is_a_table a_folder_that_is_not_th
   exchanges_stand_beside_the_memory_and_the_threads_of_the_machine ranks_that_a_launcher_started_are_those_that_are_measured exchanges_that_can_not_be_are_wrong_usage \
   a_step_stands_beside_its_products_alone_and_its_time_adds_up a_configuration_is_measured_on_its_data_and_leaves_nothing \
   steps_of_several_ranks_tell_what_of_their_exchange_was_hidden training_that_is_stopped_or_can_not_be_leaves_nothing training_without_torch_is_measured_all_the_same \
-  what_a_comparison_lacks_is_said_with_what_makes_it a_mount_holds_what_is_below_it_and_not_what_begins_like_it peers_that_are_missing_or_die_cost_only_their_own_rows
+  what_a_comparison_lacks_is_said_with_what_makes_it a_mount_holds_what_is_below_it_and_not_what_begins_like_it peers_that_are_missing_or_die_cost_only_their_own_rows a_resumed_loader_begins_its_first_batch_with_a_step
