@@ -17,7 +17,12 @@
 
 /* ---- A file's descriptor for going around the page cache. ---- */
 
-enum { DIRECT_UNKNOWN = 0, DIRECT_NONE = -1 }; /* of io_file.direct; else the descriptor + 1 */
+/* Of io_file.direct; else the descriptor + 1. */
+enum {
+    DIRECT_UNKNOWN = 0,
+    DIRECT_NONE = -1,    /* all goes through the page cache, and stays there */
+    DIRECT_DROPPED = -2, /* and what is read with IO_ONCE is dropped from it */
+};
 
 /* Half of the file's first half or more is in the page cache: who opened it may have looked at its end. False where the kernel
  * does not tell. */
@@ -62,18 +67,31 @@ static int open_direct(struct io_file *file)
     return -1;
 }
 
+static int find_direct(struct io_file *file, enum io_cache cache)
+{
+    bool spares_cache = cache == IO_CACHE_AUTO && !file->set;
+    if (spares_cache && is_cached(file))
+        return DIRECT_NONE;
+    int fd = open_direct(file);
+    if (fd >= 0)
+        return fd + 1;
+    if (!spares_cache)
+        return DIRECT_NONE;
+    posix_fadvise(file->fd, 0, 0, POSIX_FADV_RANDOM); /* nobody would drop what the kernel reads ahead */
+    return DIRECT_DROPPED;
+}
+
 static int direct_fd(struct io_file *file, enum io_cache cache)
 {
     int known = atomic_load_explicit(&file->direct, memory_order_acquire);
-    if (known != DIRECT_UNKNOWN)
-        return known == DIRECT_NONE ? -1 : known - 1;
-    int fd = cache == IO_CACHE_AUTO && !file->set && is_cached(file) ? -1 : open_direct(file);
-    int found = fd < 0 ? DIRECT_NONE : fd + 1;
-    if (atomic_compare_exchange_strong(&file->direct, &known, found))
-        return fd;
-    if (fd >= 0) /* another thread was faster */
-        close(fd);
-    return known == DIRECT_NONE ? -1 : known - 1;
+    if (known == DIRECT_UNKNOWN) {
+        int found = find_direct(file, cache);
+        if (atomic_compare_exchange_strong(&file->direct, &known, found))
+            known = found;
+        else if (found > 0) /* another thread was faster */
+            close(found - 1);
+    }
+    return known > 0 ? known - 1 : -1;
 }
 
 unsigned file_direct_align(struct io_file *file, enum io_cache cache)
@@ -86,7 +104,7 @@ unsigned file_direct_align(struct io_file *file, enum io_cache cache)
 void file_direct_close(struct io_file *file)
 {
     int known = atomic_load(&file->direct);
-    if (known != DIRECT_UNKNOWN && known != DIRECT_NONE)
+    if (known > 0)
         close(known - 1);
 }
 
@@ -140,8 +158,26 @@ struct file_call file_transfer_next(struct file_transfer *transfer)
                               .offset = (off_t)(offset - transfer->head)};
 }
 
+/* The blocks that the request's bytes begin and end in go too: who wants the rest of them reads them once more, as around the page
+ * cache. */
+static void drop_behind(const struct file_transfer *transfer)
+{
+    const struct io_request *request = transfer->request;
+    uint64_t head = request->offset % IO_ALIGN_BYTES;
+    uint64_t bytes = (head + transfer->moved + IO_ALIGN_BYTES - 1) / IO_ALIGN_BYTES * IO_ALIGN_BYTES;
+    posix_fadvise(request->file->fd, (off_t)(request->offset - head), (off_t)bytes, POSIX_FADV_DONTNEED);
+}
+
+static bool is_dropped(const struct io_request *request)
+{
+    return request->kind == IO_READ && request->flags & IO_ONCE &&
+           atomic_load_explicit(&request->file->direct, memory_order_relaxed) == DIRECT_DROPPED;
+}
+
 static enum file_progress finish(struct file_transfer *transfer, ssize_t result)
 {
+    if (transfer->moved > 0 && is_dropped(transfer->request))
+        drop_behind(transfer);
     transfer->request->result = result;
     return FILE_DONE;
 }

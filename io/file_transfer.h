@@ -15,7 +15,8 @@
  *
  * so nothing is copied. What can't go that way goes through the page cache: requests whose memory does not suit, files of
  * which much is cached already, file systems without O_DIRECT, and the rest of a request after a call that moved no whole
- * block (at the file's end, or where O_DIRECT is refused).
+ * block (at the file's end, or where O_DIRECT is refused). Of a file that can't be opened for O_DIRECT, what was read with IO_ONCE
+ * is dropped from the page cache as soon as it is read, and the kernel reads nothing ahead.
  *
  * Threads: a transfer belongs to one; a file's direct descriptor may be asked for by all.
  */

@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -17,6 +18,22 @@
 enum { FILE_BYTES = (1 << 20) + 12345, MEMORY_BYTES = 256 << 10, CANARY = 0xC5 };
 
 static unsigned char *content, *memory;
+static bool no_direct; /* files open as on a file system without O_DIRECT */
+
+int __real_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...)
+{
+    va_list arguments;
+    va_start(arguments, flags);
+    mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
+    va_end(arguments);
+    if (no_direct && flags & O_DIRECT) {
+        errno = EINVAL;
+        return -1;
+    }
+    return __real_open64(path, flags, mode);
+}
 
 static int set_up(void **state)
 {
@@ -32,6 +49,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
+    no_direct = false;
     free(content);
     free(memory);
     return scratch_tear_down(state);
@@ -199,15 +217,36 @@ static void reads_that_nobody_wants_again_leave_the_page_cache_alone(void **stat
     close_reader(&reader);
 }
 
+static void without_o_direct_they_are_dropped_behind(void **state)
+{
+    (void)state;
+    drop_cached(in_folder("data"));
+    if (cached_pages(in_folder("data")) > 0)
+        test_skip("the page cache is all that there is of files here");
+    no_direct = true;
+    struct reader reader = open_reader(IO_CACHE_AUTO);
+    expect_reads(&reader, IO_SLACK | IO_ONCE, true);
+    assert_int_equal(direct_descriptors(), 0);
+    assert_in_range(cached_pages(in_folder("data")), 0, 8);
+    expect_read(&reader, 100, 50000, IO_ALIGN_BYTES + 100, IO_SLACK);
+    assert_in_range(cached_pages(in_folder("data")), 50000 / sysconf(_SC_PAGESIZE), FILE_BYTES);
+    close_reader(&reader);
+}
+
 static void what_is_cached_is_read_from_there(void **state)
 {
     (void)state;
     cached_pages(in_folder("data"));
     free(test_read_file(in_folder("data"), &(size_t){0}));
-    struct reader reader = open_reader(IO_CACHE_AUTO);
-    expect_reads(&reader, IO_SLACK | IO_ONCE, true);
-    assert_int_equal(direct_descriptors(), 0);
-    close_reader(&reader);
+    uint64_t pages = cached_pages(in_folder("data"));
+    for (int i = 0; i < 2; i++) {
+        no_direct = i > 0;
+        struct reader reader = open_reader(IO_CACHE_AUTO);
+        expect_reads(&reader, IO_SLACK | IO_ONCE, true);
+        assert_int_equal(direct_descriptors(), 0);
+        assert_int_equal(cached_pages(in_folder("data")), pages);
+        close_reader(&reader);
+    }
 }
 
 static void with_the_page_cache_for_all_nothing_goes_around_it(void **state)
@@ -269,6 +308,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(reads_that_nobody_wants_again_leave_the_page_cache_alone, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(without_o_direct_they_are_dropped_behind, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_cached_is_read_from_there, set_up, tear_down),
         cmocka_unit_test_setup_teardown(with_the_page_cache_for_all_nothing_goes_around_it, set_up,
                                         tear_down),
