@@ -46,22 +46,8 @@ memory_is_that_of_meminfo() {
   [[ $(told machine memory available_bytes) -le $(told machine memory total_bytes) ]]
 }
 
-# Files as the kernel's, of both versions, laid over those of the control groups where this process alone sees them.
 a_control_group_limits_what_may_be_used() {
-  cat >limited.sh <<'SH'
-set -e
-for mount in $(awk '/ - cgroup2? / {print $5}' /proc/self/mountinfo); do
-  mount -t tmpfs none "$mount"
-  echo 50000 100000 >"$mount/cpu.max"
-  echo 50000 >"$mount/cpu.cfs_quota_us"
-  echo 100000 >"$mount/cpu.cfs_period_us"
-  echo 268435456 | tee "$mount/memory.max" >"$mount/memory.limit_in_bytes"
-done
-"$MILLRACE" doctor --json
-SH
-  grep -q ' - cgroup' /proc/self/mountinfo || skip "no control groups here"
-  unshare -m sh -c 'mount -t tmpfs none /mnt' 2>/dev/null || skip "no mounts may be made here"
-  MILLRACE=$MILLRACE unshare -m sh limited.sh >out
+  in_control_group 268435456 "$MILLRACE" doctor --json >out
   same "$(told machine cpu quota_count)" 0.5
   same "$(told machine cpu usable_count)" 1
   same "$(told machine cpu state)" note

@@ -39,6 +39,34 @@ d = d[0] if len(d) == 1 else d
 print(eval(sys.argv[1]))' "$1" "$2"
 }
 
+# in_control_group MEMORY_BYTES COMMAND...: runs it where a control group lets it have so much memory and half a processor: with files as the
+# kernel's, of both versions, laid over those of the control groups where this process alone sees them.
+in_control_group() {
+  grep -q ' - cgroup' /proc/self/mountinfo || skip "no control groups here"
+  unshare -m sh -c 'mount -t tmpfs none /mnt' 2>/dev/null || skip "no mounts may be made here"
+  # shellcheck disable=SC2016
+  unshare -m sh -ec 'bytes=$1
+    shift
+    for mount in $(awk "/ - cgroup2? / {print \$5}" /proc/self/mountinfo); do
+      mount -t tmpfs none "$mount"
+      echo 50000 100000 >"$mount/cpu.max"
+      echo 50000 >"$mount/cpu.cfs_quota_us"
+      echo 100000 >"$mount/cpu.cfs_period_us"
+      echo "$bytes" | tee "$mount/memory.max" >"$mount/memory.limit_in_bytes"
+    done
+    exec "$@"' sh "$@"
+}
+
+# How many pages of the files are in the page cache.
+cached_pages() { fincore -nbo PAGES "$@" | awk '{pages += $1} END {print pages + 0}'; }
+
+# drop_cached DATASET: its shards leave the page cache; skips where cached_pages can't tell.
+drop_cached() {
+  command -v fincore >/dev/null || skip "no fincore here"
+  millrace read "$1" --cold --quality --quiet >/dev/null
+  [[ $(cached_pages "$1"/*.tar) == 0 ]] || skip "the page cache is all that there is of files here"
+}
+
 run_cases() {
   local name status failed=0
   for name in "$@"; do

@@ -118,6 +118,20 @@ reading_cold_and_by_either_engine_gives_the_same() {
   done
 }
 
+a_pass_leaves_the_page_cache_alone_unless_told_otherwise() {
+  "$RENDER_SHAPES" --count 16 --side 480 large >/dev/null
+  millrace convert dataset large large-shards --jpeg keep --quiet >/dev/null
+  local all index=512 # pages: the shard's last MiB, and what the kernel reads ahead
+  all=$(($(stat -c %s large-shards/*.tar) / 4096))
+  [[ $all -gt $((2 * index)) ]] || fail "only $all pages"
+  drop_cached large-shards
+  millrace read large-shards --quiet >/dev/null
+  [[ $(cached_pages large-shards/*.tar) -lt $index ]] || fail "$(cached_pages large-shards/*.tar) of $all pages are cached"
+  drop_cached large-shards
+  millrace read large-shards --page-cache always --quiet >/dev/null
+  [[ $(cached_pages large-shards/*.tar) -gt $((all / 2)) ]] || fail "$(cached_pages large-shards/*.tar) of $all pages are cached"
+}
+
 quiet_prints_only_what_was_asked_for() {
   same "$(status_of millrace read shards --print keys --quiet)" 0
   same "$(wc -l <out)" $samples
@@ -339,7 +353,7 @@ wrong_rules_are_wrong_usage() {
 run_cases each_sample_comes_once a_folder_that_is_no_dataset_is_told_what_it_holds keys_come_alone_on_stdout ranks_share_the_order_without_gap_or_repeat \
   a_rank_reads_the_micro_batches_it_owns the_order_depends_on_seed_and_epoch_alone start_and_count_cut_the_same_line \
   out_writes_the_members_as_they_are decoded_images_are_portable_pixmaps json_names_what_was_done \
-  reading_cold_and_by_either_engine_gives_the_same quiet_prints_only_what_was_asked_for the_order_is_the_oracles a_mix_is_the_oracles \
+  reading_cold_and_by_either_engine_gives_the_same a_pass_leaves_the_page_cache_alone_unless_told_otherwise quiet_prints_only_what_was_asked_for the_order_is_the_oracles a_mix_is_the_oracles \
   ranks_share_a_mix_without_gap_or_repeat files_of_a_mix_lie_apart wrong_mixes_are_refused quality_tells_how_well_batches_are_mixed quality_reads_no_sample making_cold_is_not_what_faults_are_for \
   a_window_of_text_is_named_by_member_and_number \
   a_reader_that_has_enough_is_no_error_to_talk_about a_full_disk_behind_stdout_is_an_error \

@@ -44,6 +44,27 @@ tiled_photos_give_the_weights_that_they_give_as_they_are() {
   same "$(grep 'val loss' tile.out)" "$(grep 'val loss' keep.out)"
 }
 
+data_larger_than_half_of_memory_leave_the_page_cache_alone() {
+  "$RENDER_SHAPES" --count 16 --side 480 large >/dev/null
+  millrace convert dataset large large-shards --jpeg keep --quiet >/dev/null
+  local all bytes cached index=512 # pages: the shard's last MiB, and what the kernel reads ahead
+  bytes=$(stat -c %s large-shards/*.tar)
+  all=$((bytes / 4096))
+  [[ $all -gt $((2 * index)) ]] || fail "only $all pages"
+  epoch() { # of a run of its own, where there is so much memory
+    drop_cached large-shards
+    in_control_group "$1" "$MILLRACE" train train.yaml --set run.dir="runs/within-$1" --set data.train=large-shards --set data.val=large-shards \
+      --set run.steps=7 --set eval.every=7 --quiet >epoch.out
+    cached=$(cached_pages large-shards/*.tar)
+  }
+  epoch $((2 * bytes))
+  [[ $cached -gt $((all / 2)) ]] || fail "$cached of $all pages are cached of data that memory holds"
+  mv epoch.out within.out
+  epoch $((2 * bytes - 2))
+  [[ $cached -lt $index ]] || fail "$cached of $all pages are cached of data that outgrow memory"
+  same "$(grep loss epoch.out)" "$(grep loss within.out)"
+}
+
 a_finished_run_is_done_again_at_once() {
   same "$(status_of millrace train train.yaml)" 0
   cmp out whole.out
@@ -413,6 +434,7 @@ a_checkpoint_is_inspected_by_its_manifest() {
 }
 
 run_cases tiled_photos_give_the_weights_that_they_give_as_they_are data_that_never_comes_ends_a_run_where_there_is_a_time_limit a_run_tells_its_steps_on_stderr_and_its_result_on_stdout a_finished_run_is_done_again_at_once \
+  data_larger_than_half_of_memory_leave_the_page_cache_alone \
   json_is_a_line_an_event the_parts_of_a_lines_time_add_up_to_it a_profile_tells_where_the_time_of_its_steps_went a_trace_tells_what_each_thread_did \
   a_profiler_sees_the_ranges_of_a_run_nested_and_closed a_stop_on_request_saves_and_says_75_and_the_same_command_goes_on \
   data_that_changed_under_a_run_is_refused a_mix_goes_on_where_it_was_and_names_what_changed \
