@@ -9,10 +9,11 @@
 #include "cli/signals.h"
 #include "cli/verbs.h"
 #include "convert/made_photos.h"
+#include "io/pending.h"
+#include "io/whole.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <unistd.h>
 
 enum { EACH_LEAST_NS = 1000000 };
 
@@ -112,20 +113,37 @@ static int measure(const struct invocation *invocation, struct bench_loader *ben
     return status ? status : print(invocation, bench, err);
 }
 
-/* In the current folder. */
-static int measure_made_photos(const struct invocation *invocation, struct bench_loader *bench, struct io *io,
-                               struct err *err)
+static int measure_photos_in(const struct invocation *invocation, struct bench_loader *bench, struct io *io,
+                             const char *folder, struct err *err)
 {
     const struct bench_loader_args *args = invocation->args;
     char path[IO_PATH_BYTES_MAX];
-    snprintf(path, sizeof path, "millrace-bench-%ld.tar", (long)getpid());
-    bench->dataset = path;
-    int status = made_photos_write(io, path, args->photos, bench->stop, err);
+    int status = io_join_path(folder, "photos.tar", path, err);
     if (status)
         return status;
-    status = measure(invocation, bench, io, err);
-    int removed = io->ops->remove(io, path, status ? NULL : err);
-    return status ? status : removed;
+    int pending_folder = io_pending_add(folder), pending = io_pending_add(path);
+    bench->dataset = path;
+    status = made_photos_write(io, path, args->photos, bench->stop, err);
+    if (!status)
+        status = measure(invocation, bench, io, err);
+    io->ops->remove(io, path, NULL);
+    io_pending_drop(pending);
+    io_pending_drop(pending_folder);
+    return status;
+}
+
+/* In the current folder, in the place of an output that never appears. */
+static int measure_made_photos(const struct invocation *invocation, struct bench_loader *bench, struct io *io,
+                               struct err *err)
+{
+    struct io_set_options options = {.path = "millrace-bench-photos", .replace = true};
+    struct io_set *set;
+    int status = io->ops->set_begin(io, &options, &set, err);
+    if (status)
+        return status;
+    status = measure_photos_in(invocation, bench, io, io->ops->set_place(set), err);
+    io->ops->set_abort(set);
+    return status;
 }
 
 static int check_usage(const struct bench_loader_args *args, struct err *err)

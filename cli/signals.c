@@ -4,6 +4,7 @@
 #include "cli/signals.h"
 
 #include "cli/verb.h"
+#include "io/pending.h"
 
 #include <assert.h>
 #include <signal.h>
@@ -25,6 +26,7 @@ static void on_signal(int signal)
         const char *words = atomic_load(&last_words);
         ssize_t written = words ? write(STDERR_FILENO, words, strlen(words)) : 0;
         (void)written; /* where it can't be heard it is not missed */
+        io_pending_remove();
         _exit(EXIT_INTERRUPTED);
     }
     atomic_fetch_add(&counts.wishes, 1);

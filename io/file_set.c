@@ -11,6 +11,7 @@
 #include "io/file_set.h"
 
 #include "io/file_transfer.h"
+#include "io/pending.h"
 #include "io/whole.h"
 
 #include <assert.h>
@@ -105,6 +106,7 @@ void set_free(struct io_set *set)
     }
     if (set->place_fd >= 0)
         close(set->place_fd);
+    io_pending_drop(set->pending);
     free(set);
 }
 
@@ -144,7 +146,11 @@ static int take_place(struct io_set *set, const struct io_set_options *options, 
         return local_sync_folder(set->parent, err);
     if (status == -ENOENT)
         status = temporary_path(set->parent, name, options->owner_id, options->attempt, set->place, err);
-    return status || set->single_file ? status : make_place(set, err);
+    if (status || !set->single_file)
+        return status ? status : make_place(set, err);
+    if (!set->adoptable)
+        set->pending = io_pending_add(set->place);
+    return 0;
 }
 
 int local_set_begin(struct io *io, const struct io_set_options *options, struct io_set **ret_set,
@@ -157,7 +163,7 @@ int local_set_begin(struct io *io, const struct io_set_options *options, struct 
     set->single_file = options->single_file;
     set->replace = options->replace;
     set->adoptable = options->resume != IO_RESUME_NO;
-    set->place_fd = -1;
+    set->place_fd = set->pending = -1;
     const char *name;
     int status = take_names(set, options->path, &name, err);
     if (!status)
@@ -195,7 +201,7 @@ int local_set_join(struct io *io, const struct io_set_options *options, const ch
     if (!set)
         return err_set(err, -ENOMEM, "out of memory to join an output");
     set->joined = true;
-    set->place_fd = -1;
+    set->place_fd = set->pending = -1;
     strcpy(set->place, place);
     const char *name;
     status = take_names(set, options->path, &name, err);

@@ -124,6 +124,28 @@ what_an_interrupted_read_says_brings_the_rest() {
   ((again > 0)) || fail "nothing comes twice of a step that was cut"
 }
 
+# press_twice FAULT SIGN COMMAND...: in an empty folder, held up by FAULT where SIGN is there; a first SIGINT does not end it, a second does.
+press_twice() {
+  local fault=$1 sign=$2
+  shift 2
+  rm -rf twice && mkdir twice && cd twice
+  mkdir tmp
+  MILLRACE_FAULT=$fault begin "$@"
+  appears "$sign"
+  while kill -INT "$pid" 2>/dev/null; do sleep 0.05; done
+  ended "$@"
+  same $status 130 "$(cat errors)"
+  rm out errors && rmdir tmp
+  cd ..
+  same "$(find twice -name '.*' -o -name '*bench*')" "" "left by $*"
+}
+
+a_second_interrupt_leaves_nothing() {
+  press_twice seal:delay=60s 'files/*/.tmp-*' "$MILLRACE" read ../shards --out files
+  press_twice abort:delay=60s '.tmp-*' "$MILLRACE" bench io --size 4MiB
+  press_twice read:delay=60s '.tmp-*/photos.tar' "$MILLRACE" bench loader --photos 2
+}
+
 a_conversion_leaves_nothing_or_what_its_command_goes_on_with() {
   local i status seen=
   for ((i = 0; i < rounds; i++)); do
@@ -153,6 +175,6 @@ a_run_goes_on_to_the_same_weights() {
   echo "statuses:$seen"
 }
 
-run_cases a_process_that_outlives_its_command_is_found what_an_interrupted_read_says_brings_the_rest \
+run_cases a_process_that_outlives_its_command_is_found what_an_interrupted_read_says_brings_the_rest a_second_interrupt_leaves_nothing \
   a_reader_leaves_whole_files_only a_conversion_leaves_nothing_or_what_its_command_goes_on_with \
   a_run_goes_on_to_the_same_weights

@@ -1,0 +1,67 @@
+/*
+ * pending — see pending.h.
+ *
+ *     free ──add──> busy: its path is copied ──> noted ──drop──> free
+ *                                                  └──remove──> gone, for ever
+ */
+#include "io/pending.h"
+
+#include "io/file_local.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+enum state { STATE_FREE, STATE_BUSY, STATE_NOTED, STATE_GONE };
+
+struct entry {
+    atomic_int state;
+    char path[IO_PATH_BYTES_MAX]; /* of who made it busy; once noted, immutable */
+};
+
+static struct entry entries[IO_PENDING_MAX]; /* a handler has no other way to find them */
+static atomic_bool is_ending;
+static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_BOOL_LOCK_FREE == 2,
+              "a handler may touch lock-free atomics only");
+
+static int note(const char *path)
+{
+    for (int i = 0; i < IO_PENDING_MAX; i++) {
+        int expected = STATE_FREE;
+        if (!atomic_compare_exchange_strong(&entries[i].state, &expected, STATE_BUSY))
+            continue;
+        strcpy(entries[i].path, path); /* local_path limits it */
+        atomic_store(&entries[i].state, STATE_NOTED);
+        return i;
+    }
+    return -1;
+}
+
+int io_pending_add(const char *path)
+{
+    int number = local_path(path, &path, NULL) ? -1 : note(path);
+    while (atomic_load(&is_ending))
+        pause();
+    return number;
+}
+
+void io_pending_drop(int number)
+{
+    int expected = STATE_NOTED;
+    if (number >= 0)
+        atomic_compare_exchange_strong(&entries[number].state, &expected, STATE_FREE);
+}
+
+void io_pending_remove(void)
+{
+    atomic_store(&is_ending, true);
+    for (int i = 0; i < IO_PENDING_MAX; i++) {
+        int expected = STATE_NOTED;
+        if (atomic_compare_exchange_strong(&entries[i].state, &expected, STATE_GONE))
+            unlink(entries[i].path);
+    }
+    for (int i = 0; i < IO_PENDING_MAX; i++)
+        if (atomic_load(&entries[i].state) == STATE_GONE)
+            rmdir(entries[i].path); /* nothing happens to what is a file */
+}
