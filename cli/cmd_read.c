@@ -152,6 +152,7 @@ static struct loader_options options_of(const struct invocation *invocation)
     options.log = invocation->log;
     options.single_pass = true;
     options.timeout_ns = args->timeout_ns;
+    options.stop = signals_flag();
     options.order_only = args->quality;
     return options;
 }
@@ -260,7 +261,7 @@ static int stopped(const struct read_args *args, const struct cursor *cursor, ui
     return -EINTR;
 }
 
-/* After each micro-batch: 0, also where nothing is left to be stopped. */
+/* After each micro-batch, and where a wait for one was cut short: 0, also where nothing is left to be stopped. */
 static int heed_stop(struct stopping *stopping, const struct read_args *args, struct loader *loader,
                      const atomic_int *stop, bool is_step_whole, const struct read_sink *sink,
                      struct err *err)
@@ -310,23 +311,30 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
     uint64_t left_out = loader_stats(loader).left_out_count;
     const struct batch *batch;
     int status;
+    bool is_step_whole = true;
     bool prints_here = args->print != READ_PRINT_NONE && isatty(STDOUT_FILENO);
     if (!prints_here) /* lines that run over the same terminal show that it goes on, and a bar would stand in them */
         progress_begin(invocation->console, "reading", PROGRESS_SAMPLES);
-    while ((status = loader_next(loader, &batch, err)) == LOADER_BATCH) {
-        bool is_step_whole = batch->last_of_step;
-        status = read_sink_take(sink, batch, err);
-        loader_release(loader, batch);
-        progress_update(invocation->console, sink->samples_count + sink->skipped_count, total);
-        if (!status)
-            status = check_skipped(loader, limit, sink->skipped_count + left_out, samples, err);
-        if (!status && ferror(stdout))
-            status = output_flush(err);
+    do {
+        status = loader_next(loader, &batch, err);
+        if (status == LOADER_BATCH) {
+            is_step_whole = batch->last_of_step;
+            status = read_sink_take(sink, batch, err);
+            loader_release(loader, batch);
+            progress_update(invocation->console, sink->samples_count + sink->skipped_count, total);
+            if (!status)
+                status = check_skipped(loader, limit, sink->skipped_count + left_out, samples, err);
+            if (!status && ferror(stdout))
+                status = output_flush(err);
+        } else if (status == -EINTR) { /* while it waited */
+            err_clear(err);
+            status = 0;
+        } else {
+            break;
+        }
         if (!status)
             status = heed_stop(&stopping, args, loader, stop, is_step_whole, sink, err);
-        if (status)
-            break;
-    }
+    } while (!status);
     progress_end(invocation->console);
     return status;
 }

@@ -129,8 +129,13 @@ int loader_next(struct loader *loader, const struct batch **ret_batch, struct er
     if (loader->taken - loader->released == loader->slots_count)
         return all_held(loader, err);
     pthread_mutex_lock(&loader->mutex);
-    if (!loader_has_next(loader) && loader_wait(loader, &loader->failure_err)) {
+    struct err why = {0};
+    int waited = loader_has_next(loader) ? 0 : loader_wait(loader, &why);
+    if (waited) {
         pthread_mutex_unlock(&loader->mutex);
+        if (waited == -EINTR)
+            return err_set(err, -EINTR, "stopped on request");
+        loader->failure_err = why;
         return fail(loader, err);
     }
     if (loader->taken == loader->planned) {

@@ -13,7 +13,7 @@
 #include <inttypes.h>
 #include <time.h>
 
-enum { REPORT_DEFAULT_S = 30 };
+enum { REPORT_DEFAULT_S = 30, STOP_LOOK_MS = 50 };
 
 bool loader_has_next(struct loader *loader)
 {
@@ -79,7 +79,12 @@ static void sleep_until(struct loader *loader, uint64_t at_ns)
     pthread_cond_timedwait(&loader->consumer_wake, &loader->mutex, &at);
 }
 
-/* With mutex: until there is one, with a word each time that it took long. -ETIMEDOUT. */
+static bool is_stopped(const struct loader_options *options)
+{
+    return options->stop && atomic_load(options->stop);
+}
+
+/* With mutex: until there is one, with a word each time that it took long. -ETIMEDOUT, -EINTR. */
 static int wait_patiently(struct loader *loader, uint64_t begin_ns, struct err *err)
 {
     const struct loader_options *options = &loader->options;
@@ -89,8 +94,12 @@ static int wait_patiently(struct loader *loader, uint64_t begin_ns, struct err *
     uint64_t end_ns = options->timeout_ns ? time_after(begin_ns, options->timeout_ns) : UINT64_MAX;
     while (!loader_has_next(loader)) {
         uint64_t now_ns = clock_now_ns();
+        if (is_stopped(options))
+            return err_set(err, -EINTR, "stopped on request");
         if (now_ns < report_ns && now_ns < end_ns) {
-            sleep_until(loader, report_ns < end_ns ? report_ns : end_ns);
+            uint64_t look_ns =
+                options->stop ? time_after(now_ns, STOP_LOOK_MS * (CLOCK_NS_PER_S / 1000)) : UINT64_MAX;
+            sleep_until(loader, bytes_min(look_ns, bytes_min(report_ns, end_ns)));
             continue;
         }
         struct err why = {0};

@@ -124,6 +124,16 @@ what_an_interrupted_read_says_brings_the_rest() {
   ((again > 0)) || fail "nothing comes twice of a step that was cut"
 }
 
+a_read_that_waits_for_data_that_never_come_is_stopped_by_one_signal() {
+  local read=("$MILLRACE" read shards --batch 12 --micro 2 --order full --out files)
+  rm -rf files
+  MILLRACE_FAULT= begin "${read[@]}" --fault read:hold@8
+  appears 'files/*'
+  while kill -TERM "$pid" 2>/dev/null; do sleep 0.05; done # where a step was in the making, it may still have been made
+  ended "${read[@]}"
+  stopped_on_request $status
+}
+
 # press_twice FAULT SIGN COMMAND...: in an empty folder, held up by FAULT where SIGN is there; a first SIGINT does not end it, a second does.
 press_twice() {
   local fault=$1 sign=$2
@@ -175,6 +185,6 @@ a_run_goes_on_to_the_same_weights() {
   echo "statuses:$seen"
 }
 
-run_cases a_process_that_outlives_its_command_is_found what_an_interrupted_read_says_brings_the_rest a_second_interrupt_leaves_nothing \
+run_cases a_process_that_outlives_its_command_is_found what_an_interrupted_read_says_brings_the_rest a_read_that_waits_for_data_that_never_come_is_stopped_by_one_signal a_second_interrupt_leaves_nothing \
   a_reader_leaves_whole_files_only a_conversion_leaves_nothing_or_what_its_command_goes_on_with \
   a_run_goes_on_to_the_same_weights

@@ -135,6 +135,38 @@ static void a_read_that_never_comes_ends_the_run_in_time(void **state)
     fixture_remove(&fixture);
 }
 
+/* One that never comes, while nobody lets it. */
+static void a_wait_ends_where_a_stop_is_wished_and_goes_on_where_it_is_not(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_make_plain(&fixture, SAMPLES);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    struct loader *loader;
+    const struct batch *batch;
+    struct err err = {0};
+    struct watch watch = {.expected = "it waits", .path = ""};
+    struct log log = {.write = let_go_when_named, .context = &watch};
+    atomic_int stop = 1;
+    assert_ok(
+        io_open(fixture.folder, &(struct io_options){.fault = "read:hold@2+:shard-000000"}, &watch.io, &err),
+        &err);
+    options.io = watch.io;
+    options.order = ORDER_SEQUENTIAL;
+    options.log = &log;
+    options.stop = &stop;
+    options.stall_report_ns = 1000000;
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(loader_next(loader, &batch, &err), -EINTR);
+    atomic_store(&stop, 0);
+    err_clear(&err);
+    assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
+    loader_close(loader);
+    io_close(watch.io);
+    fixture_remove(&fixture);
+}
+
 /* Sums beyond the end of time would be in the past: a line at once, or the end. */
 static void a_time_limit_may_be_never(void **state)
 {
@@ -174,6 +206,7 @@ int main(void)
         cmocka_unit_test(a_stuck_index_is_named),
         cmocka_unit_test(a_stuck_worker_is_told_apart),
         cmocka_unit_test(a_read_that_never_comes_ends_the_run_in_time),
+        cmocka_unit_test(a_wait_ends_where_a_stop_is_wished_and_goes_on_where_it_is_not),
         cmocka_unit_test(a_time_limit_may_be_never),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
