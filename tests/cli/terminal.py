@@ -11,16 +11,18 @@ WHOLE_BAR = re.compile(r'/\d+ steps  \d+%  \[=*>? *\]  [\d.]+/s  ')
 
 
 class Run:
-    """The program on a terminal of so many columns; told(line) is called whenever a line is drawn over or ended."""
+    """The program on a terminal of so many columns, from its first moment on."""
 
     def __init__(self, columns, *words, **environment):
-        self.columns, self.drawn, self.lines, self.line, self.at, self.raw = columns, [], [], '', 0, ''
+        self.drawn, self.lines, self.line, self.at, self.raw = [], [], '', 0, ''
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            self.fd = 0
+            self.resize(columns)
             os.environ.pop('NO_COLOR', None)
             os.environ.update({'TERM': 'xterm', **environment})
             os.execv(program, [program, *words])
-        self.resize(columns)
+        self.columns = columns
 
     def resize(self, columns):
         self.columns = columns
@@ -98,8 +100,10 @@ def resized():
     run = Run(120, 'train', 'train.yaml', '--set', 'run.dir=runs/resized')
     run.draws(3)
     for columns in (30, 60, 100, 40):
+        begin = len(run.drawn)
         run.resize(columns)
-        run.draws(3)  # what was under way, and one for good measure
+        # Bars of the old width may still be under way: as many as the terminal's buffer holds.
+        run.until(lambda: len(run.drawn) > begin and (len(run.drawn[-1]) < columns or len(run.drawn) > begin + 100))
         begin = len(run.drawn)
         run.draws(3)
         check_fit(run, run.drawn[begin:])
