@@ -121,6 +121,11 @@ static enum loader_decode decode_of(const struct read_args *args)
     return args->block ? LOADER_TOKENS : args->decode == DECODE_IMAGE ? LOADER_IMAGE : LOADER_BYTES;
 }
 
+static bool wants_stop(const void *flag)
+{
+    return atomic_load((const atomic_int *)flag);
+}
+
 static struct loader_options options_of(const struct invocation *invocation)
 {
     const struct read_args *args = invocation->args;
@@ -152,7 +157,8 @@ static struct loader_options options_of(const struct invocation *invocation)
     options.log = invocation->log;
     options.single_pass = true;
     options.timeout_ns = args->timeout_ns;
-    options.stop = signals_flag();
+    options.wants_stop = wants_stop;
+    options.stop_context = signals_flag();
     options.order_only = args->quality;
     return options;
 }

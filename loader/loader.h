@@ -35,7 +35,6 @@
 #include "io/io.h"
 #include "sampler/sampler.h"
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -140,8 +139,10 @@ struct loader_options {
     uint64_t
         stall_report_ns; /* how long a wait is worth a line that names what it waits for; 0: 30 s; UINT64_MAX: never */
     uint64_t timeout_ns; /* how long a wait ends the run with -ETIMEDOUT; 0: none does */
-    const atomic_int
-        *stop; /* a wait ends soon after it is no longer 0; outlives the loader; NULL: nobody stops */
+    /* A wait ends soon after this is true; asked some 20 times a second by the consumer's thread, under a lock: it calls nothing of the
+     * loader. NULL: nobody stops. */
+    bool (*wants_stop)(const void *context);
+    const void *stop_context;
     struct trace *
         trace; /* of the program, which outlives the loader: its threads add what they do (base/trace.h); NULL: none */
 };
@@ -209,7 +210,7 @@ const struct batch_field *batch_field_named(const struct batch *batch, const cha
 
 /* LOADER_BATCH: *ret_batch is the next micro-batch; blocks until it is ready. LOADER_END: nothing is left. Else
  * -errno: a bad sample under LOADER_BAD_STOP, too many of them, an I/O error or a shard that is gone (never substituted:
- * only bytes at fault make a sample bad), a sample that does not fit the memory, -ETIMEDOUT; the loader then only closes. Batches before the bad one are delivered first. -EINTR in place of waiting where options.stop
+ * only bytes at fault make a sample bad), a sample that does not fit the memory, -ETIMEDOUT; the loader then only closes. Batches before the bad one are delivered first. -EINTR in place of waiting where options.wants_stop
  * says so; it may be asked again. -ENOBUFS while the caller holds all the
  * memory there is: release a batch and try again, if the loader's slots were what lacked. */
 enum { LOADER_END = 0, LOADER_BATCH = 1 };

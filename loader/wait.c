@@ -81,7 +81,7 @@ static void sleep_until(struct loader *loader, uint64_t at_ns)
 
 static bool is_stopped(const struct loader_options *options)
 {
-    return options->stop && atomic_load(options->stop);
+    return options->wants_stop && options->wants_stop(options->stop_context);
 }
 
 /* With mutex: until there is one, with a word each time that it took long. -ETIMEDOUT, -EINTR. */
@@ -98,7 +98,7 @@ static int wait_patiently(struct loader *loader, uint64_t begin_ns, struct err *
             return err_set(err, -EINTR, "stopped on request");
         if (now_ns < report_ns && now_ns < end_ns) {
             uint64_t look_ns =
-                options->stop ? time_after(now_ns, STOP_LOOK_MS * (CLOCK_NS_PER_S / 1000)) : UINT64_MAX;
+                options->wants_stop ? time_after(now_ns, STOP_LOOK_MS * (CLOCK_NS_PER_S / 1000)) : UINT64_MAX;
             sleep_until(loader, bytes_min(look_ns, bytes_min(report_ns, end_ns)));
             continue;
         }

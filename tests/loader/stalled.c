@@ -135,6 +135,11 @@ static void a_read_that_never_comes_ends_the_run_in_time(void **state)
     fixture_remove(&fixture);
 }
 
+static bool is_not_zero(const void *number)
+{
+    return atomic_load((const atomic_int *)number);
+}
+
 /* One that never comes, while nobody lets it. */
 static void a_wait_ends_where_a_stop_is_wished_and_goes_on_where_it_is_not(void **state)
 {
@@ -154,7 +159,8 @@ static void a_wait_ends_where_a_stop_is_wished_and_goes_on_where_it_is_not(void 
     options.io = watch.io;
     options.order = ORDER_SEQUENTIAL;
     options.log = &log;
-    options.stop = &stop;
+    options.wants_stop = is_not_zero;
+    options.stop_context = &stop;
     options.stall_report_ns = 1000000;
     assert_ok(loader_open(&options, &loader, &err), &err);
     for (int i = 0; i < 2; i++)
