@@ -104,9 +104,9 @@ static int make_steps(struct run *run, const struct trainer_speed_job *job, uint
     for (uint64_t i = 0; i < job->warming_steps && !status; i++)
         status = make_step(run, err);
     run->window = (struct step_totals){0};
+    io_speed_begin(&speed->took); /* around the parts, which so never add up to more */
     time_parts_take(&run->ranges.parts, clock_now_ns());
     uint64_t began_ns = run->ranges.parts.turned_ns;
-    io_speed_begin(&speed->took);
     for (uint64_t i = 0; i < job->steps && !status; i++) {
         uint64_t waited_ns = reduction_waited_ns(run->reduction);
         status = make_step(run, err);

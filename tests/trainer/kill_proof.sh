@@ -4,8 +4,9 @@
 #   kill_proof.sh vit|gpt2|llama RENDER_SHAPES [KILLS]
 #
 # The kills go on until at least KILLS have happened, one of them while a save was being written (its temporary folder was
-# there) and one with samples in flight (read or decoded, not yet delivered); at most KILLS_MAX. MILLRACE names the program. The
-# random instants come from a seed that is printed; MILLRACE_SEED repeats it (as far as a wall clock can).
+# there) and one with samples in flight (read or decoded, not yet delivered); at most KILLS_MAX. Random instants may all miss the saves
+# of a small model, which take a millisecond each: where KILLS of them did, the next kill is aimed at one. MILLRACE names the program.
+# The random instants come from a seed that is printed; MILLRACE_SEED repeats it (as far as a wall clock can).
 set -euo pipefail
 
 kind=$1 render=$2 kills_wanted=${3:-6}
@@ -75,6 +76,17 @@ stop_once() {
 }
 
 unfinished() { compgen -G "$work/killed/ckpt/.tmp-step-*" | sort || true; }
+is_in_save() { [[ -n $(comm -13 <(echo "$before") <(unfinished)) ]]; }
+
+# Returns whether the program, held at instant after instant, was held inside a save before it ended.
+hold_inside_save() {
+  while kill -STOP "$pid" 2> /dev/null; do
+    ! is_in_save || return 0
+    kill -CONT "$pid"
+    sleep 0.002
+  done
+  return 1
+}
 
 kills=0 in_save=0 in_flight=0 ended=0
 while (( kills < kills_wanted || in_save == 0 || in_flight == 0 )); do
@@ -85,6 +97,7 @@ while (( kills < kills_wanted || in_save == 0 || in_flight == 0 )); do
   pid=$!
   kill_ms=$(( 20 + RANDOM % (whole_ms / 2 + 1) )) # of the run's own speed: on a slow machine its start alone takes long
   sleep "$(printf '%d.%03d' $((kill_ms / 1000)) $((kill_ms % 1000)))"
+  if (( kills >= kills_wanted && in_save == 0 )); then hold_inside_save || true; fi
   if ! kill -KILL "$pid" 2> /dev/null; then
     # done before its turn: start over, so that there is something to kill
     wait "$pid" || { cat "$work/killed.log" >&2; fail "a resumed run failed"; }
@@ -96,7 +109,7 @@ while (( kills < kills_wanted || in_save == 0 || in_flight == 0 )); do
   wait "$pid" 2> /dev/null || true
   kills=$((kills + 1))
   if (( kills == 3 )); then stop_once; fi
-  if [[ -n $(comm -13 <(echo "$before") <(unfinished)) ]]; then in_save=$((in_save + 1)); fi
+  if is_in_save; then in_save=$((in_save + 1)); fi
   if grep -o 'micro-batches ahead: [0-9]*' "$work/killed.log" | tail -n 1 | grep -q ': [1-9]'; then in_flight=$((in_flight + 1)); fi
 done
 train "$work/killed" > "$work/killed.out" 2> "$work/killed.log" || { cat "$work/killed.log" >&2; fail "the last run failed"; }
