@@ -239,8 +239,7 @@ train_full() {
 
 a_run_writes_the_file_that_convert_makes_and_goes_on_from_it_on_any_ranks() {
   local n step=runs/full/ckpt/step-00000012
-  export MPI_LEAKS=1
-  same "$(ranks 4 "$MILLRACE" train train.yaml --set run.dir=runs/sharded --set parallel.strategy=zero3 --quiet)" 0 "$(cat errors)"
+  same "$(MPI_LEAKS=1 ranks 4 "$MILLRACE" train train.yaml --set run.dir=runs/sharded --set parallel.strategy=zero3 --quiet)" 0 "$(cat errors)"
   train_full runs/full 4
   millrace convert checkpoint runs/sharded/ckpt one.safetensors --to full --quiet
   cmp one.safetensors $step/model.safetensors
