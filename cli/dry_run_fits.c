@@ -1,8 +1,9 @@
 /*
  * dry_run_fits — see dry_run_fits.h.
  *
- * Tried are all strategies, with and without recomputation of all blocks, and on a GPU with and without offloading of activations and of the
- * optimizer's state: none of them changes a bit. Only where nothing fits the micro-batch is halved, which does.
+ * The search tries every strategy with and without recomputation of all blocks and, on a GPU, with and
+ * without offloading of activations, the optimizer's state and parameters: none of these changes a bit
+ * of the result. It halves the micro-batch, which does change bits, only while nothing fits.
  */
 #include "cli/dry_run_fits.h"
 
@@ -10,8 +11,10 @@
 #include "base/str.h"
 #include "cli/output.h"
 #include "trainer/memory_need.h"
+#include "trainer/model.h"
 #include "trainer/strategy.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +25,7 @@ enum { SETTINGS_MAX = 256, SET_BYTES = 240, SHOWN_MAX = 12 };
 struct setting {
     uint32_t strategy;
     uint64_t recompute, offload, micro;
-    bool offloads_optimizer;
+    bool offloads_optimizer, offloads_params;
 };
 
 /* One that was tried. */
@@ -41,15 +44,30 @@ struct search {
     struct tried list[SETTINGS_MAX];
     size_t count;
     uint64_t least_bytes;
+    struct setting least; /* the setting that takes least_bytes */
 };
 
 static void apply(struct train_config *config, const struct setting *setting)
 {
     config->parallel.strategy = setting->strategy;
     config->parallel.offload.optimizer = setting->offloads_optimizer;
+    config->parallel.offload.params = setting->offloads_params;
     config->model.recompute = setting->recompute;
     config->model.offload = setting->offload;
     config->batch.micro = setting->micro;
+}
+
+/* Settings with equal figures differ in nothing that a user could choose by: the first one stands for
+ * them. Local updates and compression make strategies differ in more, but those allow one strategy. */
+static bool is_listed(const struct search *search, const struct tried *tried)
+{
+    for (size_t i = 0; i < search->count; i++) {
+        const struct tried *other = &search->list[i];
+        if (other->bytes == tried->bytes && other->moved_bytes == tried->moved_bytes &&
+            other->crossed_bytes == tried->crossed_bytes && other->flops == tried->flops)
+            return true;
+    }
+    return false;
 }
 
 static int try_setting(struct search *search, const struct setting *setting, struct err *err)
@@ -62,19 +80,22 @@ static int try_setting(struct search *search, const struct setting *setting, str
     int status = dry_run_rehearse(search->options, search->config, search->planned, err);
     if (status)
         return status;
-    uint64_t bytes = planned->is_host ? usage_total_bytes(&planned->most)
-                                      : memory_need_bytes(usage_device_bytes(&planned->most));
-    if (bytes < search->least_bytes)
-        search->least_bytes = bytes;
-    if (bytes > search->options->fits_bytes || search->count == SETTINGS_MAX)
-        return 0;
-    search->list[search->count] = (struct tried){.setting = *setting,
-                                                 .place = search->count,
-                                                 .bytes = bytes,
-                                                 .moved_bytes = planned->most.traffic.sent_bytes,
-                                                 .crossed_bytes = planned->first.crossed_bytes,
-                                                 .flops = planned->flops};
-    search->count++;
+    const struct tried tried = {.setting = *setting,
+                                .place = search->count,
+                                .bytes = planned->is_host
+                                             ? usage_total_bytes(&planned->most)
+                                             : memory_need_bytes(usage_device_bytes(&planned->most)),
+                                .moved_bytes = planned->most.traffic.sent_bytes,
+                                .crossed_bytes = planned->first.crossed_bytes,
+                                .flops = planned->flops};
+    if (tried.bytes < search->least_bytes) {
+        search->least_bytes = tried.bytes;
+        search->least = *setting;
+    }
+    if (tried.bytes <= search->options->fits_bytes && !is_listed(search, &tried)) {
+        assert(search->count < SETTINGS_MAX);
+        search->list[search->count++] = tried;
+    }
     return 0;
 }
 
@@ -96,25 +117,49 @@ static int by_cost(const void *a, const void *b)
     return order ? order : compare_u64(x->place, y->place);
 }
 
-/* Of one micro-batch. The given recomputation and offloading are tried, and that of all blocks. */
-static int try_all(struct search *search, uint64_t micro, bool is_host, struct err *err)
+/* Writes the given value and, unless it is already the other one, the other one. Returns how many. */
+static unsigned choices(uint64_t given, uint64_t other, bool tries_other, uint64_t ret_values[2])
+{
+    ret_values[0] = given;
+    ret_values[1] = other;
+    return tries_other && given != other ? 2 : 1;
+}
+
+/* One strategy and micro-batch: everything that can be recomputed or offloaded. */
+static int try_strategy(struct search *search, uint32_t strategy, uint64_t micro, bool is_host,
+                        struct err *err)
 {
     const struct train_config *given = search->options->config;
-    const uint64_t recompute[] = {given->model.recompute, 1}, offload[] = {given->model.offload, 1};
-    unsigned recomputes = given->model.recompute == 1 ? 1 : 2;
-    unsigned offloads = is_host || given->model.offload == 1 ? 1 : 2;
-    unsigned optimizers = is_host || given->parallel.offload.optimizer ? 1 : 2;
+    uint64_t recompute[2], offload[2], optimizer[2], params[2];
+    unsigned recomputes = choices(given->model.recompute, 1, true, recompute);
+    unsigned offloads = choices(given->model.offload, 1, !is_host, offload);
+    unsigned optimizers = choices(given->parallel.offload.optimizer, true, !is_host, optimizer);
+    unsigned paramses = choices(given->parallel.offload.params, true, !is_host, params);
     int status = 0;
-    for (uint32_t s = 0; strategy_names[s]; s++)
-        for (unsigned i = 0; i < recomputes * offloads * optimizers && !status; i++) {
-            const struct setting setting = {.strategy = s,
-                                            .micro = micro,
-                                            .recompute = recompute[i % recomputes],
-                                            .offload = offload[i / recomputes % offloads],
-                                            .offloads_optimizer = given->parallel.offload.optimizer ||
-                                                                  i / recomputes / offloads > 0};
+    for (unsigned i = 0; i < recomputes * offloads * optimizers * paramses && !status; i++) {
+        const struct setting setting = {
+            .strategy = strategy,
+            .micro = micro,
+            .recompute = recompute[i % recomputes],
+            .offload = offload[i / recomputes % offloads],
+            .offloads_optimizer = optimizer[i / recomputes / offloads % optimizers],
+            .offloads_params = params[i / recomputes / offloads / optimizers],
+        };
+        /* One rank has nobody to share with: another strategy only allows it to offload parameters. */
+        if (search->options->ranks > 1 || strategy == given->parallel.strategy || setting.offloads_params)
             status = try_setting(search, &setting, err);
-        }
+    }
+    return status;
+}
+
+/* The given strategy comes first, so that it is the one listed of those with equal figures. */
+static int try_all(struct search *search, uint64_t micro, bool is_host, struct err *err)
+{
+    uint32_t given = search->options->config->parallel.strategy;
+    int status = try_strategy(search, given, micro, is_host, err);
+    for (uint32_t s = 0; strategy_names[s] && !status; s++)
+        if (s != given)
+            status = try_strategy(search, s, micro, is_host, err);
     return status;
 }
 
@@ -144,6 +189,8 @@ static void describe(const struct search *search, const struct setting *setting,
         at += snprintf(text + at, SET_BYTES - (size_t)at, " model.offload=%" PRIu64, setting->offload);
     if (setting->offloads_optimizer != given->parallel.offload.optimizer)
         at += snprintf(text + at, SET_BYTES - (size_t)at, " parallel.offload.optimizer=true");
+    if (setting->offloads_params != given->parallel.offload.params)
+        at += snprintf(text + at, SET_BYTES - (size_t)at, " parallel.offload.params=true");
     if (setting->micro == given->batch.micro)
         return;
     at += snprintf(text + at, SET_BYTES - (size_t)at, " batch.micro=%" PRIu64, setting->micro);
@@ -193,13 +240,17 @@ static void tell_text(const struct search *search)
 
 static int nothing_fits(const struct search *search, struct err *err)
 {
-    char least[STR_SIZE_BYTES], limit[STR_SIZE_BYTES];
+    char least[STR_SIZE_BYTES], limit[STR_SIZE_BYTES], set[SET_BYTES];
+    bool is_image = search->options->config->model.type == MODEL_VIT;
+    describe(search, &search->least, set);
     err_set(err, -ENOMEM, "no setting fits");
     err_expected(err, "at most %s a rank", str_format_size(search->options->fits_bytes, limit));
-    err_found(err, "%s at least", str_format_size(search->least_bytes, least));
-    return err ? err_advise(err, "more ranks, a smaller model, or shorter text: --dry-run --all-strategies "
-                                 "tells what takes most")
-               : -ENOMEM;
+    err_found(err, "%s at least, with %s", str_format_size(search->least_bytes, least), set);
+    err_advise(err,
+               "raise --ranks, or reduce model.layers, model.width or %s; what takes most is shown by "
+               "--dry-run without --fits",
+               is_image ? "data.image.size" : "data.text.block");
+    return -ENOMEM;
 }
 
 int dry_run_fits(const struct dry_run_options *options, struct err *err)

@@ -169,13 +169,17 @@ no_strategy_keeps_a_quiet_copy() {
   done
 }
 
+# figures FILE: the figures of each setting that --fits lists.
+figures() { grep -o '"memory_bytes":[^}]*' "$1"; }
+
 fitting_settings_are_listed_by_their_cost() {
   millrace train gpt2.yaml --dry-run --ranks 4 --json >told
   local total smaller=0
   total=$(value total_bytes told)
   # all fit: what moves least comes first, and of that what computes least
   millrace train gpt2.yaml --dry-run --ranks 4 --fits 1GB --json >fits
-  same "$(grep -o '"set":' fits | wc -l)" 12 "settings"
+  same "$(grep -o '"set":' fits | wc -l)" 10 "settings"
+  same "$(figures fits | sort | uniq -d)" "" "settings that differ in nothing"
   grep -o '"sent_bytes":[0-9]*,"flops":[0-9.e+]*' fits | tr ',' ' ' | sed 's/"[a-z_]*"://g' >costs
   sort -s -k1,1n -k2,2g costs | cmp - costs || fail "not by cost: $(cat costs)"
   # less than the given strategy takes: others do
@@ -184,7 +188,7 @@ fitting_settings_are_listed_by_their_cost() {
     ((bytes < total)) || fail "$bytes do not fit into $((total - 1))"
     smaller=$((smaller + 1))
   done < <(grep -o '"memory_bytes":[0-9]*' fits | cut -d: -f2)
-  ((smaller > 0 && smaller < 12)) || fail "$smaller settings fit into less"
+  ((smaller > 0 && smaller < 10)) || fail "$smaller settings fit into less"
   # what is listed is what is then told
   local set least list=()
   set=$(grep -o '"set":"[^"]*"' fits | tail -n 1 | cut -d'"' -f4)
@@ -194,6 +198,29 @@ fitting_settings_are_listed_by_their_cost() {
   same "$(value total_bytes told)" "$least" "$set"
   same "$(status_of "$MILLRACE" train gpt2.yaml --dry-run --ranks 4 --fits 1MiB)" 1 "a limit that nothing meets"
   contains "$(cat errors)" "no setting fits"
+  contains "$(cat errors)" "with parallel.strategy=zero2 model.recompute=1 batch.micro=1"
+  contains "$(cat errors)" "data.text.block"
+}
+
+one_rank_is_offered_the_configured_strategy_only() {
+  millrace train gpt2.yaml --dry-run --ranks 1 --fits 1GB --json --set parallel.strategy=zero2 >fits
+  same "$(grep -o '"set":"[^"]*"' fits | xargs)" \
+    'set:parallel.strategy=zero2 set:parallel.strategy=zero2 model.recompute=1' "settings of one rank"
+}
+
+the_smallest_setting_on_a_gpu_offloads_parameters() {
+  local n as=(gpt2.yaml --dry-run --set device=cuda --json) list one set least
+  millrace train "${as[@]}" >told 2>errors || { grep -q 'no CUDA' errors && skip "this build has no CUDA"; fail "$(cat errors)"; }
+  for n in 1 4; do
+    millrace train "${as[@]}" --ranks $n --fits 1GB >fits 2>errors || fail "$(cat errors)"
+    same "$(figures fits | sort | uniq -d)" "" "$n ranks: settings that differ in nothing"
+    least=$(grep -o '"memory_bytes":[0-9]*' fits | cut -d: -f2 | sort -n | head -n 1)
+    set=$(grep -o "\"set\":\"[^\"]*\",\"memory_bytes\":$least" fits | head -n 1 | cut -d'"' -f4)
+    contains "$set" "parallel.offload.params=true"
+    list=()
+    for one in $set; do list+=(--set "$one"); done
+    millrace train "${as[@]}" --ranks $n "${list[@]}" >told 2>errors || fail "$set: $(cat errors)"
+  done
 }
 
 # Whatever makes the batch: applied to the same configuration, it is the batch of which it was told.
@@ -253,6 +280,7 @@ what_is_of_a_dry_run_alone_is_refused_without() {
 }
 
 run_cases a_device_that_counts_only_is_a_dry_run copies_are_counted_or_their_shards one_rank_takes_what_was_told each_strategy_takes_and_moves_what_was_told each_setting_takes_and_moves_what_was_told what_gives_up_the_promise_takes_and_moves_what_was_told \
-  the_most_of_all_batches_is_told_where_the_batch_grows flops_are_those_of_the_products fitting_settings_are_listed_by_their_cost a_halved_micro_batch_is_listed_so_that_it_can_be_applied \
+  the_most_of_all_batches_is_told_where_the_batch_grows flops_are_those_of_the_products fitting_settings_are_listed_by_their_cost \
+  one_rank_is_offered_the_configured_strategy_only the_smallest_setting_on_a_gpu_offloads_parameters a_halved_micro_batch_is_listed_so_that_it_can_be_applied \
   all_strategies_are_told_as_each_by_itself \
   only_settings_that_a_run_takes_are_told the_file_that_all_write_is_told_of_each what_is_of_a_dry_run_alone_is_refused_without no_strategy_keeps_a_quiet_copy
