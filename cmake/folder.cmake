@@ -1,12 +1,14 @@
 # mr_flags: how every line of ours is compiled. -ffp-contract=off keeps the bits the same whatever the compiler
 # fuses; the trapping and errno options only let it vectorise, they change no result.
 add_library(mr_flags INTERFACE)
+option(MR_WERROR "treat compiler warnings as errors (the presets of CI)" OFF)
 target_compile_definitions(mr_flags INTERFACE _GNU_SOURCE _FILE_OFFSET_BITS=64 MILLRACE_VERSION="${PROJECT_VERSION}")
 target_compile_options(mr_flags INTERFACE
-  -Wall -Wextra -Werror -Wshadow $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes> $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
+  -Wall -Wextra -Wshadow $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes> $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
   -Wpointer-arith -Wvla -Wwrite-strings
   -Wno-missing-field-initializers
-  -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing)
+  -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing
+  $<$<BOOL:${MR_WERROR}>:-Werror>)
 
 set(MR_SANITIZE "" CACHE STRING "sanitizers to build with: address,undefined or thread")
 if(MR_SANITIZE)

@@ -12,9 +12,11 @@ set(MR_PUBLIC_HEADERS ${MR_PUBLIC_FACES}
   sampler/mix.h sampler/order.h sampler/sampler.h)
 
 # What the folders need beside each other: foreign libraries, gathered here so that no list has to follow them.
+set(folders "")
 set(objects "")
 set(foreign "")
 foreach(folder IN LISTS MR_LIBRARY_FOLDERS ITEMS device_cuda)
+  list(APPEND folders mr_${folder})
   list(APPEND objects $<TARGET_OBJECTS:mr_${folder}>)
   get_target_property(linked mr_${folder} LINK_LIBRARIES)
   list(FILTER linked EXCLUDE REGEX "^mr_|MR_CUDA_ON_CPU|^CUDA::")
@@ -61,11 +63,12 @@ target_link_libraries(millrace_shared PRIVATE mr_flags ${foreign} ${cudart})
 target_link_options(millrace_shared PRIVATE -Wl,--version-script=${map} -Wl,--as-needed)
 target_include_directories(millrace_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
+# It depends on the folders' archives, not on their objects: Makefiles have no rule for the objects of another directory.
 set(joined ${PROJECT_BINARY_DIR}/libmillrace.o)
 add_custom_command(OUTPUT ${joined}
   COMMAND ${CMAKE_LINKER} -r -o ${joined} ${objects} ${cudart_archive}
   COMMAND ${CMAKE_OBJCOPY} --keep-global-symbols=${PROJECT_BINARY_DIR}/libmillrace.names ${joined}
-  DEPENDS ${objects} ${PROJECT_BINARY_DIR}/libmillrace.names COMMAND_EXPAND_LISTS VERBATIM
+  DEPENDS ${folders} ${PROJECT_BINARY_DIR}/libmillrace.names COMMAND_EXPAND_LISTS VERBATIM
   COMMENT "Joining libmillrace.o")
 set_source_files_properties(${joined} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
 add_library(millrace_static STATIC ${joined})

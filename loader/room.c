@@ -16,6 +16,7 @@ enum { WORD_PAGES = 64 };
 
 static void mark(struct room *room, uint64_t first, uint64_t count, bool is_taken)
 {
+    (void)is_taken; /* unused without assertions */
     for (uint64_t page = first; page < first + count;) {
         uint64_t at = page % WORD_PAGES, bits = bytes_min(WORD_PAGES - at, first + count - page);
         uint64_t mask = (bits == WORD_PAGES ? ALL_TAKEN : (UINT64_C(1) << bits) - 1) << at;

@@ -222,6 +222,7 @@ void model_stage_units(const struct model *model, const struct model_stage *stag
 {
     uint64_t first = stage->embeds ? MODEL_UNIT_EMBED : MODEL_UNIT_BLOCKS + (uint64_t)stage->first_block;
     uint64_t end = MODEL_UNIT_BLOCKS + (uint64_t)stage->first_block + stage->blocks_count;
+    (void)model; /* unused without assertions */
     assert(end <= model_unit_head(model));
     *ret_first = first;
     *ret_count = end + (stage->heads ? 1 : 0) - first;
