@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """make_data — one set of photos as every loader of peers.py wants it.
 
-    PEERS/bin/python bench/loaders/make_data.py PHOTOS OUT [--copies 4] [--millrace build/release/millrace]
+    PEERS/bin/python bench/loaders/make_data.py PHOTOS OUT [--copies 4] [--imagenet-like] [--millrace build/release/millrace]
 
 PHOTOS is a folder of class folders of JPEGs. Under OUT appear, for each kind of data:
     original/   the photos as they are          small/   re-encoded, longer side at most 512, quality 90
     raw/        decoded, longer side at most 256: PPM files
+    imagenet/   with --imagenet-like: photos of ImageNet's kind, 500 x 375 or 375 x 500, quality 96, four of five 4:4:4, the others 4:2:0
     bytes/      the photos as they are, each so often as --bytes-copies says: for reading what nobody decodes
 and in each: photos/ (an image folder), millrace/, wds/, mds/, ffcv.beton, as far as a job reads them. What a loader that is not
 installed needs is left out. Copies are hard links; shards hold them all.
@@ -29,6 +30,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import turns
 
 SIDE, RAW_SIDE, QUALITY = 512, 256, 90
+# ImageNet's photos are 500 x 375 on average, of high quality, and mostly without subsampled color.
+IMAGENET_SIDES, IMAGENET_QUALITY, IMAGENET_SUBSAMPLED_EVERY = (500, 375), 96, 5
 
 
 def add_copies(target, data, copies):
@@ -86,6 +89,27 @@ def write_raw(photos, out, copies):
         add_copies(target, encoded.getvalue(), copies)
 
 
+def write_imagenet_like(photos, out, copies):
+    """Cut to 4:3 around the middle and scaled down. Smaller photos are left out: scaled up they would compress better than any photo."""
+    from PIL import Image, ImageOps
+    made, left_out = 0, 0
+    for path in sorted(photos.glob("*/*.jpg")):
+        image = Image.open(path).convert("RGB")
+        size = IMAGENET_SIDES if image.width >= image.height else IMAGENET_SIDES[::-1]
+        if image.width < size[0] or image.height < size[1]:
+            left_out += 1
+            continue
+        target, encoded = out / "photos" / path.parent.name / path.name, io.BytesIO()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        subsampling = "4:2:0" if made % IMAGENET_SUBSAMPLED_EVERY == 0 else "4:4:4"
+        ImageOps.fit(image, size, Image.LANCZOS).save(encoded, "jpeg", quality=IMAGENET_QUALITY, subsampling=subsampling)
+        add_copies(target, encoded.getvalue(), copies)
+        made += 1
+    print(f"make_data: imagenet: {made} photos; {left_out} are smaller than {IMAGENET_SIDES[0]} x {IMAGENET_SIDES[1]} and left out", file=sys.stderr)
+    if not made:
+        sys.exit(f"make_data: {photos}: no photo is large enough for --imagenet-like")
+
+
 def write_mds(photos, out):
     try:
         from streaming import MDSWriter
@@ -114,25 +138,30 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--copies", type=int, default=4, help="of each photo, so that a run lasts longer")
     parser.add_argument("--bytes-copies", type=int, default=16, help="of each photo in bytes/, so that a disk is busy for some seconds")
+    parser.add_argument("--imagenet-like", action="store_true", help="also photos of ImageNet's kind, made from PHOTOS")
     parser.add_argument("--millrace", default="build/release/millrace")
     args = parser.parse_args()
     turns.need(parser, args.millrace, turns.BUILDING)
     turns.need(parser, args.photos, "a folder of class folders of JPEGs")
     turns.need(parser, "jpegtran", "apt-get install libjpeg-turbo-progs")
 
-    original, small, raw, undecoded = (args.out / name for name in ("original", "small", "raw", "bytes"))
+    original, small, raw, undecoded, imagenet = (args.out / name for name in ("original", "small", "raw", "bytes", "imagenet"))
+    jpegs = [original, small]
+    if args.imagenet_like:
+        write_imagenet_like(args.photos, imagenet, args.copies)
+        jpegs.append(imagenet)
     copy_photos(args.photos, original / "photos", args.copies)
     write_small(args.millrace, args.photos, small, args.copies)
     write_raw(args.photos, raw, args.copies)
     copy_photos(args.photos, undecoded / "photos", args.bytes_copies)
-    for kind in (original, small):
+    for kind in jpegs:
         convert(args.millrace, kind / "photos", kind / "millrace", "--jpeg", "tile")
         convert(args.millrace, kind / "photos", kind / "wds", "--jpeg", "keep")
     convert(args.millrace, raw / "photos", raw / "millrace", "--store", "raw")
     convert(args.millrace, undecoded / "photos", undecoded / "millrace", "--jpeg", "keep")
-    for kind in (original, small, raw, undecoded):
+    for kind in (*jpegs, raw, undecoded):
         write_mds(kind / "photos", kind / "mds")
-    for kind in (original, small):
+    for kind in jpegs:
         write_ffcv(kind / "photos", kind / "ffcv.beton", write_mode="jpg")
     write_ffcv(raw / "photos", raw / "ffcv.beton", write_mode="raw")
 

@@ -1,0 +1,113 @@
+/*
+ * ours — millrace's loader as bench/loaders/run measures it: a server with the protocol of peers.py.
+ *
+ *     bench-loader-turns DATASET WORKERS MEMORY_MIB
+ *
+ * The task is that of the peers: random resized crops to 224 pixels, flips, shuffled batches of 256, one epoch after the
+ * other. After the first batch it prints a JSON line, with its version and the seconds from opening the loader to that
+ * batch. Then, for each line `WARMING MEASURED` on stdin, it takes WARMING batches uncounted and MEASURED batches counted,
+ * and prints a line with the samples, the seconds and the CPU seconds of the counted ones: two readings of the clocks in
+ * one process, so neither its start nor another process is in them. It stops itself (SIGSTOP) after each line. It ends
+ * with stdin.
+ */
+#include "base/clock.h"
+#include "io/speed.h"
+#include "loader/loader.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { SIDE = 224, BATCH = 256, MEMORY_MIB_MAX = 1 << 20, WORKERS_MAX = 256 };
+
+/* Takes batches_count batches. Adds their samples to *samples_count. */
+static int take(struct loader *loader, uint64_t batches_count, uint64_t *samples_count, struct err *err)
+{
+    const struct batch *batch;
+    for (uint64_t i = 0; i < batches_count; i++) {
+        int status = loader_next(loader, &batch, err);
+        if (status != LOADER_BATCH)
+            return status < 0 ? status : err_set(err, -ENODATA, "the loader ended");
+        *samples_count += batch->items_count;
+        loader_release(loader, batch);
+    }
+    return 0;
+}
+
+/* Prints the line that printf wrote, and stands still until the next turn. */
+static void end_turn(void)
+{
+    fflush(stdout);
+    kill(0, SIGSTOP);
+}
+
+static int serve(struct loader *loader, struct err *err)
+{
+    struct loader_shape shape = loader_shape(loader);
+    uint64_t samples_count = 0, warming_count, measured_count;
+    int status = take(loader, 1, &samples_count, err);
+    if (status)
+        return status;
+    printf("{\"version\": \"%s, %s\", \"first_batch_seconds\": %.9f, \"read_workers\": %" PRIu32 "}\n",
+           MILLRACE_VERSION, shape.engine, clock_seconds(loader_stats(loader).first_batch_ns), shape.workers);
+    end_turn();
+    while (!status && scanf("%" SCNu64 " %" SCNu64, &warming_count, &measured_count) == 2) {
+        struct io_speed speed = {0};
+        status = take(loader, warming_count, &samples_count, err);
+        samples_count = 0;
+        io_speed_begin(&speed);
+        if (!status)
+            status = take(loader, measured_count, &samples_count, err);
+        io_speed_end(&speed);
+        if (status)
+            break;
+        printf("{\"samples\": %" PRIu64
+               ", \"seconds\": %.9f, \"cpu_seconds\": %.9f, \"read_workers\": %" PRIu32
+               ", \"limited_by\": \"%s\"}\n",
+               samples_count, clock_seconds(speed.elapsed_ns), clock_seconds(speed.cpu_ns), shape.workers,
+               loader_stage_name(loader_stats(loader).limit));
+        end_turn();
+    }
+    return status;
+}
+
+/* A whole number from 1 to most; 0 if the text is none. */
+static uint64_t number_of(const char *text, uint64_t most)
+{
+    char *end;
+    unsigned long long value = strtoull(text, &end, 10);
+    return *text >= '0' && *text <= '9' && !*end && value <= most ? value : 0;
+}
+
+int main(int count, char **words)
+{
+    uint64_t workers = count == 4 ? number_of(words[2], WORKERS_MAX) : 0;
+    uint64_t memory_mib = count == 4 ? number_of(words[3], MEMORY_MIB_MAX) : 0;
+    if (!workers || !memory_mib) {
+        fprintf(stderr, "usage: bench-loader-turns DATASET WORKERS MEMORY_MIB\n");
+        return 2;
+    }
+    struct loader_options options = loader_options_default();
+    struct err err = {0};
+    struct loader *loader;
+    char line[ERR_LINE_BYTES_MAX];
+    options.dataset = words[1];
+    options.batching = (struct batching){.global = BATCH, .micro = BATCH, .ranks = 1};
+    options.decode = LOADER_IMAGE;
+    options.image.width = options.image.height = SIDE;
+    options.image.crop = crop_options_default(CROP_RANDOM);
+    options.image.crop.flip = true;
+    options.drop_tail = true;
+    options.workers = (unsigned)workers;
+    options.memory_bytes = memory_mib << 20;
+    int status = loader_open(&options, &loader, &err);
+    if (!status)
+        status = serve(loader, &err);
+    loader_close(loader);
+    if (status)
+        fprintf(stderr, "bench-loader-turns: %s\n", err_format(&err, line, sizeof line));
+    return status ? 1 : 0;
+}
