@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# scripts_other_builds — the list has every generator, build type and compiler, and one of them is the day's.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+fail() { echo "scripts_other_builds: $*" >&2; exit 1; }
+list=$(scripts/other-builds list)
+for type in none Debug Release RelWithDebInfo MinSizeRel; do
+  for compiler in gcc clang; do
+    for generator in Ninja 'Unix Makefiles'; do
+      [[ $(grep -cE "^[0-9]+ $type $compiler $generator( \*)?$" <<<"$list") == 1 ]] || fail "$type $compiler $generator does not stand once in: $list"
+    done
+  done
+done
+[[ $(grep -c '\*$' <<<"$list") == 1 ]] || fail "not one combination is the day's: $list"
+status=0
+scripts/other-builds 99 >/dev/null 2>&1 || status=$?
+[[ $status == 2 ]] || fail "a combination that does not exist: status $status, expected 2"
+echo "$(wc -l <<<"$list") combinations"
