@@ -92,7 +92,7 @@ int main(int count, char **words)
     }
     struct loader_options options = loader_options_default();
     struct err err = {0};
-    struct loader *loader;
+    struct loader *loader = NULL;
     char line[ERR_LINE_BYTES_MAX];
     options.dataset = words[1];
     options.batching = (struct batching){.global = BATCH, .micro = BATCH, .ranks = 1};

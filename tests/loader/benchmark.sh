@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# What bench/loaders measures with: our loader's turns as bench/turns.py takes them, and photos of ImageNet's kind.
+. "$(dirname "$0")/../cli/lib.sh"
+
+a_turn_measures_a_window_of_one_process() {
+  need_python
+  "$RENDER_SHAPES" --count 300 --side 32 photos >/dev/null
+  millrace convert dataset photos shards --quiet >/dev/null
+  PYTHONPATH=$TEST_SOURCE_DIR/bench "$python" - <<'PY'
+import os
+import pathlib
+import turns
+
+peer = turns.Peer("millrace", [os.environ["TURNS"], "shards", 2, 256])
+peer.begin()
+assert peer.told["first_batch_seconds"] > 0 and peer.told["read_workers"] == 2, peer.told
+for measured in (1, 5):  # the second window goes on in a later epoch
+    said = peer.turn(2, measured)
+    assert said["samples"] == measured * 256, said
+    assert said["seconds"] > 0 and said["cpu_seconds"] > 0, said
+    state = pathlib.Path(f"/proc/{peer.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    assert state == "T", f"between turns it is in state {state}"
+peer.end()
+PY
+}
+
+wrong_usage_is_refused() {
+  same "$(status_of "$TURNS" shards 0 64)" 2
+  same "$(status_of "$TURNS" shards 1)" 2
+  same "$(status_of "$TURNS" missing 1 64)" 1
+  contains "$(cat errors)" missing
+}
+
+photos_of_imagenets_kind_have_its_size_and_mostly_full_color() {
+  need_python
+  command -v jpegtran >/dev/null || skip "no jpegtran here"
+  "$python" -c 'import PIL' 2>/dev/null || skip "no Pillow for Python here"
+  "$RENDER_SHAPES" --count 5 --side 520 large >/dev/null
+  "$python" "$TEST_SOURCE_DIR/bench/loaders/make_data.py" large made --copies 1 --bytes-copies 1 --imagenet-like --millrace "$MILLRACE" 2>made.log || fail "$(cat made.log)"
+  "$python" - <<'PY'
+import pathlib
+from PIL import Image, JpegImagePlugin
+
+photos = [Image.open(path) for path in sorted(pathlib.Path("made/imagenet/photos").glob("*/*.jpg"))]
+assert photos and all(photo.size == (500, 375) for photo in photos), [photo.size for photo in photos]
+full = sum(JpegImagePlugin.get_sampling(photo) == 0 for photo in photos)
+assert full == len(photos) - -(-len(photos) // 5), (full, len(photos))
+assert pathlib.Path("made/imagenet/millrace/dataset.json").exists() and list(pathlib.Path("made/imagenet/wds").glob("*.tar"))
+PY
+}
+
+run_cases a_turn_measures_a_window_of_one_process wrong_usage_is_refused photos_of_imagenets_kind_have_its_size_and_mostly_full_color
