@@ -7,7 +7,9 @@ list=$(scripts/other-builds list)
 for type in none Debug Release RelWithDebInfo MinSizeRel; do
   for compiler in gcc clang; do
     for generator in Ninja 'Unix Makefiles'; do
-      [[ $(grep -cE "^[0-9]+ $type $compiler $generator( \*)?$" <<<"$list") == 1 ]] || fail "$type $compiler $generator does not stand once in: $list"
+      wanted="$type $compiler $generator"
+      [[ $(grep -cE "^[0-9]+ $wanted( \*)?$" <<<"$list") == 1 ]] ||
+        fail "$wanted does not stand once in: $list"
     done
   done
 done

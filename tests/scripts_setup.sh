@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# scripts_setup — where scripts/setup does not know the package names, it lists what is required and checks that.
+# scripts_setup — where scripts/setup does not know the package names, it lists what is required and
+# checks that.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=$(mktemp -d "${TMPDIR:-/tmp}/millrace-setup-XXXXXX")
@@ -8,12 +9,14 @@ fail() { echo "scripts_setup: $*" >&2; exit 1; }
 printf 'ID="void"\nPRETTY_NAME="Void Linux"\n' >"$folder/os-release"
 export OS_RELEASE=$folder/os-release
 
-# This tree is built, so all that is required is here. Of the programs Ninja alone may lack: Makefiles build too.
+# This tree is built, so all that is required is here, except perhaps Ninja: Makefiles build too.
 if command -v ninja >/dev/null; then
   text=$(scripts/setup 2>&1) || fail "an unknown system that has everything: status $?: $text"
-  [[ $text == *"Void Linux"*"nothing is installed"* ]] || fail "does not say that it does not know the system: $text"
+  [[ $text == *"Void Linux"*"nothing is installed"* ]] ||
+    fail "does not say that it does not know the system: $text"
   [[ $text == *jansson* ]] || fail "does not list the libraries: $text"
-  [[ $text == *"ready: everything required is there" ]] || fail "does not end by saying that all is there: $text"
+  [[ $text == *"ready: everything required is there" ]] ||
+    fail "does not end by saying that all is there: $text"
 fi
 
 # Every library that CMake requires is looked for, by the same name.

@@ -1,14 +1,15 @@
 /*
- * ours — millrace's loader as bench/loaders/run measures it: a server with the protocol of peers.py.
+ * ours — serves turns of millrace's loader to bench/loaders/run, by the protocol of peers.py.
  *
  *     bench-loader-turns DATASET WORKERS MEMORY_MIB
  *
- * The task is that of the peers: random resized crops to 224 pixels, flips, shuffled batches of 256, one epoch after the
- * other. After the first batch it prints a JSON line, with its version and the seconds from opening the loader to that
- * batch. Then, for each line `WARMING MEASURED` on stdin, it takes WARMING batches uncounted and MEASURED batches counted,
- * and prints a line with the samples, the seconds and the CPU seconds of the counted ones: two readings of the clocks in
- * one process, so neither its start nor another process is in them. It stops itself (SIGSTOP) after each line. It ends
- * with stdin.
+ * The task is that of the peers: random resized crops to 224 pixels, flips, shuffled batches
+ * of 256, one epoch after the other. After the first batch it prints a JSON line, with its
+ * version and the seconds from opening the loader to that batch. Then, for each line
+ * `WARMING MEASURED` on stdin, it takes WARMING batches uncounted and MEASURED batches
+ * counted, and prints a line with the samples, the seconds and the CPU seconds of the
+ * counted ones: two readings of the clocks in one process, so neither its start nor another
+ * process is in them. It stops itself (SIGSTOP) after each line. It ends with stdin.
  */
 #include "base/clock.h"
 #include "io/speed.h"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What bench/loaders measures with: our loader's turns as bench/turns.py takes them, and photos of ImageNet's kind.
+# What bench/loaders measures with: turns of our loader, and photos of ImageNet's kind.
 . "$(dirname "$0")/../cli/lib.sh"
 
 a_turn_measures_a_window_of_one_process() {
@@ -36,7 +36,8 @@ photos_of_imagenets_kind_have_its_size_and_mostly_full_color() {
   command -v jpegtran >/dev/null || skip "no jpegtran here"
   "$python" -c 'import PIL' 2>/dev/null || skip "no Pillow for Python here"
   "$RENDER_SHAPES" --count 5 --side 520 large >/dev/null
-  "$python" "$TEST_SOURCE_DIR/bench/loaders/make_data.py" large made --copies 1 --bytes-copies 1 --imagenet-like --millrace "$MILLRACE" 2>made.log || fail "$(cat made.log)"
+  "$python" "$TEST_SOURCE_DIR/bench/loaders/make_data.py" large made --copies 1 --bytes-copies 1 \
+    --imagenet-like --millrace "$MILLRACE" 2>made.log || fail "$(cat made.log)"
   "$python" - <<'PY'
 import pathlib
 from PIL import Image, JpegImagePlugin
@@ -49,4 +50,5 @@ assert pathlib.Path("made/imagenet/millrace/dataset.json").exists() and list(pat
 PY
 }
 
-run_cases a_turn_measures_a_window_of_one_process wrong_usage_is_refused photos_of_imagenets_kind_have_its_size_and_mostly_full_color
+run_cases a_turn_measures_a_window_of_one_process wrong_usage_is_refused \
+  photos_of_imagenets_kind_have_its_size_and_mostly_full_color
