@@ -1,5 +1,5 @@
 /*
- * libraries — the foreign libraries that base/ adapts, by name and version, told by their adapters: json.c, hash.c, crc.c.
+ * libraries — the foreign libraries that base/ adapts, by name and version, told by their adapters: json.c, hash.c, hmac.c, crc.c.
  *
  * Each writes "NAME VERSION" into text of LIBRARY_TEXT_BYTES and returns text. The version is that of the library which runs,
  * or, where it can't tell, the one whose headers were compiled in.
@@ -11,6 +11,7 @@ enum { LIBRARY_TEXT_BYTES = 64 };
 
 const char *json_library(char *text);
 const char *hash_library(char *text);
+const char *hmac_library(char *text);
 const char *crc_library(char *text); /* compiled in */
 
 #endif

@@ -91,10 +91,10 @@ static void check_libraries(const struct doctor_folder *folder, struct doctor_fi
 {
     (void)folder;
     char json[LIBRARY_TEXT_BYTES], yaml[LIBRARY_TEXT_BYTES], hash[LIBRARY_TEXT_BYTES],
-        crc[LIBRARY_TEXT_BYTES], libc[LIBRARY_TEXT_BYTES];
+        hmac[LIBRARY_TEXT_BYTES], crc[LIBRARY_TEXT_BYTES], libc[LIBRARY_TEXT_BYTES];
     snprintf(libc, sizeof libc, "glibc %s", gnu_get_libc_version());
-    const char *const texts[] = {json_library(json), yaml_library(yaml), hash_library(hash), crc_library(crc),
-                                 libc};
+    const char *const texts[] = {json_library(json), yaml_library(yaml), hash_library(hash),
+                                 hmac_library(hmac), crc_library(crc),   libc};
     json_begin_array(&finding->json, "libraries");
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         doctor_found(finding, "%s%s", i ? ", " : "", texts[i]);

@@ -84,6 +84,7 @@ libraries_are_those_of_pkg_config() {
   contains "$(told software libraries found)" "jansson $(pkg-config --modversion jansson)"
   contains "$(told software libraries found)" "libfyaml $(pkg-config --modversion libfyaml)"
   contains "$(told software libraries found)" "xxHash $(pkg-config --modversion libxxhash)"
+  contains "$(told software libraries found)" "OpenSSL $(pkg-config --modversion libcrypto)"
   contains "$(told software libraries found)" "ISA-L $(pkg-config --modversion libisal)"
   contains "$(told software images found)" "$(pkg-config --modversion libjpeg)"
 }
