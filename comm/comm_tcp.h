@@ -11,7 +11,8 @@
  *
  * Ends as comm_mpi's do: a deadline that passes, a connection that breaks, or an abort ends the run on all ranks.
  *
- * Trust: as with torchrun's own store, whoever can reach the ports of a run while its ranks meet, and knows its token, can take part in it. Nothing is encrypted.
+ * Trust: whoever can reach the ports of a run while its ranks meet, and knows its token and the secret, where it has one (tcp_secret.h), can take part in it.
+ * Nothing is encrypted.
  *
  * Ranks must wait for each other now and then: what one sends before another wants it is kept there, up to TCP_KEPT_BYTES_MAX; more ends the run.
  *

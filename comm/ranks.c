@@ -220,11 +220,13 @@ static int check_opened(const struct ranks *ranks, const struct comm *comm, stru
 
 static int meet(const struct ranks *ranks, const atomic_int *stop, struct comm **ret_comm, struct err *err)
 {
+    struct tcp_secret secret;
     const struct tcp_meet_options options = {.address = ranks->meeting.address,
                                              .port = ranks->meeting.port,
                                              .rank = ranks->rank,
                                              .ranks = ranks->ranks,
                                              .token = ranks->meeting.token,
+                                             .secret = &secret,
                                              .timeout_ns = MEETING_NS,
                                              .stop = stop};
     if (ranks->ranks > TCP_MEET_RANKS_MAX) {
@@ -232,8 +234,13 @@ static int meet(const struct ranks *ranks, const atomic_int *stop, struct comm *
         err_expected(err, "at most %d", TCP_MEET_RANKS_MAX);
         return err ? err_advise(err, "start them by mpirun or srun") : -EINVAL;
     }
-    if (ranks->meeting.address[0])
-        return comm_tcp_open(&options, ret_comm, err);
+    if (ranks->meeting.address[0]) {
+        int status = tcp_secret_read(&secret, err);
+        if (!status)
+            status = comm_tcp_open(&options, ret_comm, err);
+        tcp_secret_clear(&secret);
+        return status;
+    }
     err_set(err, -EINVAL, "%d ranks of torchrun do not know where to meet", ranks->ranks);
     err_advise(err, "give MASTER_ADDR and MASTER_PORT as torchrun does, or start them by mpirun or srun");
     return -EINVAL;

@@ -18,8 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ANSWER_NS  (30 * CLOCK_NS_PER_S) /* in which rank 0 answers one, however slow its machine */
-#define RESOLVE_NS (5 * CLOCK_NS_PER_S)  /* between questions where rank 0 is */
+#define RESOLVE_NS (5 * CLOCK_NS_PER_S) /* between questions where rank 0 is */
 enum { PAUSE_NS = 20000000, LOOK_MS = 100 };
 
 bool tcp_meeting_is_over(const struct tcp_meeting *meeting)
@@ -36,22 +35,32 @@ void tcp_meeting_pause(const struct tcp_meeting *meeting, uint64_t time_ns)
     while (!tcp_meeting_is_over(meeting) && clock_now_ns() < until_ns);
 }
 
-int tcp_meeting_tell_over(const struct tcp_meeting *meeting, struct err *err)
+static void tell_missing(const struct tcp_meeting *meeting, struct err *err)
 {
-    const atomic_int *stop = meeting->options->stop;
-    if (stop && atomic_load(stop))
-        return err_set(err, -EINTR, "rank %d was stopped on request, before all ranks had come",
-                       meeting->options->rank);
-    char missing[120] = "";
+    char missing[120] = "", refused[60] = "";
     size_t used = 0;
     for (int r = 0; r < meeting->options->ranks && used < sizeof missing - 16; r++)
         if (r != meeting->options->rank && meeting->sockets[r] < 0)
             used += (size_t)snprintf(missing + used, sizeof missing - used, "%s%d", used ? ", " : "", r);
+    if (meeting->refused >= 0)
+        snprintf(refused, sizeof refused, "; rank %d called without the same secret", meeting->refused);
+    err_found(err, "nothing of rank %s%s%s%s", missing,
+              meeting->accept_status ? "; calls could not be taken: " : "",
+              meeting->accept_status ? strerrordesc_np(-meeting->accept_status) : "", refused);
+}
+
+int tcp_meeting_tell_over(const struct tcp_meeting *meeting, struct err *err)
+{
+    const atomic_int *stop = meeting->options->stop;
+    if (stop && atomic_load(stop)) {
+        err_set(err, -EINTR, "rank %d was stopped on request, before all ranks had come",
+                meeting->options->rank);
+        tell_missing(meeting, err);
+        return -EINTR;
+    }
     err_set(err, -ETIMEDOUT, "rank %d of %d did not find all others by %.100s", meeting->options->rank,
             meeting->options->ranks, meeting->options->address);
-    err_found(err, "nothing of rank %s%s%s", missing,
-              meeting->accept_status ? "; calls could not be taken: " : "",
-              meeting->accept_status ? strerrordesc_np(-meeting->accept_status) : "");
+    tell_missing(meeting, err);
     err_advise(err,
                "start all of them; MASTER_ADDR is to be rank 0's machine as the others see it, and its ports "
                "%d to %d open to them",
@@ -79,19 +88,26 @@ bool tcp_meeting_give(int to, const void *data, size_t bytes)
     return true;
 }
 
-struct tcp_hello tcp_meeting_hello(const struct tcp_meeting *meeting)
+int tcp_meeting_hello(const struct tcp_meeting *meeting, struct tcp_hello *ret_hello)
 {
-    return (struct tcp_hello){.magic = TCP_HELLO_MAGIC,
-                              .token = meeting->options->token,
-                              .run = meeting->run,
-                              .rank = meeting->options->rank,
-                              .ranks = meeting->options->ranks,
-                              .listens_at = meeting->listens_at};
+    const struct tcp_meet_options *options = meeting->options;
+    *ret_hello = (struct tcp_hello){.magic = TCP_HELLO_MAGIC,
+                                    .token = options->token,
+                                    .run = meeting->run,
+                                    .rank = options->rank,
+                                    .ranks = options->ranks,
+                                    .listens_at = meeting->listens_at,
+                                    .has_secret = options->secret && options->secret->bytes > 0};
+    ssize_t count = getrandom(ret_hello->nonce, sizeof ret_hello->nonce, 0); /* never less of so few bytes */
+    return count == (ssize_t)sizeof ret_hello->nonce ? 0 : count < 0 ? -errno : -EIO;
 }
 
-bool tcp_meeting_is_hello(const struct tcp_meeting *meeting, const struct tcp_hello *hello)
+int tcp_meeting_prove(const struct tcp_meeting *meeting, enum tcp_role role, const struct tcp_hello *caller,
+                      const struct tcp_hello *called, struct tcp_proof *ret_proof)
 {
-    return hello->magic == TCP_HELLO_MAGIC && hello->token == meeting->options->token;
+    static const struct tcp_secret none;
+    const struct tcp_secret *secret = meeting->options->secret;
+    return tcp_secret_prove(secret ? secret : &none, role, caller, called, ret_proof);
 }
 
 /* Somebody of this run, but how many are we? */
@@ -127,17 +143,6 @@ static bool take(const struct tcp_meeting *meeting, int from, void *data, size_t
     return true;
 }
 
-/* Those who called and left again are awaited anew. */
-static void forget_left(struct tcp_meeting *meeting)
-{
-    char byte;
-    for (int r = meeting->options->rank + 1; r < meeting->options->ranks; r++)
-        if (meeting->sockets[r] >= 0 && recv(meeting->sockets[r], &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
-            close(meeting->sockets[r]);
-            meeting->sockets[r] = -1;
-        }
-}
-
 static bool has_all_above(const struct tcp_meeting *meeting)
 {
     for (int r = meeting->options->rank + 1; r < meeting->options->ranks; r++)
@@ -160,7 +165,7 @@ static void set_port(struct sockaddr_storage *address, int port)
         ((struct sockaddr_in *)address)->sin_port = htons((uint16_t)port);
 }
 
-static bool is_loopback(const struct sockaddr_storage *address)
+bool tcp_meeting_is_loopback(const struct sockaddr_storage *address)
 {
     if (address->ss_family == AF_INET6)
         return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
@@ -170,17 +175,17 @@ static bool is_loopback(const struct sockaddr_storage *address)
 /* Those beside the first rank may have called it by an address that is only this machine's: for ranks elsewhere they are where they found it. */
 static bool tell_places(const struct tcp_meeting *meeting, int receiver)
 {
-    const struct tcp_hello own = tcp_meeting_hello(meeting);
+    struct tcp_hello own;
     struct sockaddr_storage here;
     socklen_t bytes = sizeof here;
-    bool is_elsewhere = !is_loopback(&meeting->places[receiver].address);
-    if (!tcp_meeting_give(meeting->sockets[receiver], &own, sizeof own) ||
+    bool is_elsewhere = !tcp_meeting_is_loopback(&meeting->places[receiver].address);
+    if (tcp_meeting_hello(meeting, &own) || !tcp_meeting_give(meeting->sockets[receiver], &own, sizeof own) ||
         getsockname(meeting->sockets[receiver], (struct sockaddr *)&here, &bytes))
         return false;
     tcp_callers_be_plain(&here);
     for (int r = 0; r < meeting->options->ranks; r++) {
         struct tcp_place place = meeting->places[r];
-        if (r > 0 && is_elsewhere && is_loopback(&place.address)) {
+        if (r > 0 && is_elsewhere && tcp_meeting_is_loopback(&place.address)) {
             int port = port_in(&place.address);
             place.address = here;
             set_port(&place.address, port);
@@ -205,7 +210,6 @@ static int gather_places(struct tcp_meeting *meeting, struct err *err)
             return status;
         set_port(&address, hello.listens_at);
         meeting->places[hello.rank].address = address;
-        forget_left(meeting);
     }
     for (int r = 1; r < ranks; r++)
         if (!tell_places(meeting, r))
@@ -226,40 +230,84 @@ static int call(const struct sockaddr *address, socklen_t bytes)
     return made;
 }
 
-/* Of the first rank, at one of its ports. 0: hellos were exchanged; -EAGAIN: not yet there; -EINVAL. */
+static int refuse_secret(int rank, const struct tcp_hello *own, const struct tcp_hello *hello,
+                         struct err *err)
+{
+    err_set(err, -EACCES, "ranks %d and %d do not have the same secret", own->rank, rank);
+    err_found(err, "%s of rank %d, %s of rank %d", own->has_secret ? "a secret" : "none", own->rank,
+              hello->has_secret ? "a secret" : "none", rank);
+    err_advise(err, "give all ranks the same " TCP_SECRET_VARIABLE " or " TCP_SECRET_FILE_VARIABLE);
+    return -EACCES;
+}
+
+/* Of a rank that was called; see tcp_wire.h. 0: each knows the other. -EAGAIN: it is a stranger or does not answer; -EINVAL, -EACCES. */
+static int shake_hands(const struct tcp_meeting *meeting, int made, int rank, struct err *err)
+{
+    struct tcp_hello own, hello;
+    struct tcp_proof proof, expected;
+    uint8_t heard[sizeof hello];
+    int status = tcp_meeting_hello(meeting, &own);
+    if (status)
+        return err_errno(err, status, "no random number");
+    if (!tcp_meeting_give(made, &own, sizeof own) ||
+        !take(meeting, made, heard, sizeof heard, TCP_PROOF_NS) ||
+        !tcp_hello_decode(heard, own.token, &hello) || hello.rank != rank ||
+        (meeting->run && hello.run != meeting->run))
+        return -EAGAIN;
+    status = tcp_meeting_prove(meeting, TCP_ROLE_CALLER, &own, &hello, &proof);
+    if (!status)
+        status = tcp_meeting_prove(meeting, TCP_ROLE_CALLED, &own, &hello, &expected);
+    if (status)
+        return err_errno(err, status, "no proof of the ranks' secret");
+    if (!tcp_meeting_give(made, &proof, sizeof proof) ||
+        !take(meeting, made, &proof, sizeof proof, TCP_PROOF_NS))
+        return -EAGAIN;
+    if (!hmac_is_equal(proof.mac, expected.mac))
+        return refuse_secret(rank, &own, &hello, err);
+    return tcp_meeting_check_ranks(meeting, &hello, err);
+}
+
+/* Of the first rank, at one of its ports. 0: each knows the other; -EAGAIN: not yet there; else as shake_hands, or listening failed. */
 static int call_first(struct tcp_meeting *meeting, const struct addrinfo *found, int port, struct err *err)
 {
-    const struct tcp_hello own = tcp_meeting_hello(meeting);
-    struct tcp_hello hello;
     struct sockaddr_storage address;
     memcpy(&address, found->ai_addr, found->ai_addrlen);
     set_port(&address, port);
     int made = call((struct sockaddr *)&address, found->ai_addrlen);
-    bool is_ours = made >= 0 && tcp_meeting_give(made, &own, sizeof own) &&
-                   take(meeting, made, &hello, sizeof hello, ANSWER_NS) &&
-                   tcp_meeting_is_hello(meeting, &hello) && hello.rank == 0;
-    int status = is_ours ? tcp_meeting_check_ranks(meeting, &hello, err) : -EAGAIN;
+    if (made < 0)
+        return -EAGAIN;
+    int status = tcp_callers_listen_beside(meeting, made, err);
     if (!status)
-        meeting->sockets[0] = made;
-    else if (made >= 0)
+        status = shake_hands(meeting, made, 0, err);
+    if (status)
         close(made);
+    else
+        meeting->sockets[0] = made;
     return status;
 }
 
-/* It goes on when all have come. */
-static bool hear_first(struct tcp_meeting *meeting)
+/* It goes on when all have come. -EAGAIN: it has left before; -EPROTO, -ENOMEM. */
+static int hear_first(struct tcp_meeting *meeting, struct err *err)
 {
-    struct tcp_hello hello = {0};
+    struct tcp_hello hello;
+    uint8_t heard[sizeof hello];
+    int status = -EAGAIN;
     size_t bytes = (size_t)meeting->options->ranks * sizeof *meeting->places;
-    if (take(meeting, meeting->sockets[0], &hello, sizeof hello, UINT64_MAX) &&
-        tcp_meeting_is_hello(meeting, &hello) &&
-        take(meeting, meeting->sockets[0], meeting->places, bytes, ANSWER_NS)) {
+    void *places = malloc(bytes);
+    if (!places)
+        return err_set(err, -ENOMEM, "out of memory for %d ranks", meeting->options->ranks);
+    if (take(meeting, meeting->sockets[0], heard, sizeof heard, UINT64_MAX) &&
+        tcp_hello_decode(heard, meeting->options->token, &hello) &&
+        take(meeting, meeting->sockets[0], places, bytes, TCP_PROOF_NS))
+        status = tcp_places_decode(places, meeting->options->ranks, meeting->places, err);
+    free(places);
+    if (status) {
+        close(meeting->sockets[0]);
+        meeting->sockets[0] = -1;
+    } else {
         meeting->run = hello.run;
-        return true;
     }
-    close(meeting->sockets[0]);
-    meeting->sockets[0] = -1;
-    return false;
+    return status;
 }
 
 /* -EAGAIN: nobody is there yet. */
@@ -270,7 +318,9 @@ static int find_first(struct tcp_meeting *meeting, const struct addrinfo *all, s
         for (const struct addrinfo *found = all; found; found = found->ai_next)
             for (int i = 1; i <= TCP_MEET_PORTS && !tcp_meeting_is_over(meeting); i++) {
                 int status = call_first(meeting, found, tcp_callers_port(meeting->options, i), err);
-                if (status == -EINVAL || (!status && hear_first(meeting)))
+                if (!status)
+                    status = hear_first(meeting, err);
+                if (status != -EAGAIN)
                     return status;
             }
         tcp_meeting_pause(meeting, PAUSE_NS);
@@ -307,31 +357,31 @@ static int ask_places(struct tcp_meeting *meeting, struct err *err)
 /* It listens until this rank has called: who refuses has left, everything else may pass. */
 static int call_other(struct tcp_meeting *meeting, int rank, struct err *err)
 {
-    const struct tcp_hello own = tcp_meeting_hello(meeting);
     const struct sockaddr *address = (const struct sockaddr *)&meeting->places[rank].address;
     socklen_t bytes =
         address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
     char host[INET6_ADDRSTRLEN] = "?", port[8] = "?";
-    struct tcp_hello hello;
-    if (address->sa_family != AF_INET && address->sa_family != AF_INET6)
-        return err_set(err, -EPROTO, "rank 0 does not know where rank %d is", rank);
     int status = -ETIMEDOUT;
     for (; !tcp_meeting_is_over(meeting) && status != -ECONNREFUSED; tcp_meeting_pause(meeting, PAUSE_NS)) {
         int made = call(address, bytes);
-        status = made >= 0 ? -ECONNABORTED : errno == EINPROGRESS ? -ETIMEDOUT : -errno;
-        if (made >= 0 && tcp_meeting_give(made, &own, sizeof own) &&
-            take(meeting, made, &hello, sizeof hello, ANSWER_NS) && tcp_meeting_is_hello(meeting, &hello) &&
-            hello.run == meeting->run && hello.rank == rank) {
+        status = made >= 0              ? shake_hands(meeting, made, rank, err)
+                 : errno == EINPROGRESS ? -ETIMEDOUT
+                                        : -errno;
+        if (made >= 0 && !status) {
             meeting->sockets[rank] = made;
             return 0;
         }
-        if (made >= 0)
-            close(made);
+        if (made < 0)
+            continue;
+        close(made);
+        if (status != -EAGAIN)
+            return status;
+        status = -ECONNABORTED;
     }
     if (tcp_meeting_tell_over(meeting, err) == -EINTR)
         return -EINTR;
     getnameinfo(address, bytes, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
-    err_errno(err, status, "rank %d can't be reached by rank %d", rank, own.rank);
+    err_errno(err, status, "rank %d can't be reached by rank %d", rank, meeting->options->rank);
     err_found(err, "%s port %s", host, port);
     err_advise(err, "look whether it has ended; all ports between the machines of a run must be open");
     return status;
@@ -366,15 +416,17 @@ int tcp_meet(const struct tcp_meet_options *options, int *ret_sockets, struct er
 {
     struct tcp_meeting meeting = {.options = options,
                                   .until_ns = clock_now_ns() + options->timeout_ns,
-                                  .listener = -1,
+                                  .refused = -1,
                                   .sockets = ret_sockets};
     assert(options->ranks > 1 && options->rank >= 0 && options->rank < options->ranks);
     assert(options->ranks <= TCP_MEET_RANKS_MAX);
     for (int r = 0; r < options->ranks; r++)
         ret_sockets[r] = -1;
+    for (int i = 0; i < TCP_CALLERS_MAX; i++)
+        meeting.callers[i].socket = -1;
     meeting.places = calloc((size_t)options->ranks, sizeof *meeting.places);
     int status = meeting.places ? 0 : err_set(err, -ENOMEM, "out of memory for %d ranks", options->ranks);
-    if (!status)
+    if (!status && options->rank == 0)
         status = tcp_callers_listen(&meeting, err);
     if (!status)
         status = options->rank == 0 ? gather_places(&meeting, err) : ask_places(&meeting, err);

@@ -6,36 +6,27 @@
 
 #include "base/clock.h"
 #include "comm/tcp_meet.h"
+#include "comm/tcp_secret.h"
+#include "comm/tcp_wire.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
 
-#define TCP_HELLO_NS (2 * CLOCK_NS_PER_S) /* in which one comes, else it is a stranger's connection */
-enum { TCP_CALLERS_MAX = 16 /* at a time, before they have said who they are */ };
-
-#define TCP_HELLO_MAGIC                                                                                      \
-    UINT64_C(0x3265636172696c6d) /* "milrace2"; another one whenever frames or their tags change */
-
-/* What each side of a connection says first. The same on all machines of a run, which are of one kind. */
-struct tcp_hello {
-    uint64_t magic, token;
-    uint64_t run; /* 0 where it is not known yet */
-    int32_t rank, ranks;
-    int32_t listens_at; /* a port */
-    int32_t reserved;
-};
-
-/* Where a rank is to be called. */
-struct tcp_place {
-    struct sockaddr_storage address;
+#define TCP_HELLO_NS (2 * CLOCK_NS_PER_S)  /* for a hello, else it is a stranger's connection */
+#define TCP_PROOF_NS (30 * CLOCK_NS_PER_S) /* for each step after it, however slow the other's machine */
+enum {
+    TCP_CALLERS_MAX = 16,  /* at a time, before they have proved who they are */
+    TCP_LISTENERS_MAX = 8, /* addresses of this machine that rank 0's name stands for */
 };
 
 /* Of somebody who called, as far as it has come; hung up on where there are too many or it takes too long. */
 struct tcp_caller {
-    int socket; /* 0: none */
+    int socket; /* -1: none */
     struct sockaddr_storage address;
-    struct tcp_hello hello;
+    struct tcp_hello hello, own;             /* what it said, and the answer, once is_answered */
+    bool is_answered;                        /* its proof is awaited */
+    uint8_t heard[sizeof(struct tcp_hello)]; /* of its hello, then of its proof */
     size_t got;
     uint64_t until_ns;
 };
@@ -43,9 +34,14 @@ struct tcp_caller {
 struct tcp_meeting {
     const struct tcp_meet_options *options;
     uint64_t until_ns, run; /* run: its number, once it is known */
-    int listener, listens_at;
+    struct {
+        int socket;
+        struct sockaddr_storage address; /* that was asked for */
+    } listeners[TCP_LISTENERS_MAX];
+    int listeners_count, listens_at;
     int *sockets;
     int accept_status;        /* of the last call that could not be taken, or 0 */
+    int refused;              /* the rank that the last caller with another secret claimed to be; -1: none */
     struct tcp_place *places; /* [ranks] */
     struct tcp_caller callers[TCP_CALLERS_MAX];
 };
@@ -59,18 +55,25 @@ void tcp_meeting_pause(const struct tcp_meeting *meeting, uint64_t time_ns);
 /* Sending all of it; a socket's sending and connecting end after TCP_HELLO_NS once that is limited. */
 void tcp_meeting_limit(int made);
 bool tcp_meeting_give(int to, const void *data, size_t bytes);
-struct tcp_hello tcp_meeting_hello(const struct tcp_meeting *meeting);
-bool tcp_meeting_is_hello(const struct tcp_meeting *meeting, const struct tcp_hello *hello);
+/* This rank's, with a new nonce. -errno of getrandom. */
+int tcp_meeting_hello(const struct tcp_meeting *meeting, struct tcp_hello *ret_hello);
+int tcp_meeting_prove(const struct tcp_meeting *meeting, enum tcp_role role, const struct tcp_hello *caller,
+                      const struct tcp_hello *called, struct tcp_proof *ret_proof);
 /* Of somebody of this run: 0, or -EINVAL where it was told another number of ranks. */
 int tcp_meeting_check_ranks(const struct tcp_meeting *meeting, const struct tcp_hello *hello,
                             struct err *err);
 
+bool tcp_meeting_is_loopback(const struct sockaddr_storage *address);
+
 /* tcp_callers.c */
 
-/* The first rank: at one of the ports that others know; else at any. */
+/* The first rank: at one of the ports that others know. */
 int tcp_callers_listen(struct tcp_meeting *meeting, struct err *err);
-/* Somebody of this run calls: what it said and from where, and its socket stands in sockets. Nobody else holds that up. -ECONNABORTED
- * where one of those below this rank has left meanwhile. */
+/* Another rank: at any port of the address that this connection to the first one has here. Where it listens there already, that stays. */
+int tcp_callers_listen_beside(struct tcp_meeting *meeting, int connected, struct err *err);
+/* Somebody of this run calls and proves the secret: what it said and from where, and its socket stands in sockets. Nobody else holds
+ * that up. Those above this rank who called and have left are awaited anew: their sockets become -1. -ECONNABORTED where one of those
+ * below this rank has left meanwhile. */
 int tcp_callers_accept(struct tcp_meeting *meeting, struct tcp_hello *ret_hello,
                        struct sockaddr_storage *ret_address, struct err *err);
 void tcp_callers_close(struct tcp_meeting *meeting);

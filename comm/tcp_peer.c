@@ -234,11 +234,12 @@ int tcp_peer_send(struct tcp_peer *peer, bool is_end)
 /* The frame is there: where its data go. */
 static int begin_data(struct tcp_peer *peer, struct err *err)
 {
+    enum tcp_frame_kind kind = tcp_frame_check(&peer->frame, &peer->word);
     peer->to = NULL;
     peer->letter = NULL;
-    if (peer->frame.tag >= TCP_TAG_WORDS && peer->frame.bytes == TCP_WORDS_BYTES)
+    if (kind == TCP_FRAME_WORD)
         return 0;
-    if (peer->frame.tag >= TCP_TAG_WORDS)
+    if (kind == TCP_FRAME_BAD)
         return err_set(err, -EPROTO, "what came from rank %d is no frame", peer->rank);
     peer->to = take_wanted(peer, peer->frame.tag);
     if (peer->to)
@@ -259,7 +260,7 @@ static int end_data(struct tcp_peer *peer, enum tcp_word *ret_word)
     }
     if (!letter) {
         peer->heard[TCP_WORDS_BYTES - 1] = '\0';
-        *ret_word = (enum tcp_word)(peer->frame.tag - TCP_TAG_WORDS);
+        *ret_word = peer->word;
         return 1;
     }
     letter->has_come = true;

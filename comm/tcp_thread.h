@@ -5,12 +5,7 @@
 #define MILLRACE_COMM_TCP_THREAD_H
 
 #include "comm/tcp_engine.h"
-
-enum { TCP_WORDS_BYTES = ENGINE_WHY_BYTES }; /* of the engine's own frames */
-
-struct tcp_frame {
-    uint64_t tag, bytes;
-};
+#include "comm/tcp_wire.h"
 
 /* The thread's, once its operation is. */
 struct tcp_message {
@@ -29,12 +24,6 @@ struct tcp_op {
     uint64_t asked_ns;                        /* when those who were late were asked; 0: nobody was */
     int asked[ENGINE_ASKED_MAX], asked_count; /* ranks of the communicator */
 };
-
-/* Tags of the engine's own frames. Others are below them all. */
-enum tcp_word { TCP_WORD_END, TCP_WORD_QUESTION, TCP_WORD_ANSWER, TCP_WORD_FAREWELL, TCP_WORD_COUNT };
-#define TCP_TAG_WORDS   (UINT64_MAX - TCP_WORD_COUNT)
-#define TCP_TAGS_COUNT  (UINT64_C(1) << 24) /* of a communicator, */
-#define TCP_NAMES_COUNT (1u << 30)          /* whose name is used again long after whoever remembered it */
 
 /* A message that came before it was wanted. */
 struct tcp_letter {
@@ -62,6 +51,7 @@ struct tcp_peer {
     struct tcp_letter *letters_first, *letters_last;
     uint64_t kept_bytes;         /* of the letters */
     struct tcp_frame frame;      /* of what is being received */
+    enum tcp_word word;          /* where it is the engine's own */
     size_t got;                  /* of it: frame and data */
     struct tcp_message *to;      /* where it goes: a message that wants it, */
     struct tcp_letter *letter;   /* or is kept, */

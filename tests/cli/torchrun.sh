@@ -79,5 +79,33 @@ ranks_that_do_not_know_where_to_meet_say_so() {
   contains "$(cat errors)" "give MASTER_ADDR and MASTER_PORT as torchrun does"
 }
 
+ranks_meet_by_the_secret_of_a_private_file_which_nobody_tells() {
+  local secret=cafe0123456789abcdef-$RANDOM-cafe
+  echo $secret >secret
+  chmod 600 secret
+  same "$(MILLRACE_SECRET_FILE=$PWD/secret ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/secret -v)" 0 "$(cat said.*)"
+  ! grep -rq "$secret" said.* runs/secret || fail "the secret was told"
+  chmod 644 secret
+  ! MILLRACE_SECRET_FILE=$PWD/secret "$torchrun_sh" 2 ./rank "$MILLRACE" train train.yaml --set run.dir=runs/open || fail "it ran"
+  contains "$(cat said.0)" "the file of the ranks' secret is open to other users: $PWD/secret"
+  contains "$(cat said.0)" "chmod 600 FILE"
+}
+
+a_rank_with_another_secret_is_refused() {
+  cat >other <<'SH'
+#!/bin/sh
+[ "$RANK" != 1 ] || export MILLRACE_SECRET=another-secret-of-the-ranks
+./rank "$@" || { kill "$(cat pid.0)"; exit 1; }
+SH
+  chmod +x other
+  rm -f pid.* said.*
+  ! MILLRACE_SECRET=the-secret-of-the-ranks "$torchrun_sh" 2 ./other "$MILLRACE" train train.yaml --set run.dir=runs/refused ||
+    fail "it ran"
+  contains "$(cat said.1)" "ranks 1 and 0 do not have the same secret"
+  contains "$(cat said.0)" "rank 1 called without the same secret"
+  ! grep -q of-the-ranks said.* || fail "a secret was told"
+}
+
 run_cases ranks_of_torchrun_give_the_bits_of_one_and_of_mpirun a_trace_has_what_the_ranks_exchanged_over_tcp the_first_rank_alone_speaks \
-  a_rank_that_is_killed_ends_the_others_which_name_it a_rank_with_another_world_size_is_told ranks_that_do_not_know_where_to_meet_say_so
+  a_rank_that_is_killed_ends_the_others_which_name_it a_rank_with_another_world_size_is_told ranks_that_do_not_know_where_to_meet_say_so \
+  ranks_meet_by_the_secret_of_a_private_file_which_nobody_tells a_rank_with_another_secret_is_refused

@@ -176,6 +176,12 @@ static int split_late_checked(struct err *err)
     return status;
 }
 
+/* Ends well. */
+static int only_meet(struct err *err)
+{
+    return comm_barrier(world, NULL, err);
+}
+
 static int die(struct err *err)
 {
     if (world->rank == 1)
@@ -246,6 +252,7 @@ int main(int argc, char **argv)
                 {"split", split_late_checked},
                 {"left", leave},
                 {"stopped", be_stopped},
+                {"meet", only_meet},
                 {"dead", die}};
     struct ranks ranks;
     struct err err = {0};

@@ -78,7 +78,27 @@ a_rank_that_dies_is_named_by_the_others() {
   for r in 0 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 1 is gone"; done
 }
 
+# rank R: one of three that meet and leave; in the background.
+rank() { RANK=$1 LOCAL_RANK=$1 "$ENDS" meet </dev/null >"said.$1" 2>&1 & }
+
+a_rank_that_is_killed_while_it_waits_for_others_may_start_again() {
+  export WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + RANDOM % 10000)) TORCHELASTIC_RUN_ID=again-$$-$RANDOM
+  local first killed pid
+  rank 0
+  first=$!
+  rank 2
+  killed=$!
+  until [[ $(find /proc/$killed/fd -lname 'socket:*' | wc -l) -ge 2 ]]; do kill -0 $killed || fail "$(cat said.2)"; done # it listens, and has called
+  kill -9 $killed
+  ! wait $killed || fail "it was not killed"
+  rank 2
+  set -- "$first" $!
+  rank 1
+  for pid in "$@" $!; do wait "$pid" || fail "a rank ended with $?: $(cat said.*)"; done
+}
+
 run_cases a_deadline_that_passes_over_tcp_ends_the_run_and_names_the_late_rank a_rank_that_is_stopped_gives_no_answer_over_tcp \
   an_abort_over_tcp_ends_all_work_on_all_ranks an_abort_over_tcp_is_told_to_who_only_looks ranks_that_make_different_calls_over_tcp_are_told_so \
   calls_that_are_checked_over_tcp_name_the_rank_that_differs slices_that_are_checked_over_tcp_name_who_sends_what_another_does_not_expect \
-  a_rank_that_does_not_come_to_a_checked_split_over_tcp_is_named a_rank_that_has_left_is_named_by_those_who_wait a_rank_that_dies_is_named_by_the_others
+  a_rank_that_does_not_come_to_a_checked_split_over_tcp_is_named a_rank_that_has_left_is_named_by_those_who_wait a_rank_that_dies_is_named_by_the_others \
+  a_rank_that_is_killed_while_it_waits_for_others_may_start_again

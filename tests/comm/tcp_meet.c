@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { RANKS = 3 };
@@ -60,7 +61,68 @@ static int call(int port)
     return -1;
 }
 
-static void start_at(int rank, int count, uint64_t token, const char *address, int port, uint64_t timeout_ns)
+/* The same, until somebody is there. */
+static int call_first(int port)
+{
+    int made = -1;
+    for (int i = 1; made < 0; i = i % TCP_MEET_PORTS + 1)
+        made = call(port + i);
+    return made;
+}
+
+/* The test as a rank that calls another. */
+
+static void say_hello(int made, int rank, uint64_t run, struct tcp_hello *ret_hello)
+{
+    *ret_hello = (struct tcp_hello){.magic = TCP_HELLO_MAGIC,
+                                    .token = own_run,
+                                    .run = run,
+                                    .rank = rank,
+                                    .ranks = RANKS,
+                                    .listens_at = 1};
+    assert_int_equal(send(made, ret_hello, sizeof *ret_hello, MSG_NOSIGNAL), sizeof *ret_hello);
+}
+
+static void receive(int made, void *data, size_t bytes)
+{
+    assert_int_equal(recv(made, data, bytes, MSG_WAITALL), bytes);
+}
+
+/* What the other one said, whose secret is that, too. */
+static struct tcp_hello shake_hands(int made, int rank, uint64_t run, const struct tcp_secret *secret)
+{
+    struct tcp_hello own, hello;
+    struct tcp_proof proof, expected;
+    say_hello(made, rank, run, &own);
+    receive(made, &hello, sizeof hello);
+    assert_int_equal(tcp_secret_prove(secret, TCP_ROLE_CALLER, &own, &hello, &proof), 0);
+    assert_int_equal(send(made, &proof, sizeof proof, MSG_NOSIGNAL), sizeof proof);
+    assert_int_equal(tcp_secret_prove(secret, TCP_ROLE_CALLED, &own, &hello, &expected), 0);
+    receive(made, &proof, sizeof proof);
+    assert_memory_equal(&proof, &expected, sizeof proof);
+    return hello;
+}
+
+/* Where rank 0 says that all are, once all have called; the run's number. */
+static uint64_t receive_places(int made, struct tcp_place places[RANKS])
+{
+    struct tcp_hello hello;
+    receive(made, &hello, sizeof hello);
+    receive(made, places, RANKS * sizeof *places);
+    return hello.run;
+}
+
+static int call_place(const struct tcp_place *place)
+{
+    int made = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(made, (const struct sockaddr *)&place->address, sizeof(struct sockaddr_in)), 0);
+    return made;
+}
+
+static const struct tcp_secret no_secret;
+
+static void start_with(int rank, int count, uint64_t token, const char *address, int port,
+                       uint64_t timeout_ns, const struct tcp_secret *secret)
 {
     memset(&ranks[rank], 0, sizeof ranks[rank]);
     ranks[rank].options = (struct tcp_meet_options){.address = address,
@@ -68,9 +130,15 @@ static void start_at(int rank, int count, uint64_t token, const char *address, i
                                                     .rank = rank,
                                                     .ranks = count,
                                                     .token = token,
+                                                    .secret = secret,
                                                     .timeout_ns = timeout_ns,
                                                     .stop = &stop};
     assert_int_equal(thread_start(&ranks[rank].thread, meet, &ranks[rank]), 0);
+}
+
+static void start_at(int rank, int count, uint64_t token, const char *address, int port, uint64_t timeout_ns)
+{
+    start_with(rank, count, token, address, port, timeout_ns, NULL);
 }
 
 static void start(int rank, int count, uint64_t token, int port, uint64_t timeout_ns)
@@ -103,13 +171,11 @@ static void close_all(int count)
 static void all_are_found_beside_strangers(void **state)
 {
     static const char noise[4096] = "GET / HTTP/1.1\r\n\r\n";
-    int port = some_port(), silent = -1, loud = -1;
+    int port = some_port();
     (void)state;
     start(0, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
-    for (int i = 1; silent < 0; i = i % TCP_MEET_PORTS + 1) /* says nothing, and stays */
-        silent = call(port + i);
-    for (int i = 1; loud < 0; i = i % TCP_MEET_PORTS + 1)
-        loud = call(port + i);
+    int silent = call_first(port); /* says nothing, and stays */
+    int loud = call_first(port);
     assert_true(send(loud, noise, sizeof noise, MSG_NOSIGNAL) > 0);
     start(1, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
     start(2, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
@@ -218,8 +284,9 @@ static void who_is_beside_the_first_rank_is_found_from_elsewhere(void **state)
     (void)state;
     if (!find_address(elsewhere))
         skip();
-    for (int r = 0; r < RANKS; r++) /* the last one comes by the network */
-        start_at(r, RANKS, own_run, r == 2 ? elsewhere : "127.0.0.1", port, 60 * CLOCK_NS_PER_S);
+    for (int r = 0; r < RANKS;
+         r++) /* the last one comes by the network, the others as by the own name of a Debian */
+        start_at(r, RANKS, own_run, r == 2 ? elsewhere : "127.0.1.1", port, 60 * CLOCK_NS_PER_S);
     check_met(RANKS);
     struct sockaddr_storage other = {0};
     socklen_t bytes = sizeof other;
@@ -247,14 +314,10 @@ static void a_rank_that_fails_meanwhile_ends_the_meeting(void **state)
 {
     int port = some_port();
     (void)state;
-    const struct tcp_hello hello = {
-        .magic = TCP_HELLO_MAGIC, .token = own_run, .rank = 2, .ranks = RANKS, .listens_at = 1};
     start(0, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
     start(1, RANKS, own_run, port, 3600 * CLOCK_NS_PER_S);
-    int last = -1;
-    for (int i = 1; last < 0; i = i % TCP_MEET_PORTS + 1) /* a rank that comes to the first one, */
-        last = call(port + i);
-    assert_int_equal(send(last, &hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
+    int last = call_first(port); /* a rank that comes to the first one, */
+    shake_hands(last, 2, 0, &no_secret);
     end(0);
     assert_ok(ranks[0].status, &ranks[0].err);
     for (int r = 1; r < RANKS; r++) /* which has all now, and fails; the last never calls the second */
@@ -263,6 +326,245 @@ static void a_rank_that_fails_meanwhile_ends_the_meeting(void **state)
     assert_int_equal(ranks[1].status, -ECONNABORTED);
     assert_non_null(strstr(ranks[1].err.what, "rank 0 left before all had come"));
     close(last);
+}
+
+/* The second rank has heard where all are, and stands still while the last one calls it, gives up and calls again. */
+static void a_caller_that_gave_up_is_not_present_and_may_call_again(void **state)
+{
+    int port = some_port();
+    struct tcp_place places[RANKS];
+    struct tcp_hello unanswered;
+    char byte;
+    (void)state;
+    start(0, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
+    start(1, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
+    int first = call_first(port);
+    shake_hands(first, 2, 0, &no_secret);
+    uint64_t run = receive_places(first, places);
+    int gave_up = call_place(&places[1]); /* in the queue, and so heard, before the second call */
+    say_hello(gave_up, 2, run, &unanswered);
+    close(gave_up);
+    int again = call_place(&places[1]);
+    shake_hands(again, 2, run, &no_secret);
+    for (int r = 0; r < 2; r++) {
+        end(r);
+        assert_ok(ranks[r].status, &ranks[r].err);
+    }
+    assert_int_equal(send(ranks[1].sockets[2], "x", 1, MSG_NOSIGNAL), 1);
+    receive(again, &byte, 1); /* it is the second call that counts */
+    close(first);
+    close(again);
+    for (int r = 0; r < 2; r++)
+        for (int other = 0; other < RANKS; other++)
+            if (other != r)
+                close(ranks[r].sockets[other]);
+}
+
+static void a_rank_that_left_before_all_had_come_is_awaited_anew(void **state)
+{
+    const struct linger reset = {.l_onoff = 1}; /* which is no end of file */
+    int port = some_port(), made[RANKS];
+    struct tcp_place places[RANKS];
+    (void)state;
+    start(0, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
+    for (int i = 0; i < 2; i++) {
+        made[2] = call_first(port);
+        shake_hands(made[2], 2, 0, &no_secret);
+        if (i == 0)
+            assert_int_equal(setsockopt(made[2], SOL_SOCKET, SO_LINGER, &reset, sizeof reset), 0);
+        close(made[2]);
+    }
+    made[1] = call_first(port);
+    shake_hands(made[1], 1, 0, &no_secret);
+    made[2] = call_first(port);
+    shake_hands(made[2], 2, 0, &no_secret);
+    for (int r = 1; r < RANKS; r++)
+        receive_places(made[r], places);
+    end(0);
+    assert_ok(ranks[0].status, &ranks[0].err);
+    for (int r = 1; r < RANKS; r++) {
+        close(made[r]);
+        close(ranks[0].sockets[r]);
+    }
+}
+
+/* Whether somebody listens at that port of that address of this machine. */
+static bool is_open(uint32_t address, int port)
+{
+    int made = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in at = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = address};
+    bool is_open = connect(made, (struct sockaddr *)&at, sizeof at) == 0;
+    close(made);
+    return is_open;
+}
+
+static void ranks_listen_where_they_reach_the_first_one_alone(void **state)
+{
+    int port = some_port(), listens_at = 0;
+    struct tcp_place places[RANKS];
+    (void)state;
+    start(0, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
+    int first = call_first(port);
+    struct sockaddr_in address;
+    socklen_t bytes = sizeof address;
+    assert_int_equal(getpeername(first, (struct sockaddr *)&address, &bytes), 0);
+    listens_at = ntohs(address.sin_port);
+    assert_true(is_open(htonl(INADDR_LOOPBACK), listens_at));
+    assert_false(is_open(htonl(INADDR_LOOPBACK + 1), listens_at)); /* 127.0.0.2 is this machine's, too */
+    shake_hands(first, 2, 0, &no_secret);
+    start(1, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
+    uint64_t run = receive_places(first, places);
+    listens_at = ntohs(((struct sockaddr_in *)&places[1].address)->sin_port);
+    assert_true(is_open(htonl(INADDR_LOOPBACK), listens_at));
+    assert_false(is_open(htonl(INADDR_LOOPBACK + 1), listens_at));
+    int second = call_place(&places[1]);
+    shake_hands(second, 2, run, &no_secret);
+    for (int r = 0; r < 2; r++) {
+        end(r);
+        assert_ok(ranks[r].status, &ranks[r].err);
+        for (int other = 0; other < RANKS; other++)
+            if (other != r)
+                close(ranks[r].sockets[other]);
+    }
+    close(first);
+    close(second);
+}
+
+static struct tcp_secret make_secret(const char *text)
+{
+    struct tcp_secret secret = {.bytes = strlen(text)};
+    memcpy(secret.key, text, secret.bytes);
+    return secret;
+}
+
+static void ranks_with_one_secret_meet(void **state)
+{
+    const struct tcp_secret secret = make_secret("correct horse battery staple");
+    int port = some_port();
+    (void)state;
+    for (int r = 0; r < RANKS; r++)
+        start_with(r, RANKS, own_run, "127.0.0.1", port, 60 * CLOCK_NS_PER_S, &secret);
+    check_met(RANKS);
+    close_all(RANKS);
+}
+
+/* Who has another secret or none is told; the others go on waiting, and tell at their end. */
+static void a_rank_without_the_secret_is_refused_and_named(void **state)
+{
+    const struct tcp_secret secret = make_secret("correct horse battery staple"),
+                            other = make_secret("correct horse battery stable");
+    const struct tcp_secret *const theirs[] = {&other, NULL};
+    char line[ERR_LINE_BYTES_MAX];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        int port = some_port();
+        start_with(0, 2, own_run, "127.0.0.1", port, 3600 * CLOCK_NS_PER_S, &secret);
+        start_with(1, 2, own_run, "127.0.0.1", port, 60 * CLOCK_NS_PER_S, theirs[i]);
+        end(1);
+        assert_int_equal(ranks[1].status, -EACCES);
+        err_format(&ranks[1].err, line, sizeof line);
+        assert_non_null(strstr(line, "ranks 1 and 0 do not have the same secret"));
+        assert_non_null(strstr(line, i ? "none of rank 1, a secret of rank 0" : "a secret of rank 1"));
+        assert_non_null(strstr(line, "MILLRACE_SECRET"));
+        assert_null(strstr(line, "horse"));
+        atomic_store(&stop, 15);
+        end(0);
+        atomic_store(&stop, 0);
+        assert_int_equal(ranks[0].status, -EINTR);
+        err_format(&ranks[0].err, line, sizeof line);
+        assert_non_null(strstr(line, "rank 1 called without the same secret"));
+        assert_null(strstr(line, "horse"));
+    }
+}
+
+/* Only a caller that has proved the secret gets a proof. */
+static void a_stranger_learns_nothing_of_the_secret(void **state)
+{
+    static const struct tcp_proof nothing;
+    const struct tcp_secret secret = make_secret("correct horse battery staple");
+    int port = some_port();
+    struct tcp_hello own, hello, again;
+    struct tcp_proof proof, answer;
+    char byte;
+    (void)state;
+    start_with(0, RANKS, own_run, "127.0.0.1", port, 60 * CLOCK_NS_PER_S, &secret);
+    int made = call_first(port);
+    say_hello(made, 2, 0, &own);
+    receive(made, &hello, sizeof hello);
+    assert_int_equal(tcp_secret_prove(&secret, TCP_ROLE_CALLED, &own, &hello, &proof),
+                     0); /* of the other side */
+    assert_int_equal(send(made, &proof, sizeof proof, MSG_NOSIGNAL), sizeof proof);
+    receive(made, &answer, sizeof answer);
+    assert_memory_equal(&answer, &nothing, sizeof answer);
+    assert_int_equal(recv(made, &byte, 1, 0), 0); /* hung up on */
+    close(made);
+    /* a proof that was heard once serves no other connection */
+    assert_int_equal(tcp_secret_prove(&secret, TCP_ROLE_CALLER, &own, &hello, &proof), 0);
+    made = call_first(port);
+    say_hello(made, 2, 0, &own);
+    receive(made, &again, sizeof again);
+    assert_memory_not_equal(again.nonce, hello.nonce, sizeof hello.nonce);
+    assert_int_equal(send(made, &proof, sizeof proof, MSG_NOSIGNAL), sizeof proof);
+    receive(made, &answer, sizeof answer);
+    assert_memory_equal(&answer, &nothing, sizeof answer);
+    close(made);
+    for (int r = 1; r < RANKS; r++)
+        start_with(r, RANKS, own_run, "127.0.0.1", port, 60 * CLOCK_NS_PER_S, &secret);
+    check_met(RANKS);
+    close_all(RANKS);
+}
+
+/* What the environment and a file say; err is clear where it is taken. */
+static int read_secret(const char *value, const char *path, struct tcp_secret *ret_secret, struct err *err)
+{
+    err_clear(err);
+    if (value)
+        assert_int_equal(setenv(TCP_SECRET_VARIABLE, value, 1), 0);
+    if (path)
+        assert_int_equal(setenv(TCP_SECRET_FILE_VARIABLE, path, 1), 0);
+    int status = tcp_secret_read(ret_secret, err);
+    unsetenv(TCP_SECRET_VARIABLE);
+    unsetenv(TCP_SECRET_FILE_VARIABLE);
+    return status;
+}
+
+static void a_secret_comes_from_the_environment_or_a_private_file(void **state)
+{
+    static const char text[] = "0123456789abcdef0123456789abcdef";
+    char path[] = "/tmp/millrace-secret-XXXXXX", longest[TCP_SECRET_BYTES_MAX + 2];
+    struct tcp_secret secret;
+    struct err err = {0};
+    (void)state;
+    assert_int_equal(read_secret(NULL, NULL, &secret, &err), 0);
+    assert_int_equal(secret.bytes, 0);
+    assert_ok(read_secret(text, NULL, &secret, &err), &err);
+    assert_int_equal(secret.bytes, 32);
+    assert_memory_equal(secret.key, text, 32);
+    assert_int_equal(read_secret("", NULL, &secret, &err), -EINVAL);
+    assert_int_equal(read_secret("too short", NULL, &secret, &err), -EINVAL);
+    assert_null(strstr(err.found, "short"));
+    assert_int_equal(read_secret(text, path, &secret, &err), -EINVAL); /* which one? */
+    memset(longest, 'x', sizeof longest);
+    longest[sizeof longest - 1] = '\0';
+    assert_int_equal(read_secret(longest, NULL, &secret, &err), -EINVAL);
+    assert_ok(read_secret(longest + 1, NULL, &secret, &err), &err);
+
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, text, 32), 32);
+    assert_int_equal(write(file, "\n", 1), 1);
+    close(file);
+    assert_ok(read_secret(NULL, path, &secret, &err), &err);
+    assert_int_equal(secret.bytes, 32);
+    assert_memory_equal(secret.key, text, 32);
+    assert_int_equal(chmod(path, 0640), 0);
+    assert_int_equal(read_secret(NULL, path, &secret, &err), -EACCES);
+    assert_string_equal(err.path, path);
+    assert_non_null(strstr(err.advice, "chmod 600"));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(read_secret(NULL, path, &secret, &err), -ENOENT);
+    assert_int_equal(read_secret(NULL, "/tmp", &secret, &err), -EINVAL);
 }
 
 int main(void)
@@ -277,6 +579,13 @@ int main(void)
         cmocka_unit_test(who_is_beside_the_first_rank_is_found_from_elsewhere),
         cmocka_unit_test(a_meeting_is_given_up_on_request),
         cmocka_unit_test(a_rank_that_fails_meanwhile_ends_the_meeting),
+        cmocka_unit_test(a_caller_that_gave_up_is_not_present_and_may_call_again),
+        cmocka_unit_test(a_rank_that_left_before_all_had_come_is_awaited_anew),
+        cmocka_unit_test(ranks_listen_where_they_reach_the_first_one_alone),
+        cmocka_unit_test(ranks_with_one_secret_meet),
+        cmocka_unit_test(a_rank_without_the_secret_is_refused_and_named),
+        cmocka_unit_test(a_stranger_learns_nothing_of_the_secret),
+        cmocka_unit_test(a_secret_comes_from_the_environment_or_a_private_file),
     };
     if (getrandom(&own_run, sizeof own_run, 0) != sizeof own_run)
         return 1;
