@@ -104,7 +104,9 @@ struct ckpt_keep {
 struct ckpt_saver_options {
     const char *folder; /* holds step-00001000/, ... ; made if absent */
     struct io *io;
-    struct comm *comm; /* NULL: one rank. The saver splits its own from it */
+    /* NULL: one rank. The saver splits its own from it, on which ranks wait for each other as long as they live (comm.h, set_timeout), however
+     * long one of them writes. */
+    struct comm *comm;
     /* Each node has a folder of its own under that name, with the files of its ranks and a copy of what is replicated (docs/checkpoint.md).
      * Otherwise all ranks write to one folder. Not with CKPT_FULL. */
     bool per_node;

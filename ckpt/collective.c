@@ -3,11 +3,9 @@
  */
 #include "ckpt/collective.h"
 
-#include "base/clock.h"
-
 struct comm_options collective_options(const char *what)
 {
-    return (struct comm_options){.deadline_ns = clock_now_ns() + COLLECTIVE_DEADLINE_NS, .what = what};
+    return (struct comm_options){.what = what};
 }
 
 int collective_agree(struct comm *comm, int status, const char *what, struct err *err)

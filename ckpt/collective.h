@@ -1,5 +1,8 @@
 /*
- * collective — what the ranks of a save or a load tell each other. Each call blocks, and gives up on a rank that is half an hour late.
+ * collective — what the ranks of a save or a load tell each other. Each call blocks.
+ *
+ * Between two calls a rank reads or writes, for as long as its storage takes, which may be much longer than another's. So none of them
+ * has a deadline: they wait as long as the ranks live, by the timeout of the communicator (comm.h, set_timeout).
  *
  * Threads: as comm.
  */
@@ -11,8 +14,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-
-#define COLLECTIVE_DEADLINE_NS (UINT64_C(1800) * 1000000000)
 
 /* Of a call that the others wait for. what: a literal. */
 struct comm_options collective_options(const char *what);

@@ -229,7 +229,7 @@ static void say_damage(void *context, const struct err *detail)
 }
 
 /* The bytes of the step that is there are read back: a damaged one must give way to the whole one. Each rank of a node reads a share, as
- * much as it wrote or so: if one read all, the others would give up on it where a checkpoint is large. */
+ * much as it wrote or so: the others would wait for one that read all. */
 static bool holds_what_it_says(struct commit *commit)
 {
     const struct comm *node = commit->nodes->node;

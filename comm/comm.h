@@ -42,7 +42,7 @@ enum comm_order {
 enum comm_i64_op { COMM_SUM, COMM_MAX, COMM_OR };
 
 struct comm_options {
-    uint64_t deadline_ns; /* monotonic, see base/clock; 0: none */
+    uint64_t deadline_ns; /* monotonic, see base/clock; 0: none, see set_timeout */
     const char *what;     /* what is said to be late, in errors; lives as long as the work */
     /* Where buffers are a device's: they are as they should be once this stream of it has come as far as it is queued now. NULL: they
      * are already. What is queued anywhere after the work is done finds them as it left them. */
@@ -110,6 +110,11 @@ struct comm_ops {
     /* Optional: from now on a thread of the backend's own adds what it does to a track of the trace (trace.h), which outlives the communicator and
      * those that stem from it. Of several calls the last counts. */
     void (*add_tracks)(struct comm *comm, struct trace *trace);
+    /* Optional: how long a rank may be late or silent; 0, as before the first call: for ever. That is the deadline of splits. Work without a deadline of
+     * its own waits as long as the ranks that it waits for live: after that time, and again and again, they are asked, and one
+     * that then gives no answer for as long ends the communicator, as a deadline does. Of the process: of this communicator, those it stems from and
+     * those that stem from it. */
+    void (*set_timeout)(struct comm *comm, uint64_t timeout_ns);
     /* Optional: 0, or -ECONNABORTED where the communicator was ended, by any rank, with who ended it and why: for whoever waits for something else
      * than its work. Never blocks. */
     int (*check)(struct comm *comm, struct err *err);

@@ -100,7 +100,7 @@ int engine_take(struct engine *engine, struct engine_op **ret_op, struct err *er
     op->next = NULL;
     op->advance = NULL;
     op->planned_count = op->done_count = 0;
-    op->deadline_ns = op->traced_ns = op->sent_bytes = op->sum = 0;
+    op->deadline_ns = op->heard_ns = op->traced_ns = op->sent_bytes = op->sum = 0;
     op->is_done = false;
     op->status = 0;
     err_clear(&op->detail);

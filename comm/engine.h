@@ -12,6 +12,7 @@
  * The end of the run: a deadline that passes, whatever fails, another rank's word, or engine_abort end all that is under way here, with
  * -ECONNABORTED and who ended it and why; at the rank whose failure it is, with that failure. The other ranks are told, and do the same. From then on nothing
  * is handed over any more. Buffers stay borrowed (comm.h).
+ * An operation without a deadline is late, too, once engine->timeout_ns has passed, but fails only if one of those whom it waits for then does not answer.
  *
  * Threads: any, but what is said to be the thread's; `plan` from the operation's owner only: the caller until it is started, then the thread in advance.
  */
@@ -58,7 +59,9 @@ struct engine_op {
     int (*advance)(struct engine_op *op, struct err *err);
     void *scratch; /* kept from operation to operation, as what is longest here: engine_op_scratch */
     size_t scratch_bytes;
-    uint64_t deadline_ns;         /* 0: none */
+    uint64_t deadline_ns; /* 0: none, but see heard_ns */
+    uint64_t
+        heard_ns; /* the thread's: when it was started, or later when those whom it waits for were last known to live */
     char what[ENGINE_WHAT_BYTES]; /* what is said to be late */
     const char *kind;             /* in a trace; static */
     uint64_t traced_ns;           /* when the thread took it over; 0: nobody traces it */
@@ -75,7 +78,7 @@ struct engine_op {
 /* What is a backend's own. Hooks are required unless said. */
 struct engine_ops {
     size_t op_bytes; /* of its operation, all zero when it is made */
-    /* Optional: what is its own is blank again, memory kept. */
+    /* Optional: what is its own is blank again, but for messages that are planned; memory kept. */
     void (*clear)(struct engine_op *op);
     void (*deinit)(struct engine_op *op);
     /* Adds it to the round: planned_count. -ENOMEM. */
@@ -89,8 +92,8 @@ struct engine_ops {
     /* Optional: asks which of the round's messages have come or gone, and counts them as done; how many. -errno with detail. NULL: the thread counts
      * them as it moves them. */
     int (*ask)(struct engine_op *op, struct err *err);
-    /* Its deadline has passed: asks those who are late what they do, and then makes it fail by engine_fail_late; where that takes longer, in a later
-     * call. */
+    /* It is due (engine_due_ns): asks those who are late what they do, and then tells engine_fail_late; where that takes longer, in a later
+     * call. For who gives no answer it waits a second, or, where the operation has no deadline, engine->timeout_ns. */
     void (*fail_late)(struct engine_op *op);
     /* Whether a message to that rank of the world, or from it, is not done. */
     bool (*awaits)(const struct engine_op *op, int peer, bool is_send);
@@ -107,6 +110,7 @@ struct engine {
     const struct comm_ops *comm_ops; /* of its communicators (engine_comm.h), */
     size_t comm_bytes;               /* and what each takes */
     atomic_int comms_count;
+    _Atomic uint64_t timeout_ns; /* comm.h, set_timeout */
 
     struct engine_op *active; /* the thread's, as track */
     struct trace_track *track;

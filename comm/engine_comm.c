@@ -9,8 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SPLIT_TIMEOUT_NS (UINT64_C(1800) * CLOCK_NS_PER_S)
-#define NO_NAME          UINT32_MAX
+#define NO_NAME UINT32_MAX
 
 /* Operations. */
 
@@ -82,6 +81,11 @@ void engine_comm_note(struct comm *comm, const char *what, uint64_t step)
 void engine_comm_add_tracks(struct comm *comm, struct trace *trace)
 {
     engine_add_track(engine_comm_of(comm)->engine, trace, comm->ops->name);
+}
+
+void engine_comm_set_timeout(struct comm *comm, uint64_t timeout_ns)
+{
+    atomic_store(&engine_comm_of(comm)->engine->timeout_ns, timeout_ns);
 }
 
 int engine_comm_check(struct comm *comm, struct err *err)
@@ -194,7 +198,8 @@ static int select_color(struct wish *wishes, int count, int color)
 
 static int gather_wishes(struct comm *base, struct wish *wishes, struct err *err)
 {
-    const struct comm_options options = {.deadline_ns = clock_now_ns() + SPLIT_TIMEOUT_NS,
+    uint64_t timeout_ns = atomic_load(&engine_comm_of(base)->engine->timeout_ns);
+    const struct comm_options options = {.deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
                                          .what = "splitting the ranks"};
     struct comm_work work;
     int status =

@@ -79,6 +79,7 @@ int engine_comm_test(struct comm_work *work, bool *ret_done, struct err *err);
 int engine_comm_wait(struct comm_work *work, struct err *err);
 void engine_comm_note(struct comm *comm, const char *what, uint64_t step);
 void engine_comm_add_tracks(struct comm *comm, struct trace *trace);
+void engine_comm_set_timeout(struct comm *comm, uint64_t timeout_ns);
 int engine_comm_check(struct comm *comm, struct err *err);
 void engine_comm_abort(struct comm *comm);
 /* With the last one of an engine it closes that. */
@@ -90,6 +91,6 @@ void engine_comm_close(struct comm *comm);
     .all_reduce_i64 = engine_comm_all_reduce_i64, .all_to_all = engine_comm_all_to_all,                      \
     .send = engine_comm_send, .receive = engine_comm_receive, .test = engine_comm_test,                      \
     .wait = engine_comm_wait, .note = engine_comm_note, .add_tracks = engine_comm_add_tracks,                \
-    .check = engine_comm_check, .abort = engine_comm_abort
+    .set_timeout = engine_comm_set_timeout, .check = engine_comm_check, .abort = engine_comm_abort
 
 #endif

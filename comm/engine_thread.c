@@ -106,6 +106,7 @@ static bool post(struct engine_op *op)
 {
     struct engine *engine = op->engine;
     struct err detail = {0};
+    op->heard_ns = clock_now_ns();
     op->traced_ns = trace_begin(engine->track);
     int status = engine->ops->post(op, &detail);
     trace_end(engine->track, "post", op->traced_ns);
@@ -168,12 +169,20 @@ bool engine_progress(struct engine *engine)
     return has_moved;
 }
 
+uint64_t engine_due_ns(const struct engine_op *op)
+{
+    uint64_t timeout_ns = atomic_load(&op->engine->timeout_ns);
+    if (op->deadline_ns)
+        return op->deadline_ns;
+    return timeout_ns > 0 && timeout_ns < UINT64_MAX - op->heard_ns ? op->heard_ns + timeout_ns : UINT64_MAX;
+}
+
 void engine_watch_deadlines(struct engine *engine)
 {
     uint64_t now_ns = clock_now_ns();
     for (struct engine_op *op = engine->active, *next; op && !engine->ended; op = next) {
         next = op->next;
-        if (op->deadline_ns && now_ns >= op->deadline_ns)
+        if (now_ns >= engine_due_ns(op))
             engine->ops->fail_late(op);
     }
 }
@@ -222,9 +231,24 @@ static bool is_late(const struct engine_op *op, int rank)
     return op->engine->ops->awaits(op, peer, false) || op->engine->ops->awaits(op, peer, true);
 }
 
+/* All of those who were asked and are late still. */
+static bool have_answered(const struct engine_op *op, const int *asked, const char *const *answers, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!answers[i] && is_late(op, asked[i]))
+            return false;
+    return true;
+}
+
 void engine_fail_late(struct engine_op *op, const int *asked, const char *const *answers, int count)
 {
     const struct engine *engine = op->engine;
+    if (!op->deadline_ns && have_answered(op, asked, answers, count)) {
+        op->heard_ns = clock_now_ns();
+        if (engine->ops->clear)
+            engine->ops->clear(op);
+        return;
+    }
     struct err detail = {0};
     char text[ERR_TEXT_BYTES_MAX];
     tell_late(op, text, sizeof text);

@@ -25,10 +25,13 @@ bool engine_progress(struct engine *engine);
 /* Has those fail that are late. */
 void engine_watch_deadlines(struct engine *engine);
 
+/* When the operation is late: at its deadline, or where it has none, the engine's timeout after its ranks were last known to live. UINT64_MAX: never. */
+uint64_t engine_due_ns(const struct engine_op *op);
+
 /* For fail_late: ranks of the communicator that are late: those whose messages are awaited, else those that take none; how many of `most` are listed. */
 int engine_list_late(const struct engine_op *op, int *ranks, int most);
-/* The operation, an active one, fails for its deadline, and with it the run. answers[i]: of asked[i], a rank of the communicator that was late when it was
- * asked what it does; NULL: none came. */
+/* The operation, an active one, fails for its deadline, and with it the run; one without a deadline fails where a rank that is still late gave no
+ * answer, and else waits on. answers[i]: of asked[i], a rank of the communicator that was late when it was asked what it does; NULL: none came. */
 void engine_fail_late(struct engine_op *op, const int *asked, const char *const *answers, int count);
 
 /* Ends the run; no more than once. own: the failure of this process that is why, where it is one. */

@@ -13,10 +13,17 @@
 
 enum { ANSWER_NS = 1000000000, PAUSE_NS = 1000000 };
 
-/* To or from one rank, once in a run. */
+/* To or from one rank. */
 struct letter {
     MPI_Request request;
     char text[ENGINE_DOING_BYTES];
+};
+
+/* Whether a rank lives. */
+struct check {
+    struct letter question, answer;
+    uint64_t asked_ns;
+    bool is_under_way;
 };
 
 struct mpi_inquiry {
@@ -24,7 +31,8 @@ struct mpi_inquiry {
     MPI_Comm control;
     MPI_Request listening;
     MPI_Status from;        /* of what was heard last */
-    struct letter *answers; /* [ranks] given */
+    struct letter *answers; /* [ranks] given, the last one each */
+    struct check *checks;   /* [ranks] */
     struct letter questions[ENGINE_ASKED_MAX], answered[ENGINE_ASKED_MAX];
 };
 
@@ -40,13 +48,16 @@ int mpi_inquiry_open(struct engine *engine, MPI_Comm control, struct mpi_inquiry
 {
     struct mpi_inquiry *inquiry = calloc(1, sizeof *inquiry);
     struct letter *answers = calloc((size_t)engine->ranks, sizeof *answers);
-    int status = inquiry && answers ? 0 : err_set(err, -ENOMEM, "out of memory for MPI");
+    struct check *checks = calloc((size_t)engine->ranks, sizeof *checks);
+    int status = inquiry && answers && checks ? 0 : err_set(err, -ENOMEM, "out of memory for MPI");
     if (!status) {
-        *inquiry = (struct mpi_inquiry){.engine = engine, .control = control, .answers = answers};
+        *inquiry =
+            (struct mpi_inquiry){.engine = engine, .control = control, .answers = answers, .checks = checks};
         status = listen_on(inquiry, err);
     }
     if (status) {
         free(answers);
+        free(checks);
         free(inquiry);
         return status;
     }
@@ -56,20 +67,30 @@ int mpi_inquiry_open(struct engine *engine, MPI_Comm control, struct mpi_inquiry
     return 0;
 }
 
+static void cancel(MPI_Request *request)
+{
+    if (*request == MPI_REQUEST_NULL)
+        return;
+    MPI_Cancel(request);
+    MPI_Wait(request, MPI_STATUS_IGNORE);
+}
+
 void mpi_inquiry_close(struct mpi_inquiry *inquiry, bool is_over)
 {
     if (!inquiry)
         return;
     if (is_over) {
         comm_retain(inquiry->answers);
+        comm_retain(inquiry->checks);
         comm_retain(inquiry);
         return;
     }
-    if (inquiry->listening != MPI_REQUEST_NULL) {
-        MPI_Cancel(&inquiry->listening);
-        MPI_Wait(&inquiry->listening, MPI_STATUS_IGNORE);
-    }
+    cancel(&inquiry->listening);
+    for (int r = 0; r < inquiry->engine->ranks; r++)
+        if (inquiry->checks[r].is_under_way)
+            cancel(&inquiry->checks[r].answer.request);
     free(inquiry->answers);
+    free(inquiry->checks);
     free(inquiry);
 }
 
@@ -81,7 +102,10 @@ void mpi_inquiry_serve(struct mpi_inquiry *inquiry)
         return;
     int asker = inquiry->from.MPI_SOURCE;
     struct letter *answer = &inquiry->answers[asker];
-    if (answer->request == MPI_REQUEST_NULL) { /* asked once */
+    int sent = 1;
+    if (answer->request != MPI_REQUEST_NULL)
+        MPI_Test(&answer->request, &sent, MPI_STATUS_IGNORE);
+    if (sent) { /* else an answer is under way */
         engine_tell_doing(inquiry->engine, answer->text);
         MPI_Isend(answer->text, ENGINE_DOING_BYTES, MPI_BYTE, asker, MPI_INQUIRY_TAG_ANSWER, inquiry->control,
                   &answer->request);
@@ -108,20 +132,46 @@ static void await(struct mpi_inquiry *inquiry, int count)
     }
 }
 
+/* Both end in a request each. */
+static void ask(struct mpi_inquiry *inquiry, int rank, struct letter *question, struct letter *answer)
+{
+    question->request = answer->request = MPI_REQUEST_NULL;
+    MPI_Irecv(answer->text, ENGINE_DOING_BYTES, MPI_BYTE, rank, MPI_INQUIRY_TAG_ANSWER, inquiry->control,
+              &answer->request);
+    MPI_Isend(question->text, 0, MPI_BYTE, rank, MPI_INQUIRY_TAG_QUESTION, inquiry->control,
+              &question->request);
+}
+
 void mpi_inquiry_ask(struct mpi_inquiry *inquiry, const int *ranks, int count, const char **answers)
 {
-    for (int i = 0; i < count; i++) {
-        struct letter *question = &inquiry->questions[i], *answer = &inquiry->answered[i];
-        question->request = answer->request = MPI_REQUEST_NULL;
-        MPI_Irecv(answer->text, ENGINE_DOING_BYTES, MPI_BYTE, ranks[i], MPI_INQUIRY_TAG_ANSWER,
-                  inquiry->control, &answer->request);
-        MPI_Isend(question->text, 0, MPI_BYTE, ranks[i], MPI_INQUIRY_TAG_QUESTION, inquiry->control,
-                  &question->request);
-    }
+    for (int i = 0; i < count; i++)
+        ask(inquiry, ranks[i], &inquiry->questions[i], &inquiry->answered[i]);
     await(inquiry, count);
     for (int i = 0; i < count; i++) {
         struct letter *answer = &inquiry->answered[i];
         answer->text[ENGINE_DOING_BYTES - 1] = '\0';
         answers[i] = answer->request == MPI_REQUEST_NULL ? answer->text : NULL;
     }
+}
+
+const char *mpi_inquiry_check(struct mpi_inquiry *inquiry, int rank, uint64_t since_ns,
+                              uint64_t *ret_asked_ns)
+{
+    struct check *check = &inquiry->checks[rank];
+    if (check->is_under_way) {
+        int sent = 0, came = 0;
+        MPI_Test(&check->question.request, &sent, MPI_STATUS_IGNORE);
+        MPI_Test(&check->answer.request, &came, MPI_STATUS_IGNORE);
+        check->is_under_way = !sent || !came;
+    }
+    if (!check->is_under_way && check->asked_ns < since_ns) {
+        ask(inquiry, rank, &check->question, &check->answer);
+        check->asked_ns = clock_now_ns();
+        check->is_under_way = true;
+    }
+    *ret_asked_ns = check->asked_ns;
+    if (check->is_under_way)
+        return NULL;
+    check->answer.text[ENGINE_DOING_BYTES - 1] = '\0';
+    return check->answer.text;
 }

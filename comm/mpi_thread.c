@@ -103,8 +103,30 @@ void mpi_thread_tell_others(struct engine *base)
     free(requests);
 }
 
+/* Of an operation without a deadline, which waits as long as those live whom it waits for. */
+static void look_for_dead(struct engine_op *op)
+{
+    const char *answers[ENGINE_ASKED_MAX];
+    int asked[ENGINE_ASKED_MAX], waits_count = 0, dead_count = 0;
+    int count = engine_list_late(op, asked, ENGINE_ASKED_MAX);
+    uint64_t due_ns = engine_due_ns(op), timeout_ns = atomic_load(&op->engine->timeout_ns), asked_ns;
+    for (int i = 0; i < count; i++) {
+        answers[i] = mpi_inquiry_check(mpi_engine_of(op->engine)->inquiry, op->world_ranks[asked[i]], due_ns,
+                                       &asked_ns);
+        bool is_dead = !answers[i] && clock_now_ns() - asked_ns >= timeout_ns;
+        dead_count += is_dead;
+        waits_count += !answers[i] && !is_dead;
+    }
+    if (dead_count > 0 || waits_count == 0)
+        engine_fail_late(op, asked, answers, count);
+}
+
 void mpi_thread_fail_late(struct engine_op *op)
 {
+    if (!op->deadline_ns) {
+        look_for_dead(op);
+        return;
+    }
     const char *answers[ENGINE_ASKED_MAX];
     int asked[ENGINE_ASKED_MAX], peers[ENGINE_ASKED_MAX];
     int count = engine_list_late(op, asked, ENGINE_ASKED_MAX);

@@ -90,7 +90,8 @@ static void fail_late(struct tcp_engine *engine, struct tcp_op *op)
         answers[i] = peer->has_answered ? peer->answer : NULL;
         answered += peer->has_answered;
     }
-    if (answered == op->asked_count || clock_now_ns() - op->asked_ns >= ANSWER_NS)
+    uint64_t limit_ns = op->base.deadline_ns ? ANSWER_NS : atomic_load(&engine->base.timeout_ns);
+    if (answered == op->asked_count || clock_now_ns() - op->asked_ns >= limit_ns)
         engine_fail_late(&op->base, op->asked, answers, op->asked_count);
 }
 
@@ -196,8 +197,8 @@ static int poll_ms(const struct tcp_engine *engine)
     uint64_t now_ns = clock_now_ns(), until_ns = now_ns + IDLE_MS * UINT64_C(1000000);
     for (struct engine_op *op = engine->base.active; op; op = op->next) {
         bool asked = tcp_op_of(op)->asked_ns > 0;
-        uint64_t next_ns = asked ? now_ns + 10 * TICK_MS * UINT64_C(1000000) : op->deadline_ns;
-        if (op->deadline_ns && next_ns < until_ns)
+        uint64_t next_ns = asked ? now_ns + 10 * TICK_MS * UINT64_C(1000000) : engine_due_ns(op);
+        if (next_ns < until_ns)
             until_ns = next_ns;
     }
     return until_ns <= now_ns ? 0 : (int)((until_ns - now_ns) / 1000000 + 1);

@@ -300,8 +300,9 @@ static const struct config_field fields[] = {
          "share a GPU, nccl from one to the other; auto: nccl where each rank has a GPU of its own; changes "
          "no bit"},
     {"parallel.timeout", CONFIG_DURATION, AT(parallel.timeout_ns), "10min", 0, 1e18,
-     .help = "the run ends where ranks wait for one longer than this in a step; 0: they wait for ever; for "
-             "what ranks do together in saves and loads they wait half an hour, whatever it is"},
+     .help =
+         "the run ends where ranks wait for one longer than this in a step; 0: they wait for ever; in saves "
+         "and loads they wait as long as the others live, and end where one gives no answer for this long"},
     {"parallel.check_sync", CONFIG_COUNT, AT(parallel.check_sync), "0", 0, COUNT_MAX,
      .help = "updates between comparisons of what ranks hold alike, and each with what it was, to find a "
              "flipped bit; 0: never"},

@@ -193,6 +193,8 @@ static int open_comm(struct run *run, struct err *err)
     run->plain_comm = given;
     if (given && given->ops->note)
         given->ops->note(given, "the beginning", 0);
+    if (given && given->ops->set_timeout)
+        given->ops->set_timeout(given, run->config->parallel.timeout_ns);
     if (!given || run->config->parallel.debug) {
         int status = given ? comm_checked_open(given, run->config->parallel.timeout_ns, &run->own_comm, err)
                            : comm_self_open(&run->own_comm, err);

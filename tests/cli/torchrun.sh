@@ -79,6 +79,24 @@ ranks_that_do_not_know_where_to_meet_say_so() {
   contains "$(cat errors)" "give MASTER_ADDR and MASTER_PORT as torchrun does"
 }
 
+# Of writes that take several times parallel.timeout on one of the ranks.
+a_save_that_takes_longer_than_the_timeout_of_ranks_ends_well() {
+  cat >slow <<'SH'
+#!/bin/sh
+[ "${RANK:-$OMPI_COMM_WORLD_RANK}" != 1 ] || export MILLRACE_FAULT=write:delay=6s@1
+exec "$@"
+SH
+  chmod +x slow
+  local settings=(--set checkpoint.every=0 --set parallel.timeout=2s --set parallel.strategy=zero3)
+  millrace train train.yaml --set run.dir=runs/fast --quiet >/dev/null
+  same "$(ranks 2 ./slow "$MILLRACE" train train.yaml --set run.dir=runs/slow "${settings[@]}")" 0 "$(cat said.*)"
+  millrace ckpt diff runs/fast/ckpt runs/slow/ckpt >/dev/null || fail "the save is another one"
+  same "$(ranks 2 ./slow "$MILLRACE" train train.yaml --set run.dir=runs/debug --set parallel.debug=true "${settings[@]}")" 0 "$(cat said.*)"
+  [[ -n ${MPI:-} ]] && command -v mpirun >/dev/null || return 0
+  "$TEST_SOURCE_DIR/tests/support/mpirun.sh" 2 ./slow "$MILLRACE" train train.yaml --set run.dir=runs/slow-mpi "${settings[@]}" >out 2>&1 ||
+    fail "$(cat out)"
+}
+
 ranks_meet_by_the_secret_of_a_private_file_which_nobody_tells() {
   local secret=cafe0123456789abcdef-$RANDOM-cafe
   echo $secret >secret
@@ -108,4 +126,5 @@ SH
 
 run_cases ranks_of_torchrun_give_the_bits_of_one_and_of_mpirun a_trace_has_what_the_ranks_exchanged_over_tcp the_first_rank_alone_speaks \
   a_rank_that_is_killed_ends_the_others_which_name_it a_rank_with_another_world_size_is_told ranks_that_do_not_know_where_to_meet_say_so \
-  ranks_meet_by_the_secret_of_a_private_file_which_nobody_tells a_rank_with_another_secret_is_refused
+  ranks_meet_by_the_secret_of_a_private_file_which_nobody_tells a_rank_with_another_secret_is_refused \
+  a_save_that_takes_longer_than_the_timeout_of_ranks_ends_well

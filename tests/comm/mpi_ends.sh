@@ -71,12 +71,32 @@ a_rank_that_does_not_come_to_a_checked_split_is_named() {
   done
 }
 
+a_rank_that_is_slow_but_lives_is_awaited() {
+  end slow || fail "$(cat said)"
+  same "$(cat got.0 got.1 got.2 | sort -u)" "0 "
+}
+
+a_rank_that_is_silent_ends_work_without_a_deadline() {
+  rm -f got.*
+  echo lost >got.1
+  ! "$TEST_SOURCE_DIR/tests/support/mpirun.sh" 3 "$ENDS" silent >said 2>&1 || fail "mpirun saw nothing wrong"
+  contains "$(cat got.0)" "ETIMEDOUT rank 0 of 3 waited too long for the weights"
+  contains "$(cat got.0)" "nothing from rank 1; rank 1: no answer, as of a process that is stopped"
+  contains "$(cat got.2)" "ECONNABORTED the run was ended: rank 0: "
+}
+
+a_split_has_the_timeout_of_the_ranks() {
+  ! end unsplit || fail "mpirun saw nothing wrong"
+  contains "$(cat got.0 got.2)" "of 3 waited too long for splitting the ranks"
+}
+
 a_rank_that_dies_ends_the_others() {
   ! end dead || fail "mpirun saw nothing wrong"
   contains "$(cat said)" "signal 9 (Killed)"
   [[ ! -e got.0 && ! -e got.2 ]] || fail "others went on"
 }
 
-run_cases a_deadline_that_passes_ends_the_run_and_names_the_late_rank a_rank_that_takes_nothing_is_named an_abort_ends_all_work_on_all_ranks \
+run_cases a_rank_that_is_slow_but_lives_is_awaited a_rank_that_is_silent_ends_work_without_a_deadline a_split_has_the_timeout_of_the_ranks \
+  a_deadline_that_passes_ends_the_run_and_names_the_late_rank a_rank_that_takes_nothing_is_named an_abort_ends_all_work_on_all_ranks \
   an_abort_is_told_to_who_only_looks ranks_that_make_different_calls_are_told_so calls_that_are_checked_name_the_rank_that_differs \
   slices_that_are_checked_name_who_sends_what_another_does_not_expect a_rank_that_does_not_come_to_a_checked_split_is_named a_rank_that_dies_ends_the_others

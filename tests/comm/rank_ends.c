@@ -209,8 +209,8 @@ static bool is_stopped(pid_t pid)
     return state == 'T';
 }
 
-/* Rank 1 is stopped, and says first who it is. */
-static int be_stopped(struct err *err)
+/* Rank 1 is stopped, and says first who it is. timeout_ns: that of ranks, where the barrier of rank 0 has no deadline. */
+static int stop_rank(uint64_t timeout_ns, struct err *err)
 {
     static int64_t pid;
     struct comm_work work;
@@ -225,11 +225,45 @@ static int be_stopped(struct err *err)
         raise(SIGSTOP);
     while (!is_stopped((pid_t)pid))
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    struct comm_options options = {.deadline_ns = world->rank == 0 ? clock_now_ns() + CLOCK_NS_PER_S / 5 : 0,
+    bool has_deadline = world->rank == 0 && timeout_ns == 0;
+    struct comm_options options = {.deadline_ns = has_deadline ? clock_now_ns() + CLOCK_NS_PER_S / 5 : 0,
                                    .what = "the weights"};
+    if (world->rank == 0)
+        world->ops->set_timeout(world, timeout_ns);
     status = comm_barrier(world, &options, err);
-    kill((pid_t)pid, SIGKILL);
+    if (strcmp(world->ops->name, "tcp") == 0) /* mpirun would end the others for it, and ends it with them */
+        kill((pid_t)pid, SIGKILL);
     return status;
+}
+
+static int be_stopped(struct err *err)
+{
+    return stop_rank(0, err);
+}
+
+static int be_silent(struct err *err)
+{
+    return stop_rank(CLOCK_NS_PER_S / 5, err);
+}
+
+/* Rank 1 comes after many times the timeout, but lives: it is asked again and again. */
+static int be_slow(struct err *err)
+{
+    const uint64_t timeout_ns = CLOCK_NS_PER_S / 10;
+    world->ops->set_timeout(world, timeout_ns);
+    for (uint64_t until_ns = clock_now_ns() + 10 * timeout_ns; world->rank == 1 && clock_now_ns() < until_ns;)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    int status = comm_barrier(world, NULL, err);
+    world->ops->set_timeout(world, 0);
+    return status;
+}
+
+/* Rank 1 does not come to a split, which has the ranks' timeout for a deadline. */
+static int split_late(struct err *err)
+{
+    struct comm *part;
+    world->ops->set_timeout(world, CLOCK_NS_PER_S / 5);
+    return world->rank == 1 ? wait_for_nothing(err) : world->ops->split(world, 0, 0, &part, err);
 }
 
 static const char *variable(const char *name)
@@ -252,6 +286,9 @@ int main(int argc, char **argv)
                 {"split", split_late_checked},
                 {"left", leave},
                 {"stopped", be_stopped},
+                {"silent", be_silent},
+                {"slow", be_slow},
+                {"unsplit", split_late},
                 {"meet", only_meet},
                 {"dead", die}};
     struct ranks ranks;

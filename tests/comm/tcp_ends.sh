@@ -29,6 +29,23 @@ a_rank_that_is_stopped_gives_no_answer_over_tcp() {
   contains "$(cat got.2)" "ECONNABORTED the run was ended: rank 0: "
 }
 
+a_rank_that_is_slow_but_lives_is_awaited_over_tcp() {
+  end slow
+  same "$(cat got.0 got.1 got.2 | sort -u)" "0 "
+}
+
+a_rank_that_is_silent_ends_work_without_a_deadline_over_tcp() {
+  end silent 1 137
+  contains "$(cat got.0)" "ETIMEDOUT rank 0 of 3 waited too long for the weights"
+  contains "$(cat got.0)" "nothing from rank 1; rank 1: no answer, as of a process that is stopped"
+  contains "$(cat got.2)" "ECONNABORTED the run was ended: rank 0: "
+}
+
+a_split_over_tcp_has_the_timeout_of_the_ranks() {
+  end unsplit
+  contains "$(cat got.0 got.2)" "of 3 waited too long for splitting the ranks"
+}
+
 an_abort_over_tcp_ends_all_work_on_all_ranks() {
   end abort
   for r in 0 1 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 2 gave it up"; done
@@ -97,7 +114,8 @@ a_rank_that_is_killed_while_it_waits_for_others_may_start_again() {
   for pid in "$@" $!; do wait "$pid" || fail "a rank ended with $?: $(cat said.*)"; done
 }
 
-run_cases a_deadline_that_passes_over_tcp_ends_the_run_and_names_the_late_rank a_rank_that_is_stopped_gives_no_answer_over_tcp \
+run_cases a_rank_that_is_slow_but_lives_is_awaited_over_tcp a_rank_that_is_silent_ends_work_without_a_deadline_over_tcp \
+  a_split_over_tcp_has_the_timeout_of_the_ranks a_deadline_that_passes_over_tcp_ends_the_run_and_names_the_late_rank a_rank_that_is_stopped_gives_no_answer_over_tcp \
   an_abort_over_tcp_ends_all_work_on_all_ranks an_abort_over_tcp_is_told_to_who_only_looks ranks_that_make_different_calls_over_tcp_are_told_so \
   calls_that_are_checked_over_tcp_name_the_rank_that_differs slices_that_are_checked_over_tcp_name_who_sends_what_another_does_not_expect \
   a_rank_that_does_not_come_to_a_checked_split_over_tcp_is_named a_rank_that_has_left_is_named_by_those_who_wait a_rank_that_dies_is_named_by_the_others \
