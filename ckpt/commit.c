@@ -82,6 +82,8 @@ static int make_place(struct commit *commit, struct err *err)
 static int join_place(struct commit *commit, struct err *err)
 {
     const struct commit_place *first = &commit->places[0];
+    if (!memchr(first->text, '\0', sizeof first->text))
+        return err_set(err, -EPROTO, "the name of the place that rank 0 of the node tells has no end");
     if (first->status)
         return err_set(err, -EREMOTEIO, "the first rank could not begin the save");
     struct io_set_options options = {

@@ -28,7 +28,7 @@
 struct commit_place {
     int64_t status;
     char text[IO_PATH_BYTES_MAX];
-    bool exists;
+    uint8_t exists; /* 0 or 1 */
 };
 
 /* Of the step that is there to the one that is saved. */

@@ -54,9 +54,13 @@ static int group(struct nodes *nodes, const struct ckpt_saver_options *options, 
         comm_retain(names);
         return status;
     }
-    compare_names(nodes, names);
+    for (int r = 0; r < all->ranks && !status; r++)
+        if (!memchr(names[r].text, '\0', sizeof names[r].text))
+            status = err_set(err, -EPROTO, "the name of a node that rank %d tells has no end", r);
+    if (!status)
+        compare_names(nodes, names);
     free(names);
-    return 0;
+    return status;
 }
 
 int nodes_init(struct nodes *nodes, const struct ckpt_saver_options *options, struct err *err)

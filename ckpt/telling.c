@@ -4,6 +4,7 @@
 #include "ckpt/telling.h"
 
 #include "base/bytes.h"
+#include "ckpt/box.h"
 #include "ckpt/collective.h"
 
 #include <errno.h>
@@ -56,33 +57,88 @@ static int tell(const struct layout_chunk *chunks, uint64_t chunks_count, uint64
     return str_status(out);
 }
 
-/* The most bytes that any rank tells. status: of this rank so far. */
-static int exchange_sizes(struct comm *comm, int status, size_t own_bytes, size_t *ret_bytes_max,
+static int refuse(int rank, const char *what, struct err *err)
+{
+    err_set(err, -EPROTO, "what rank %d tells of its arrays is wrong: %s", rank, what);
+    err_advise(err, "start the same version of millrace on all ranks");
+    return -EPROTO;
+}
+
+/* Within its shape, whose product fits, and zero beyond its rank. Adds its bytes. */
+static bool is_box(const struct telling_chunk *chunk, uint64_t *sum_bytes)
+{
+    uint64_t shape_bytes, bytes;
+    if (chunk->dtype >= DTYPE_COUNT || chunk->rank > DTYPE_RANK_MAX || chunk->replicated > 1)
+        return false;
+    for (uint64_t d = 0; d < DTYPE_RANK_MAX; d++) {
+        bool fits =
+            chunk->start[d] <= chunk->shape[d] && chunk->extent[d] <= chunk->shape[d] - chunk->start[d];
+        if (!fits || (d >= chunk->rank && chunk->shape[d] > 0))
+            return false;
+    }
+    enum dtype dtype = (enum dtype)chunk->dtype;
+    if (box_shape_bytes(chunk->shape, (uint32_t)chunk->rank, dtype, &shape_bytes) ||
+        box_shape_bytes(chunk->extent, (uint32_t)chunk->rank, dtype, &bytes) ||
+        bytes > TELLING_ARRAYS_BYTES_MAX - *sum_bytes)
+        return false;
+    *sum_bytes += bytes;
+    return true;
+}
+
+int telling_check(const char *text, size_t bytes, int rank, struct err *err)
+{
+    const struct telling_head *head = (const void *)text;
+    uint64_t sum_bytes = 0;
+    if (bytes < sizeof *head)
+        return refuse(rank, "it has no head", err);
+    if (head->file_bytes > 2 * TELLING_ARRAYS_BYTES_MAX)
+        return refuse(rank, "its file is too large", err);
+    size_t at = sizeof *head;
+    for (uint64_t i = 0; i < head->chunks_count; i++) {
+        const struct telling_chunk *chunk = (const void *)(text + at);
+        if (bytes - at < sizeof *chunk || chunk->name_bytes > bytes - at - sizeof *chunk ||
+            chunk->name_bytes % 8 != 0)
+            return refuse(rank, "it ends within an array", err);
+        if (!memchr(telling_name(chunk), '\0', chunk->name_bytes))
+            return refuse(rank, "a name has no end", err);
+        if (!is_box(chunk, &sum_bytes))
+            return refuse(rank, "an array has no such type, shape or part", err);
+        at += sizeof *chunk + chunk->name_bytes;
+    }
+    return at == bytes ? 0 : refuse(rank, "it goes on behind its arrays", err);
+}
+
+/* How many bytes each rank tells. status: of this rank so far. */
+static int exchange_sizes(struct comm *comm, int status, size_t own_bytes, uint64_t **ret_sizes,
                           struct err *err)
 {
     uint64_t *sizes = NULL;
     if (!status && !(sizes = calloc((size_t)comm->ranks, sizeof *sizes)))
         status = err_set(err, -ENOMEM, "out of memory to plan a checkpoint");
     status = collective_agree(comm, status, planning, err);
-    if (status)
-        goto out;
+    if (status) {
+        free(sizes);
+        return status;
+    }
     sizes[comm->rank] = own_bytes;
     status = collective_gather(comm, sizes, sizeof *sizes, planning, err);
     if (status) {
         comm_retain(sizes);
         return status;
     }
-    *ret_bytes_max = 0;
-    for (int r = 0; r < comm->ranks; r++)
-        *ret_bytes_max = sizes[r] > *ret_bytes_max ? sizes[r] : *ret_bytes_max;
-out:
-    free(sizes);
+    for (int r = 0; r < comm->ranks && !status; r++)
+        if (sizes[r] < sizeof(struct telling_head) || sizes[r] > TELLING_TEXT_BYTES_MAX || sizes[r] % 8 != 0)
+            status = refuse(r, "its size is none", err);
+    if (status)
+        free(sizes);
+    else
+        *ret_sizes = sizes;
     return status;
 }
 
 /* Everybody's, each in bytes_max bytes. */
-static int exchange_texts(struct comm *comm, const struct str *own, size_t bytes_max, char **ret_all,
-                          struct err *err)
+static int exchange_texts(struct comm *comm, const struct str *own, const uint64_t *sizes, size_t bytes_max,
+                          char **ret_all, struct err *err)
 {
     char *all = calloc((size_t)comm->ranks, bytes_max);
     int status = 0;
@@ -96,8 +152,14 @@ static int exchange_texts(struct comm *comm, const struct str *own, size_t bytes
         return status;
     }
     status = collective_gather(comm, all, bytes_max, planning, err);
-    if (status)
+    if (status) {
         comm_retain(all);
+        return status;
+    }
+    for (int r = 0; r < comm->ranks && !status; r++)
+        status = telling_check(all + (size_t)r * bytes_max, (size_t)sizes[r], r, err);
+    if (status)
+        free(all);
     else
         *ret_all = all;
     return status;
@@ -110,9 +172,13 @@ int telling_exchange(struct comm *comm, int status, const struct layout_chunk *c
     struct telling told = {0};
     if (!status && tell(chunks, chunks_count, file_bytes, &own))
         status = err_set(err, -ENOMEM, "out of memory to plan a checkpoint");
-    status = exchange_sizes(comm, status, own.bytes, &told.bytes_max, err);
+    uint64_t *sizes = NULL;
+    status = exchange_sizes(comm, status, own.bytes, &sizes, err);
+    for (int r = 0; r < comm->ranks && !status; r++)
+        told.bytes_max = sizes[r] > told.bytes_max ? sizes[r] : told.bytes_max;
     if (!status)
-        status = exchange_texts(comm, &own, told.bytes_max, &told.all, err);
+        status = exchange_texts(comm, &own, sizes, told.bytes_max, &told.all, err);
+    free(sizes);
     str_deinit(&own);
     if (!status)
         *ret_telling = told;

@@ -24,13 +24,20 @@ struct telling_chunk {
     uint64_t offset_bytes;
 };
 
+/* Of a rank: what it tells, and the arrays that it has. Sums over CKPT_RANKS_MAX ranks do not overflow. */
+#define TELLING_TEXT_BYTES_MAX   (UINT64_C(1) << 30)
+#define TELLING_ARRAYS_BYTES_MAX (UINT64_C(1) << 43)
+
 /* What all ranks told. */
 struct telling {
     char *all; /* to be freed */
     size_t bytes_max;
 };
 
-/* Collective, blocks. file_bytes: of the file that the chunks lie in. status: of this rank so far; where it is none, its detail is in err. */
+/* That the text of that rank is one, and all that it says lies within bounds. -EPROTO naming the rank. text is aligned for u64. */
+int telling_check(const char *text, size_t bytes, int rank, struct err *err);
+
+/* Collective, blocks. What others tell is checked: -EPROTO. file_bytes: of the file that the chunks lie in. status: of this rank so far; where it is none, its detail is in err. */
 int telling_exchange(struct comm *comm, int status, const struct layout_chunk *chunks, uint64_t chunks_count,
                      uint64_t file_bytes, struct telling *ret_telling, struct err *err);
 

@@ -22,13 +22,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { ERRNO_MAX = 4095 /* of Linux */ };
+
 /* What a rank tells of its look or load. */
 struct told {
-    int64_t status; /* of this rank; no step is none */
-    bool is_absent; /* it found no step */
+    int64_t status;    /* of this rank; no step is none */
+    uint8_t is_absent; /* 0 or 1: it found no step */
     uint64_t step;
     struct hash128 content, warnings;
-    bool has_aside; /* beside the step lies a whole one that it took the place of */
+    uint8_t has_aside; /* 0 or 1: beside the step lies a whole one that it took the place of */
     struct hash128 aside;
     struct err detail;
 };
@@ -45,12 +47,31 @@ static int told_open(struct comm *comm, const char *what, struct told **ret_all,
     return status;
 }
 
+/* What came may be anything. */
+static int check_told(struct told *told, int rank, const char *what, struct err *err)
+{
+    struct err *detail = &told->detail;
+    if (told->status > 0 || told->status < -ERRNO_MAX || told->is_absent > 1 || told->has_aside > 1)
+        return err_set(err, -EPROTO, "%s: rank %d told something that is no verdict", what, rank);
+    char *const texts[] = {detail->what, detail->expected, detail->found, detail->advice};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        texts[i][ERR_TEXT_BYTES_MAX - 1] = '\0';
+    detail->path[ERR_PATH_BYTES_MAX - 1] = '\0';
+    return 0;
+}
+
 /* Takes `all` where it fails. */
 static int told_exchange(struct comm *comm, const char *what, struct told *all, struct err *err)
 {
     int status = collective_gather(comm, all, sizeof *all, what, err);
-    if (status)
+    if (status) {
         comm_retain(all);
+        return status;
+    }
+    for (int r = 0; r < comm->ranks && !status; r++)
+        status = check_told(&all[r], r, what, err);
+    if (status)
+        free(all);
     return status;
 }
 

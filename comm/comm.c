@@ -94,6 +94,10 @@ int comm_agree(struct comm *comm, int status, const struct comm_options *options
         return status ? status : reduced;
     if (failed == 0)
         return 0;
+    if (failed < 0 || failed > comm->ranks) {
+        err_set(detail, -EPROTO, "a rank told a status that is none");
+        return status ? status : -EPROTO;
+    }
     int first = comm->ranks - (int)failed;
     int64_t own = status && err ? hash_of(err) : 0, told = comm->rank == first ? own : 0;
     reduced = reduce_one(comm, &told, COMM_SUM, options, detail);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -207,6 +208,24 @@ static int gather_wishes(struct comm *base, struct wish *wishes, struct err *err
     return status ? status : engine_comm_wait(&work, err);
 }
 
+/* What came may be anything; later it is an index and part of a tag. */
+static int check_wishes(struct comm *base, const struct wish *wishes, struct err *err)
+{
+    const struct engine_comm *comm = engine_comm_of(base);
+    for (int r = 0; r < base->ranks; r++) {
+        bool is_name = wishes[r].name < comm->engine->names_count || wishes[r].name == NO_NAME;
+        if (wishes[r].rank == r && is_name)
+            continue;
+        err_set(err, -EPROTO, "splitting the ranks: rank %d of the run told a wrong name",
+                comm->world_ranks[r]);
+        err_expected(err, "rank %d and a name below %u", r, comm->engine->names_count);
+        err_found(err, "rank %" PRId32 " and %" PRIu32, wishes[r].rank, wishes[r].name);
+        err_advise(err, "start the same version of millrace on all ranks");
+        return -EPROTO;
+    }
+    return 0;
+}
+
 /* Whether all of them have a name for it. */
 static int check_names(const struct wish *members, int count, struct err *err)
 {
@@ -247,6 +266,8 @@ int engine_comm_split(struct comm *base, int color, int key, struct comm **ret_c
         comm_retain(wishes);
         wishes = NULL;
     }
+    if (!status)
+        status = check_wishes(base, wishes, err);
     int count = status || color < 0 ? 0 : select_color(wishes, base->ranks, color);
     if (count > 0)
         status = make_split(comm, wishes, count, name, &made, err);

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+enum { LETTER_BYTES_LEAST = 1 << 16 };
 enum { LOST_MS = 75000 }; /* well over the 15 s after which an idle connection is asked for a sign of life */
 
 static void message_done(struct tcp_message *message)
@@ -39,6 +40,28 @@ void tcp_peer_say(struct tcp_peer *peer, enum tcp_word word, const char *text)
     snprintf(peer->words[word].text, TCP_WORDS_BYTES, "%s", text);
     peer->words[word].sent = 0;
     peer->words[word].is_due = true;
+}
+
+static void free_letter(struct tcp_letter *letter)
+{
+    free(letter->data);
+    free(letter);
+}
+
+/* Room for more than got_bytes of it, and for all of what is short. */
+static int grow_letter(struct tcp_letter *letter, uint64_t got_bytes, struct err *err)
+{
+    if (got_bytes < letter->capacity || got_bytes == letter->frame.bytes)
+        return 0;
+    uint64_t capacity = letter->capacity < LETTER_BYTES_LEAST ? LETTER_BYTES_LEAST : 2 * letter->capacity;
+    capacity = capacity < letter->frame.bytes ? capacity : letter->frame.bytes;
+    char *data = realloc(letter->data, capacity);
+    if (!data)
+        return err_set(err, -ENOMEM, "out of memory for a message of %llu bytes",
+                       (unsigned long long)letter->frame.bytes);
+    letter->data = data;
+    letter->capacity = capacity;
+    return 0;
 }
 
 /* A letter for it, the oldest of its tag: taken out where it is whole. */
@@ -65,7 +88,7 @@ static int take_letter(struct tcp_peer *peer, struct tcp_message *message, bool 
     if (peer->letters_last == letter)
         peer->letters_last = before;
     peer->kept_bytes -= sizeof *letter + letter->frame.bytes;
-    free(letter);
+    free_letter(letter);
     message_done(message);
     return 0;
 }
@@ -80,7 +103,7 @@ static int add_letter(struct tcp_peer *peer, const struct tcp_frame *frame, stru
                   (unsigned long long)frame->bytes);
         return err_advise(err, "ranks must wait for each other; or exchange less at a time");
     }
-    struct tcp_letter *letter = malloc(sizeof *letter + frame->bytes);
+    struct tcp_letter *letter = malloc(sizeof *letter);
     if (!letter)
         return err_set(err, -ENOMEM, "out of memory for a message of %llu bytes",
                        (unsigned long long)frame->bytes);
@@ -127,6 +150,9 @@ static int send_to_self(struct tcp_peer *peer, struct tcp_message *message, stru
         int status = add_letter(peer, &message->frame, &letter, err);
         if (status)
             return status;
+        while (letter->capacity < letter->frame.bytes)
+            if (grow_letter(letter, letter->capacity, err))
+                return -ENOMEM;
         letter->has_come = true;
         target = letter->data;
     }
@@ -278,10 +304,14 @@ int tcp_peer_receive(struct tcp_peer *peer, enum tcp_word *ret_word, bool *ret_m
     *ret_more = false;
     for (;;) {
         bool in_frame = peer->got < sizeof peer->frame;
+        size_t got = in_frame ? peer->got : peer->got - sizeof peer->frame; /* of the frame, or of its data */
+        int status = in_frame || !peer->letter ? 0 : grow_letter(peer->letter, got, err);
+        if (status)
+            return status;
         char *data = peer->to ? peer->to->data : peer->letter ? peer->letter->data : peer->heard;
-        char *at = in_frame ? (char *)&peer->frame + peer->got : data + (peer->got - sizeof peer->frame);
-        size_t left =
-            in_frame ? sizeof peer->frame - peer->got : sizeof peer->frame + peer->frame.bytes - peer->got;
+        char *at = in_frame ? (char *)&peer->frame + got : data + got;
+        uint64_t room = peer->letter && !peer->to ? peer->letter->capacity : peer->frame.bytes;
+        size_t left = in_frame ? sizeof peer->frame - got : room - got;
         ssize_t count = left > 0 ? recv(peer->socket, at, left, 0) : 0;
         if (count < 0 && errno == EINTR)
             continue;
@@ -292,7 +322,7 @@ int tcp_peer_receive(struct tcp_peer *peer, enum tcp_word *ret_word, bool *ret_m
         peer->got += (size_t)count;
         if (in_frame && peer->got < sizeof peer->frame)
             continue;
-        int status = in_frame ? begin_data(peer, err) : 0;
+        status = in_frame ? begin_data(peer, err) : 0;
         if (status)
             return status;
         if (peer->got < sizeof peer->frame + peer->frame.bytes)
@@ -315,7 +345,7 @@ void tcp_peer_deinit(struct tcp_peer *peer)
     struct tcp_letter *next;
     for (struct tcp_letter *letter = peer->letters_first; letter; letter = next) {
         next = letter->next;
-        free(letter);
+        free_letter(letter);
     }
     if (peer->socket >= 0)
         close(peer->socket);

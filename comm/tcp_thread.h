@@ -31,7 +31,9 @@ struct tcp_letter {
     struct tcp_frame frame;
     bool has_come;
     struct tcp_message *wanted; /* by this one, since */
-    char data[];
+    char *data;
+    uint64_t
+        capacity; /* of data, which grows as bytes come: a length that another rank tells is no reason to allocate it */
 };
 
 /* The connection to a rank; the thread's. */

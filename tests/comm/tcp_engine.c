@@ -3,6 +3,7 @@
  */
 #include "comm/tcp_engine.h"
 
+#include "comm/engine_comm.h"
 #include "comm/tcp_thread.h"
 #include "tests/support/test.h"
 
@@ -229,6 +230,44 @@ static void the_reason_of_an_end_is_heard_where_sending_fails_first(void **state
     assert_string_equal(err.what, "the run was ended: rank 1 has no data");
 }
 
+/* As rank 1 of a communicator that is split. */
+static void what_a_rank_tells_in_a_split_is_checked(void **state)
+{
+    static const struct comm_ops ops = {ENGINE_COMM_HOOKS, .name = "tcp", .close = engine_comm_close};
+    static const struct {
+        int32_t rank;
+        uint32_t name;
+    } wrong[] = {{-1, 0}, {0, 0}, {2, 0}, {INT32_MAX, 0}, {1, TCP_NAMES_COUNT}, {1, UINT32_MAX - 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct err err = {0};
+        void *opened;
+        struct comm *comm, *part = NULL;
+        open_other(&opened);
+        const struct other *other = opened;
+        assert_ok(engine_comm_open(other->engine, &ops, sizeof(struct engine_comm), &comm, &err), &err);
+        const struct {
+            struct tcp_frame frame;
+            int32_t color, key, rank;
+            uint32_t name;
+        } told = {{ENGINE_TAG_COLLECTIVE, 16}, 0, 1, wrong[i].rank, wrong[i].name};
+        assert_int_equal(send(other->socket, &told, sizeof told, MSG_NOSIGNAL), sizeof told);
+        assert_int_equal(comm->ops->split(comm, 0, 0, &part, &err), -EPROTO);
+        assert_non_null(strstr(err.what, "rank 1 of the run told a wrong name"));
+        assert_null(part);
+        close(other->socket);
+        comm_close(comm);
+    }
+}
+
+static void a_tag_that_nobody_has_ends_the_run(void **state)
+{
+    const struct other *other = *state;
+    const struct tcp_frame frame = {UINT64_MAX, TCP_WORDS_BYTES}; /* behind the engine's own words */
+    assert_int_equal(send(other->socket, &frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
+    check_ends(other, "what came from rank 1 is no frame");
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -240,6 +279,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(each_question_wants_an_answer_of_its_own, open_other, close_other),
         cmocka_unit_test_setup_teardown(the_reason_of_an_end_is_heard_where_sending_fails_first, open_other,
                                         close_other),
+        cmocka_unit_test_setup_teardown(a_tag_that_nobody_has_ends_the_run, open_other, close_other),
+        cmocka_unit_test(what_a_rank_tells_in_a_split_is_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,200 @@
+/*
+ * hostile — what another rank may tell where ranks save and load together: nothing of it is believed before it is looked at. The test is
+ * that rank: it says what this one says, but for one gather, in which it says what the test wants.
+ */
+#include "ckpt/telling.h"
+#include "tests/ckpt/steps.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GATHERS_MAX = 64, THIS_RANK = 1, OTHER_RANK = 0, OTHER_BYTE = 0xff };
+
+static struct {
+    int gathers, hostile; /* how many there were; the one in which all bytes are OTHER_BYTE */
+    bool was_told;
+} other;
+
+static int finish(struct comm *comm, struct comm_work *work)
+{
+    *work = (struct comm_work){.comm = comm, .done = true};
+    return 0;
+}
+
+static int all_gather(struct comm *comm, const void *send, void *receive, size_t bytes,
+                      const struct comm_options *options, struct comm_work *work, struct err *err)
+{
+    (void)options, (void)err;
+    char *theirs = (char *)receive + OTHER_RANK * bytes;
+    memcpy(theirs, send, bytes);
+    if (++other.gathers == other.hostile) {
+        memset(theirs, OTHER_BYTE, bytes);
+        other.was_told = true;
+    }
+    return finish(comm, work);
+}
+
+static int all_reduce_i64(struct comm *comm, int64_t *values, size_t count, enum comm_i64_op op,
+                          const struct comm_options *options, struct comm_work *work, struct err *err)
+{
+    (void)values, (void)count, (void)op, (void)options, (void)err;
+    return finish(comm, work);
+}
+
+static int split(struct comm *comm, int color, int key, struct comm **ret_comm, struct err *err);
+
+static void close_comm(struct comm *comm)
+{
+    free(comm);
+}
+
+static const struct comm_ops ops = {.name = "hostile",
+                                    .split = split,
+                                    .all_gather = all_gather,
+                                    .all_reduce_i64 = all_reduce_i64,
+                                    .close = close_comm};
+
+static int split(struct comm *comm, int color, int key, struct comm **ret_comm, struct err *err)
+{
+    (void)comm, (void)color, (void)key, (void)err;
+    struct comm *made = malloc(sizeof *made);
+    assert_non_null(made);
+    *made = (struct comm){.ops = &ops, .rank = THIS_RANK, .ranks = 2};
+    *ret_comm = made;
+    return 0;
+}
+
+/* Without arrays, so that what both say fits together. */
+static int open_saver(struct err *err)
+{
+    struct comm world = {.ops = &ops, .rank = THIS_RANK, .ranks = 2};
+    struct ckpt_saver_options options = {
+        .folder = folder, .io = io, .comm = &world, .per_node = true, .groups_count = 1};
+    struct ckpt_saver *saver = NULL;
+    int status = ckpt_saver_open(&options, NULL, 0, &saver, err);
+    if (!status)
+        ckpt_saver_close(saver);
+    return status;
+}
+
+static int find(struct err *err)
+{
+    static const struct ckpt_choice any = {.below = UINT64_MAX};
+    struct comm world = {.ops = &ops, .rank = THIS_RANK, .ranks = 2};
+    char path[IO_PATH_BYTES_MAX];
+    uint64_t step;
+    return ckpt_find_together(io, folder, &any, &world, path, &step, NULL, err);
+}
+
+/* Each of the gathers once; how many there are. None of them is taken for good. */
+static int check_gathers(int (*act)(struct err *err))
+{
+    for (int gather = 1; gather <= GATHERS_MAX; gather++) {
+        struct err err = {0};
+        other.gathers = 0;
+        other.was_told = false;
+        other.hostile = gather;
+        int status = act(&err);
+        if (!other.was_told)
+            return gather - 1;
+        if (status != -EPROTO || !strstr(err.what, "rank 0"))
+            fail_msg("gather %d: %d, %s", gather, status, err.what);
+    }
+    return GATHERS_MAX;
+}
+
+static void a_save_is_not_begun_by_what_is_wrong(void **state)
+{
+    (void)state;
+    /* the nodes' names, the size and the text of what a rank has, and the place to write to */
+    assert_int_equal(check_gathers(open_saver), 4);
+}
+
+static void a_load_is_not_decided_by_what_is_wrong(void **state)
+{
+    (void)state;
+    assert_int_equal(check_gathers(find), 1);
+}
+
+/* What a rank tells of two arrays; to be freed. */
+static struct telling make_told(void)
+{
+    const struct ckpt_tensor tensors[] = {
+        {.name = "a.weight", .dtype = DTYPE_F32, .rank = 2, .shape = {6, 5}, .extent = {3, 5}},
+        {.name = "b", .dtype = DTYPE_U8, .rank = 1, .shape = {9}, .extent = {9}, .replicated = true}};
+    struct layout_chunk chunks[2] = {{.tensor = &tensors[0], .box = {.rank = 2, .extent = {3, 5}}},
+                                     {.tensor = &tensors[1], .box = {.rank = 1, .extent = {9}}}};
+    const struct telling_part part = {.chunks = chunks, .chunks_count = 2, .file_bytes = 4096};
+    struct telling told;
+    struct err err = {0};
+    assert_ok(telling_collect(&part, 1, &told, &err), &err);
+    return told;
+}
+
+static void check_refused(const struct telling *told, const char *why)
+{
+    struct err err = {0};
+    assert_int_equal(telling_check(told->all, told->bytes_max, 7, &err), -EPROTO);
+    assert_non_null(strstr(err.what, "what rank 7 tells of its arrays is wrong"));
+    if (!strstr(err.what, why))
+        fail_msg("expected \"%s\" in: %s", why, err.what);
+}
+
+static void what_a_rank_tells_of_its_arrays_is_checked(void **state)
+{
+    struct telling told = make_told();
+    struct telling_head *head = (void *)told.all;
+    struct telling_chunk *first = (void *)(head + 1);
+    char *name = (char *)(first + 1);
+    struct err err = {0};
+    (void)state;
+    assert_ok(telling_check(told.all, told.bytes_max, 7, &err), &err);
+    for (size_t bytes = 0; bytes < told.bytes_max; bytes += 8) {
+        char *cut = malloc(bytes + 1); /* a sanitizer knows its end */
+        assert_non_null(cut);
+        memcpy(cut, told.all, bytes);
+        assert_int_equal(telling_check(cut, bytes, 7, &err), -EPROTO);
+        free(cut);
+    }
+    const struct {
+        uint64_t *word, wrong;
+        const char *why;
+    } cases[] = {
+        {&head->file_bytes, UINT64_MAX, "its file is too large"},
+        {&head->chunks_count, 1, "it goes on behind its arrays"},
+        {&head->chunks_count, UINT64_MAX, "it ends within an array"},
+        {&first->name_bytes, UINT64_MAX - 7, "it ends within an array"},
+        {&first->name_bytes, 15, "it ends within an array"},
+        {&first->name_bytes, 0, "a name has no end"},
+        {&first->dtype, DTYPE_COUNT, "no such type, shape or part"},
+        {&first->rank, DTYPE_RANK_MAX + 1, "no such type, shape or part"},
+        {&first->rank, 1, "no such type, shape or part"}, /* with a shape beyond it */
+        {&first->replicated, 2, "no such type, shape or part"},
+        {&first->start[0], 4, "no such type, shape or part"},
+        {&first->start[0], UINT64_MAX, "no such type, shape or part"},
+        {&first->extent[1], 6, "no such type, shape or part"},
+        {&first->shape[1], UINT64_MAX, "no such type, shape or part"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint64_t right = *cases[i].word;
+        *cases[i].word = cases[i].wrong;
+        check_refused(&told, cases[i].why);
+        *cases[i].word = right;
+    }
+    memset(name, 'x', (size_t)first->name_bytes);
+    check_refused(&told, "a name has no end");
+    free(told.all);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_save_is_not_begun_by_what_is_wrong, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_load_is_not_decided_by_what_is_wrong, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test(what_a_rank_tells_of_its_arrays_is_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
