@@ -1,0 +1,54 @@
+/*
+ * frames — fuzz target: what another rank sends over TCP once all have met, through a connection as ranks have it (comm/tcp_thread.h). Some
+ * messages are awaited; nothing may end in more than an error of it.
+ */
+#include "comm/tcp_thread.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { AWAITED = 4, AWAITED_BYTES = 24, INPUT_BYTES_MAX = 1 << 16 };
+
+static void receive_all(struct tcp_peer *peer)
+{
+    enum tcp_word word = TCP_WORD_COUNT;
+    struct err err = {0};
+    bool more = true;
+    int status = 0;
+    while (more && status >= 0) {
+        status = tcp_peer_receive(peer, &word, &more, &err);
+        if (status > 0 && (word < 0 || word >= TCP_WORD_COUNT || !memchr(peer->heard, '\0', TCP_WORDS_BYTES)))
+            abort();
+        if (status < 0 && status != -EPIPE && err.code != status)
+            abort();
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    struct tcp_op op = {.base.what = "the weights"};
+    struct tcp_message awaited[AWAITED];
+    struct tcp_peer peer = {.rank = 1};
+    char taken[AWAITED][AWAITED_BYTES];
+    struct err err;
+    int pair[2];
+    if (bytes > INPUT_BYTES_MAX || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair))
+        return 0;
+    peer.socket = pair[0];
+    for (int i = 0; i < AWAITED; i++) { /* the first ones by what came before, if it did */
+        awaited[i] = (struct tcp_message){
+            .data = taken[i], .frame = {(uint64_t)i / 2, AWAITED_BYTES}, .peer = 1, .op = &op};
+        if (i >= AWAITED / 2)
+            tcp_peer_take(&peer, &awaited[i], false, &err);
+    }
+    bool is_sent = send(pair[1], data, bytes, MSG_NOSIGNAL) == (ssize_t)bytes;
+    if (is_sent && bytes > 0)
+        receive_all(&peer);
+    for (int i = 0; i < AWAITED / 2 && is_sent; i++)
+        tcp_peer_take(&peer, &awaited[i], false, &err);
+    close(pair[1]);
+    tcp_peer_deinit(&peer);
+    return 0;
+}

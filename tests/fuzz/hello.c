@@ -1,0 +1,41 @@
+/*
+ * hello — fuzz target: what a caller of a TCP rank says first, and where rank 0 says that all ranks are (comm/tcp_wire.h). The token of
+ * the first hello is made right.
+ */
+#include "comm/tcp_wire.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <netinet/in.h>
+
+static void check_hello(const uint8_t *data)
+{
+    struct tcp_hello said, hello;
+    memcpy(&said, data, sizeof said);
+    if (!tcp_hello_decode(data, said.token, &hello))
+        return;
+    if (tcp_hello_decode(data, said.token + 1, &hello)) /* of another run */
+        abort();
+    if (hello.rank < 0 || hello.rank >= hello.ranks || hello.ranks > TCP_MEET_RANKS_MAX ||
+        hello.listens_at < 0 || hello.listens_at > UINT16_MAX)
+        abort();
+}
+
+static void check_places(const uint8_t *data, size_t bytes)
+{
+    static struct tcp_place places[TCP_MEET_RANKS_MAX];
+    struct err err;
+    size_t ranks = bytes / sizeof places[0];
+    if (ranks > TCP_MEET_RANKS_MAX || tcp_places_decode(data, (int)ranks, places, &err))
+        return;
+    for (size_t r = 1; r < ranks; r++)
+        if (places[r].address.ss_family != AF_INET && places[r].address.ss_family != AF_INET6)
+            abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    if (bytes >= sizeof(struct tcp_hello))
+        check_hello(data);
+    check_places(data, bytes);
+    return 0;
+}
