@@ -6,28 +6,34 @@
 #include "cli/signals.h"
 #include "cli/verbs.h"
 #include "convert/dataset.h"
+#include "io/whole.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct convert_dataset_args {
     struct common_args common;
     uint64_t shard_bytes, shard_samples;
-    uint32_t jpeg, store, on_error;
+    uint32_t jpeg, store, on_error, split_folders;
     uint64_t max_side, quality, seed, workers;
     bool keep_order, resume, force;
-    struct option_list split;
+    struct option_list split, ignore, fields;
     const char *tokenizer, *vocab, *max_errors;
 };
 
-static const char *const jpeg_choices[] = {"tile", "keep", "reencode", NULL}; /* as enum convert_jpeg */
-static const char *const store_choices[] = {"encoded", "raw", NULL};          /* as enum convert_store */
+static const char *const jpeg_choices[] = {"tile", "keep", "reencode", NULL};   /* as enum convert_jpeg */
+static const char *const store_choices[] = {"encoded", "raw", NULL};            /* as enum convert_store */
+static const char *const split_folders_choices[] = {"auto", "yes", "no", NULL}; /* as the enum */
 static const char *const on_error_choices[] = {"stop", "skip", NULL};
 enum { ON_ERROR_STOP, ON_ERROR_SKIP };
 static_assert(CONVERT_JPEG_TILE == 0 && CONVERT_JPEG_KEEP == 1 && CONVERT_JPEG_REENCODE == 2,
               "jpeg_choices stand in this order");
+static_assert(CONVERT_SPLIT_FOLDERS_AUTO == 0 && CONVERT_SPLIT_FOLDERS_YES == 1 &&
+                  CONVERT_SPLIT_FOLDERS_NO == 2,
+              "split_folders_choices stand in this order");
 static_assert(CONVERT_STORE_ENCODED == 0 && CONVERT_STORE_RAW == 1, "store_choices stand in this order");
 
 #define AT(member) offsetof(struct convert_dataset_args, member)
@@ -37,7 +43,7 @@ static const struct option rows[] = {
      "and beyond so many samples; 0: no limit"},
     {"jpeg", 0, OPTION_CHOICE, AT(jpeg), NULL, "tile",
      "photos with restart markers, without loss, so that crops decode faster; as they are; or decoded, "
-     "scaled down and encoded again",
+     "scaled down and encoded again, unless that takes more bytes",
      jpeg_choices},
     {"store", 0, OPTION_CHOICE, AT(store), NULL, "encoded",
      "images as files; or decoded for good, as PPM: reading them takes little CPU and much disk",
@@ -50,6 +56,15 @@ static const struct option rows[] = {
     {"keep-order", 0, OPTION_FLAG, AT(keep_order), .help = "do not shuffle"},
     {"split", 0, OPTION_LIST, AT(split), "NAME=PART,...",
      .help = "several datasets, DST/NAME each, as train=0.9,val=0.1; the parts sum to 1"},
+    {"split-folders", 0, OPTION_CHOICE, AT(split_folders), NULL, "auto",
+     "whether the folders in SRC are splits, each of which becomes a dataset; auto: if all have names like "
+     "train, val and test; no: they are classes",
+     split_folders_choices},
+    {"ignore", 0, OPTION_REPEAT, AT(ignore), "GLOB", NULL,
+     "skip files and folders whose names match, or with a slash, whose paths in SRC do; repeatable"},
+    {"fields", 0, OPTION_LIST, AT(fields), "EXT,...",
+     .help = "extensions that become fields of samples, as jpg,json,xml; without it a sample is a photo "
+             "(jpg, png, webp, ppm) with json, txt, npy or cls files of its name"},
     {"tokenizer", 0, OPTION_TEXT, AT(tokenizer), "bytes|gpt2", NULL,
      "of text files; bytes, the default: each byte is a token; gpt2: byte pairs, as GPT-2"},
     {"vocab", 0, OPTION_TEXT, AT(vocab), "FOLDER", NULL,
@@ -122,7 +137,26 @@ static int check_tokenizer(const struct convert_dataset_args *args, struct err *
     return EXIT_USAGE;
 }
 
-static int print_result(const struct convert_result *result, const char *target,
+static void write_splits(const struct convert_result *result, const char *target, struct json_writer *json)
+{
+    json_begin_array(json, "splits");
+    for (uint32_t i = 0; i < result->splits_count; i++) {
+        const struct convert_split_result *split = &result->splits[i];
+        char path[IO_PATH_BYTES_MAX];
+        if (io_join_path(target, split->name, path, NULL))
+            snprintf(path, sizeof path, "%s", split->name);
+        json_begin_object(json, NULL);
+        json_write_string(json, "name", split->name);
+        json_write_string(json, "dataset", path);
+        json_write_u64(json, "samples_count", split->samples_count);
+        json_write_u64(json, "skipped_count", split->skipped_count);
+        json_write_u64(json, "shards_count", split->shards_count);
+        json_end_object(json);
+    }
+    json_end_array(json);
+}
+
+static int print_result(const struct convert_result *result, const char *target, bool reencodes,
                         const struct common_args *common, struct err *err)
 {
     struct output output;
@@ -131,11 +165,21 @@ static int print_result(const struct convert_result *result, const char *target,
     json_write_u64(&output.json, "samples_count", result->samples_count);
     json_write_u64(&output.json, "skipped_count", result->skipped_count);
     json_write_u64(&output.json, "shards_count", result->shards_count);
-    if (result->jpegs.tiled_count + result->jpegs.kept_count > 0) {
-        json_write_u64(&output.json, "jpegs_tiled_count", result->jpegs.tiled_count);
-        json_write_u64(&output.json, "jpegs_kept_count", result->jpegs.kept_count);
-        json_write_u64(&output.json, "jpegs_source_bytes", result->jpegs.source_bytes);
-        json_write_u64(&output.json, "jpegs_written_bytes", result->jpegs.written_bytes);
+    if (result->classes_count > 0)
+        json_write_u64(&output.json, "classes_count", result->classes_count);
+    json_write_u64(&output.json, "hidden_count", result->hidden_count);
+    json_write_u64(&output.json, "ignored_count", result->ignored_count);
+    if (result->splits_count > 0)
+        write_splits(result, target, &output.json);
+    const struct convert_jpegs *jpegs = &result->jpegs;
+    if (jpegs->tiled_count + jpegs->reencoded_count + jpegs->kept_count > 0) {
+        if (reencodes)
+            json_write_u64(&output.json, "jpegs_reencoded_count", jpegs->reencoded_count);
+        else
+            json_write_u64(&output.json, "jpegs_tiled_count", jpegs->tiled_count);
+        json_write_u64(&output.json, "jpegs_kept_count", jpegs->kept_count);
+        json_write_u64(&output.json, "jpegs_source_bytes", jpegs->source_bytes);
+        json_write_u64(&output.json, "jpegs_written_bytes", jpegs->written_bytes);
     }
     json_write_u64(&output.json, "source_bytes", result->source_bytes);
     json_write_u64(&output.json, "written_bytes", result->written_bytes);
@@ -157,6 +201,9 @@ static int run(const struct invocation *invocation, struct err *err)
         .quality = (uint32_t)args->quality,
         .seed = args->seed,
         .keep_order = args->keep_order,
+        .split_folders = (enum convert_split_folders)args->split_folders,
+        .ignores = {(const char *const *)args->ignore.items, args->ignore.count},
+        .fields = {(const char *const *)args->fields.items, args->fields.count},
         .tokenizer = args->tokenizer,
         .vocabulary = args->vocab,
         .skip_errors = args->on_error == ON_ERROR_SKIP,
@@ -191,10 +238,11 @@ static int run(const struct invocation *invocation, struct err *err)
     progress_begin(invocation->console, "converting", PROGRESS_ITEMS);
     status = convert_dataset(io, &options, &result, err);
     progress_end(invocation->console);
-    if (status == -EINTR && args->resume)
+    if (status == -EINTR && result.is_resumable)
         status = EXIT_STOPPED;
     else if (!status)
-        status = print_result(&result, options.target, &args->common, err);
+        status =
+            print_result(&result, options.target, options.jpeg == CONVERT_JPEG_REENCODE, &args->common, err);
 out:
     io_close(io);
     return status;
@@ -203,6 +251,7 @@ out:
 static const char *const examples[] = {
     "millrace convert dataset photos shards",
     "millrace convert dataset photos same --jpeg keep",
+    "millrace convert dataset photos some --ignore '*.tif' --ignore drafts",
     "millrace convert dataset photos split --split train=0.9,val=0.1 --shard-bytes 64MiB",
     "millrace convert dataset photos small --jpeg reencode --max-side 256 -j 2 --on-error skip --max-errors "
     "1%",
@@ -219,9 +268,12 @@ const struct verb verb_convert_dataset = {
     .summary =
         "Turn photos or text into shards: plain tar files with an index, and a dataset.json beside them.",
     .details =
-        "SRC is a folder of class folders of JPEGs, a folder of files whose names share a key (a.jpg, "
+        "SRC is a folder of class folders of photos, a folder of files whose names share a key (a.jpg, "
         "a.json), a text "
-        "file, or a folder of text files. The samples are shuffled by a key, and the same input gives "
+        "file, or a folder of text files. Where SRC holds split folders (train, val, test), each becomes a "
+        "dataset, DST/train and so on, and all have the same list of classes. Files that belong to no sample "
+        "stop the conversion before it writes; hidden files and those of operating systems are skipped and "
+        "counted. DST must lie outside of SRC. The samples are shuffled by a key, and the same input gives "
         "the same bytes "
         "whatever the number of threads. By default photos get restart markers, which cost about a percent "
         "of size: "

@@ -15,6 +15,7 @@
 #include "convert/dataset_options.h"
 #include "convert/dataset_target.h"
 #include "io/whole.h"
+#include "io/within.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -35,11 +36,13 @@ enum way {
 struct conversion {
     struct io *io;
     const struct convert_options *options;
+    enum source_kind kind;
     struct source *source;
     struct io_lock *lock; /* the target's; NULL: not ours yet */
     struct output *outputs;
     uint32_t outputs_count;
     uint64_t identity;
+    bool is_begun; /* an earlier conversion left whole shards there, and this one is to go on with them */
     bool replaces; /* a whole dataset, which stays until the new one is whole */
     uint64_t next_progress_ns;
     uint64_t bytes_done;
@@ -351,12 +354,17 @@ static int prepare_target(struct conversion *conversion, bool *ret_whole, struct
     if (!status && way == WAY_FRESH)
         status = journal_write(io, target, conversion->identity, conversion->outputs,
                                conversion->outputs_count, err);
+    if (status && way == WAY_FRESH && !check_owned(conversion, NULL)) {
+        for (uint32_t i = 0; i < conversion->outputs_count; i++)
+            target_clear_itself(io, conversion->outputs[i].folder, NULL);
+        target_clear_itself(io, target, NULL);
+    }
     return status;
 }
 
 /* Whole shards are kept where there are any, for --resume; otherwise nothing is left but what was to be replaced. What another took over
  * is left alone. */
-static void clean_up(struct conversion *conversion, struct err *err)
+static void clean_up(struct conversion *conversion)
 {
     uint64_t shards = count_shards(conversion);
     for (uint32_t i = 0; i < conversion->outputs_count; i++) {
@@ -365,28 +373,71 @@ static void clean_up(struct conversion *conversion, struct err *err)
     }
     if (check_owned(conversion, NULL))
         return;
-    bool advised = !err || err->advice[0];
-    if (conversion->replaces && !advised)
-        err_advise(err, "the dataset that was to be replaced is kept");
-    else if (!conversion->replaces && shards == 0)
+    if (!conversion->replaces && shards == 0)
         target_clear(conversion->io, conversion->options->target, NULL);
-    else if (!conversion->replaces && !advised)
-        err_advise(err, "%" PRIu64 " whole shards are kept: go on with --resume", shards);
+    else if (!conversion->replaces)
+        conversion->is_begun = true;
+}
+
+/* Of the source, what no whole shard holds yet. */
+static uint64_t count_missing_bytes(const struct conversion *conversion)
+{
+    uint64_t bytes = conversion->source ? conversion->source->bytes : 0;
+    for (uint32_t i = 0; conversion->outputs && i < conversion->outputs_count && !conversion->replaces; i++) {
+        const struct output *output = &conversion->outputs[i];
+        uint64_t shards = output_shards_count(output);
+        uint64_t done = shards > 0 ? output_shard_at(output, shards - 1)->source_bytes : 0;
+        bytes -= done < bytes ? done : bytes;
+    }
+    return bytes;
+}
+
+/* What to do after a failure, where whoever failed has not said it. */
+static void advise(const struct conversion *conversion, int status, struct err *err)
+{
+    enum { MIB_BYTES = 1 << 20 };
+    const char *resume = conversion->options->resume ? "" : " with --resume";
+    bool is_full = status == -ENOSPC || status == -EDQUOT;
+    if (!err || (err->advice[0] && !is_full))
+        return;
+    if (is_full)
+        err_advise(err,
+                   "free at least %" PRIu64 " MiB on the file system of %.100s, or give another DST; then "
+                   "run the same command again%s",
+                   count_missing_bytes(conversion) / MIB_BYTES + 1, conversion->options->target,
+                   conversion->is_begun ? resume : "");
+    else if (conversion->is_begun)
+        err_advise(err, "%" PRIu64 " whole shards are kept: run the same command again%s",
+                   count_shards(conversion), resume);
+    else if (conversion->replaces)
+        err_advise(err, "the dataset that was to be replaced is kept");
+    else if (status == -EINTR)
+        err_advise(err, "nothing was saved: the same command begins anew");
 }
 
 static void fill_result(const struct conversion *conversion, uint64_t start_ns, struct convert_result *result)
 {
-    *result = (struct convert_result){.seconds = clock_seconds(clock_now_ns() - start_ns)};
+    const struct source *source = conversion->source;
+    *result = (struct convert_result){.seconds = clock_seconds(clock_now_ns() - start_ns),
+                                      .classes_count = source->classes_count,
+                                      .hidden_count = source->hidden_count,
+                                      .ignored_count = source->ignored_count,
+                                      .splits_count = conversion->options->splits_count};
     for (uint32_t i = 0; i < conversion->outputs_count; i++) {
         const struct output *output = &conversion->outputs[i];
+        struct convert_split_result *split = &result->splits[i];
+        strcpy(split->name, conversion->options->splits[i].name);
+        split->skipped_count = output->skipped_count;
+        split->shards_count = output_shards_count(output);
         result->skipped_count += output->skipped_count;
         result->source_bytes += output->source_bytes;
         convert_jpegs_add(&result->jpegs, &output->jpegs);
         result->shards_count += output_shards_count(output);
         for (uint64_t shard = 0; shard < output_shards_count(output); shard++) {
-            result->samples_count += output_shard_at(output, shard)->summary.samples;
+            split->samples_count += output_shard_at(output, shard)->summary.samples;
             result->written_bytes += output_shard_at(output, shard)->summary.file_bytes;
         }
+        result->samples_count += split->samples_count;
     }
 }
 
@@ -403,14 +454,31 @@ static int look_at_target(struct conversion *conversion, struct err *err)
         status = choose_way(conversion, &way, err);
     if (!status && way == WAY_REPLACE)
         status = own_target(conversion, err);
+    conversion->is_begun = !status && way == WAY_GO_ON;
     return status;
+}
+
+static void log_splits(const struct conversion *conversion)
+{
+    const struct convert_options *options = conversion->options;
+    struct str names = {0};
+    if (!source_has_split_folders(options))
+        return;
+    for (uint32_t i = 0; i < options->splits_count; i++)
+        str_add_format(&names, "%s%s", i > 0 ? ", " : "", options->splits[i].name);
+    log_line(options->log, LOG_INFO,
+             "%s holds the splits %s: each becomes a dataset, with %" PRIu64 " classes in common",
+             options->source, str_text(&names), conversion->source->classes_count);
+    str_deinit(&names);
 }
 
 static int open_conversion(struct conversion *conversion, struct err *err)
 {
     int status = look_at_target(conversion, err);
     if (!status)
-        status = source_open(conversion->io, conversion->options, &conversion->source, err);
+        status = source_open(conversion->io, conversion->options, conversion->kind, &conversion->source, err);
+    if (!status)
+        log_splits(conversion);
     if (!status)
         status = journal_identity(conversion->source, &conversion->identity, err);
     if (status)
@@ -429,9 +497,14 @@ int convert_dataset(struct io *io, const struct convert_options *options, struct
                     struct err *err)
 {
     uint64_t start_ns = clock_now_ns();
-    struct conversion conversion = {.io = io, .options = options};
+    struct convert_options probed = *options;
+    struct conversion conversion = {.io = io, .options = &probed};
     bool prepared = false, whole = false;
     int status = options_check(options, err);
+    if (!status)
+        status = io_check_apart(io, options->source, "SRC", options->target, "DST", err);
+    if (!status)
+        status = source_probe(io, &probed, &conversion.kind, err);
     if (!status)
         status = open_conversion(&conversion, err);
     if (!status)
@@ -445,7 +518,11 @@ int convert_dataset(struct io *io, const struct convert_options *options, struct
     if (!status)
         fill_result(&conversion, start_ns, ret_result);
     else if (prepared)
-        clean_up(&conversion, err);
+        clean_up(&conversion);
+    if (status)
+        advise(&conversion, status, err);
+    if (status == -EINTR)
+        *ret_result = (struct convert_result){.is_resumable = conversion.is_begun};
     for (uint32_t i = 0; conversion.outputs && i < conversion.outputs_count; i++)
         output_deinit(&conversion.outputs[i]);
     disown_target(&conversion);

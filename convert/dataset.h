@@ -27,11 +27,24 @@ enum convert_store {
     CONVERT_STORE_RAW,     /* all images decoded, as PPM */
 };
 
+/* What the folders in the source are. */
+enum convert_split_folders {
+    CONVERT_SPLIT_FOLDERS_AUTO, /* splits where all have names like train, val and test; else classes */
+    CONVERT_SPLIT_FOLDERS_YES,  /* splits, whatever their names */
+    CONVERT_SPLIT_FOLDERS_NO,   /* classes, whatever their names */
+};
+
 enum { CONVERT_SPLITS_MAX = 16, CONVERT_SPLIT_NAME_BYTES_MAX = 64 };
 
 struct convert_split {
     char name[CONVERT_SPLIT_NAME_BYTES_MAX];
-    double fraction; /* they sum to 1 */
+    double fraction; /* they sum to 1; 0 for the folder of that name in the source */
+};
+
+/* Borrowed texts. */
+struct convert_list {
+    const char *const *items;
+    size_t count;
 };
 
 /* Immutable during the conversion. */
@@ -47,13 +60,16 @@ struct convert_options {
     bool keep_order; /* else items are shuffled, keyed by seed */
     /* Which split an item falls into is keyed by (seed, key). */
     struct convert_split splits[CONVERT_SPLITS_MAX];
-    uint32_t splits_count;      /* 0: one dataset, at target itself */
-    const char *tokenizer;      /* text: "bytes" (NULL too), "gpt2" */
-    const char *vocabulary;     /* "gpt2": the folder of encoder.json and vocab.bpe; else NULL */
-    bool skip_errors;           /* else the first one ends it */
-    int64_t errors_max;         /* with skip_errors: more end it; -1: no limit */
-    double errors_max_fraction; /* the same as a part of all items; 0: no limit */
-    unsigned workers;           /* 0: one a CPU */
+    uint32_t splits_count; /* 0: one dataset, at target itself, or one for each split folder */
+    enum convert_split_folders split_folders;
+    struct convert_list ignores; /* globs: of names, or with a slash of paths relative to source */
+    struct convert_list fields;  /* extensions that become fields; none: photos and what belongs to them */
+    const char *tokenizer;       /* text: "bytes" (NULL too), "gpt2" */
+    const char *vocabulary;      /* "gpt2": the folder of encoder.json and vocab.bpe; else NULL */
+    bool skip_errors;            /* else the first one ends it */
+    int64_t errors_max;          /* with skip_errors: more end it; -1: no limit */
+    double errors_max_fraction;  /* the same as a part of all items; 0: no limit */
+    unsigned workers;            /* 0: one a CPU */
     bool resume, force;
     const atomic_int *stop; /* non-zero: end soon with -EINTR; NULL: never */
     const struct log *log;  /* names each skipped item */
@@ -62,30 +78,45 @@ struct convert_options {
     void *progress_context;
 };
 
-/* What became of JPEGs that were to be tiled, and which of those to be encoded again were not. */
+/* What became of the JPEGs, unless --jpeg keep or --store raw was asked for. */
 struct convert_jpegs {
-    uint64_t tiled_count, kept_count;     /* kept: as they are (CMYK; tiled already; named as no JPEG) */
-    uint64_t source_bytes, written_bytes; /* of both */
+    uint64_t tiled_count, reencoded_count;
+    /* To be tiled: stored as they are (CMYK; tiled already; named as no JPEG). To be encoded again: stored
+     * with their own pixels, since that is smaller, or named as no JPEG. */
+    uint64_t kept_count;
+    uint64_t source_bytes, written_bytes; /* of all three */
 };
 
 static inline void convert_jpegs_add(struct convert_jpegs *to, const struct convert_jpegs *more)
 {
     to->tiled_count += more->tiled_count;
+    to->reencoded_count += more->reencoded_count;
     to->kept_count += more->kept_count;
     to->source_bytes += more->source_bytes;
     to->written_bytes += more->written_bytes;
 }
 
+struct convert_split_result {
+    char name[CONVERT_SPLIT_NAME_BYTES_MAX];
+    uint64_t samples_count, skipped_count, shards_count;
+};
+
 struct convert_result {
     uint64_t samples_count, skipped_count, shards_count, source_bytes, written_bytes;
+    uint64_t classes_count;
+    uint64_t hidden_count, ignored_count; /* files and folders of the source that were passed over */
+    uint32_t splits_count;
+    struct convert_split_result splits[CONVERT_SPLITS_MAX];
     struct convert_jpegs jpegs; /* zero where an earlier run had made the dataset whole */
     double seconds;
+    bool is_resumable; /* of -EINTR: whole shards are kept */
 };
 
 /* Blocks. -EEXIST where the target is there (and neither force nor resume), or where force would remove more than the dataset there;
  * -EBUSY, with nothing touched, where another process converts into it, naming that one; -EBADMSG naming the bad item, -EINTR. What was
  * written before a failure is removed, or, where the user may --resume, kept as whole shards without dataset.json. With force the dataset
- * that is there stays until the new one is whole. */
+ * that is there stays until the new one is whole. -EINVAL where one of source and target lies in the
+ * other. On -EINTR ret_result->is_resumable alone is set. */
 int convert_dataset(struct io *io, const struct convert_options *options, struct convert_result *ret_result,
                     struct err *err);
 

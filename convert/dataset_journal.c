@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JOURNAL_BYTES_MAX = 1 << 30, JOURNAL_VERSION = 2 };
+enum { JOURNAL_BYTES_MAX = 1 << 30, JOURNAL_VERSION = 3 };
 
 int journal_identity(const struct source *source, uint64_t *ret_identity, struct err *err)
 {
@@ -50,6 +50,7 @@ static void write_shard(struct json_writer *json, const struct output *output, u
     json_write_u64(json, "skipped_count", shard->skipped_count);
     json_write_u64(json, "source_bytes", shard->source_bytes);
     json_write_u64(json, "jpegs_tiled_count", shard->jpegs.tiled_count);
+    json_write_u64(json, "jpegs_reencoded_count", shard->jpegs.reencoded_count);
     json_write_u64(json, "jpegs_kept_count", shard->jpegs.kept_count);
     json_write_u64(json, "jpegs_source_bytes", shard->jpegs.source_bytes);
     json_write_u64(json, "jpegs_written_bytes", shard->jpegs.written_bytes);
@@ -149,6 +150,7 @@ static int check_shard(const struct loading *loading, const struct output *outpu
 static int load_jpegs(const struct json_t *line, struct convert_jpegs *jpegs)
 {
     if (json_u64(json_get(line, "jpegs_tiled_count"), &jpegs->tiled_count) ||
+        json_u64(json_get(line, "jpegs_reencoded_count"), &jpegs->reencoded_count) ||
         json_u64(json_get(line, "jpegs_kept_count"), &jpegs->kept_count) ||
         json_u64(json_get(line, "jpegs_source_bytes"), &jpegs->source_bytes) ||
         json_u64(json_get(line, "jpegs_written_bytes"), &jpegs->written_bytes))

@@ -43,8 +43,6 @@ int options_check(const struct convert_options *options, struct err *err)
 {
     if (!options->source || !options->source[0] || !options->target || !options->target[0])
         return refuse(err, "source or target is missing", "two paths");
-    if (strcmp(options->source, options->target) == 0)
-        return refuse(err, "source and target are the same", "two different paths");
     if (options->resume && options->force)
         return refuse(err, "--resume and --force exclude each other", "one of them");
     if (options->jpeg == CONVERT_JPEG_REENCODE && options->quality > 100)
@@ -65,7 +63,8 @@ static void write_splits(struct json_writer *json, const struct convert_options 
     for (uint32_t i = 0; i < options->splits_count; i++) {
         json_begin_object(json, NULL);
         json_write_string(json, "name", options->splits[i].name);
-        json_write_f64(json, "fraction", options->splits[i].fraction);
+        if (!source_has_split_folders(options))
+            json_write_f64(json, "fraction", options->splits[i].fraction);
         json_end_object(json);
     }
     json_end_array(json);

@@ -18,6 +18,7 @@ struct image_encoder {
     const struct convert_options *options;
     struct image_checker *checker;
     struct image_pipeline *pipeline;
+    struct str original; /* a JPEG with restart markers, beside its second encoding */
 };
 
 /* Decodes, turns upright, scales down where it is larger. */
@@ -29,19 +30,6 @@ static int decode(struct image_encoder *encoder, const struct str *file, const c
                                 ret_height, err);
 }
 
-/* Smaller ones are encoded too, so that all have one quality. */
-static int reencode(struct image_encoder *encoder, const struct str *file, const char *path, struct str *out,
-                    struct err *err)
-{
-    uint32_t quality = encoder->options->quality ? encoder->options->quality : ENCODE_QUALITY_DEFAULT;
-    const uint8_t *rgb;
-    uint32_t width, height;
-    int status = decode(encoder, file, path, true, &rgb, &width, &height, err);
-    return status ? status
-                  : jpeg_encode(rgb, width, height, 3 * (size_t)width, (int)quality,
-                                jpeg_tile_interval(width, JPEG_TILE_MCU_PIXELS), out, err);
-}
-
 static int keep(struct image_encoder *encoder, const struct str *file, const char *path, struct str *out,
                 struct err *err)
 {
@@ -51,10 +39,11 @@ static int keep(struct image_encoder *encoder, const struct str *file, const cha
     return status;
 }
 
-static void count_jpeg(struct convert_jpegs *jpegs, bool tiled, size_t source_bytes, size_t written_bytes)
+/* count: the one of jpegs that it belongs to. */
+static void count_jpeg(struct convert_jpegs *jpegs, uint64_t *count, size_t source_bytes,
+                       size_t written_bytes)
 {
-    jpegs->tiled_count += tiled;
-    jpegs->kept_count += !tiled;
+    ++*count;
     jpegs->source_bytes += source_bytes;
     jpegs->written_bytes += written_bytes;
 }
@@ -68,7 +57,54 @@ static int tile(struct image_encoder *encoder, const struct str *file, const cha
     if (!status && !tiled)
         status = keep(encoder, file, path, out, err);
     if (!status)
-        count_jpeg(jpegs, tiled, file->bytes, out->bytes - start);
+        count_jpeg(jpegs, tiled ? &jpegs->tiled_count : &jpegs->kept_count, file->bytes, out->bytes - start);
+    return status;
+}
+
+static int encode_again(struct image_encoder *encoder, const struct str *file, const char *path,
+                        struct str *out, struct err *err)
+{
+    uint32_t quality = encoder->options->quality ? encoder->options->quality : ENCODE_QUALITY_DEFAULT;
+    const uint8_t *rgb;
+    uint32_t width, height;
+    int status = decode(encoder, file, path, true, &rgb, &width, &height, err);
+    return status ? status
+                  : jpeg_encode(rgb, width, height, 3 * (size_t)width, (int)quality,
+                                jpeg_tile_interval(width, JPEG_TILE_MCU_PIXELS), out, err);
+}
+
+static bool is_scaled(const struct image_encoder *encoder, const struct str *file)
+{
+    struct jpeg_info info;
+    uint32_t side_max = encoder->options->max_side;
+    return side_max > 0 && jpeg_probe(file->data, file->bytes, NULL, &info, NULL) == 0 &&
+           (info.width > side_max || info.height > side_max);
+}
+
+/* Smaller pictures are encoded too, so that all have one quality, unless that takes more bytes than what is
+ * there: then they keep their pixels, and get restart markers as tile gives them, so that they decode as fast. */
+static int reencode(struct image_encoder *encoder, const struct str *file, const char *path, struct str *out,
+                    struct convert_jpegs *jpegs, struct err *err)
+{
+    size_t start = out->bytes;
+    bool kept = false, tiled;
+    int status = encode_again(encoder, file, path, out, err);
+    size_t bytes = out->bytes - start;
+    if (!status && bytes > file->bytes && !is_scaled(encoder, file)) {
+        str_clear(&encoder->original);
+        status = jpeg_tile(file->data, file->bytes, path, &encoder->original, &tiled, err);
+        if (!status && !tiled)
+            str_add(&encoder->original, file->data, file->bytes);
+        kept = !status && encoder->original.bytes < bytes;
+    }
+    if (!status && kept) {
+        out->bytes = start;
+        str_add(out, encoder->original.data, encoder->original.bytes);
+        status = str_status(&encoder->original);
+    }
+    if (!status)
+        count_jpeg(jpegs, kept ? &jpegs->kept_count : &jpegs->reencoded_count, file->bytes,
+                   out->bytes - start);
     return status;
 }
 
@@ -92,7 +128,7 @@ static int keep_misnamed(struct image_encoder *encoder, const struct str *file, 
 {
     int status = keep(encoder, file, path, out, err);
     if (!status)
-        count_jpeg(jpegs, false, file->bytes, file->bytes);
+        count_jpeg(jpegs, &jpegs->kept_count, file->bytes, file->bytes);
     return status;
 }
 
@@ -111,7 +147,7 @@ int image_encode(struct image_encoder *encoder, const struct str *file, const ch
     if (strcmp(extension, "jpg") != 0)
         return keep_misnamed(encoder, file, path, out, jpegs, err);
     return options->jpeg == CONVERT_JPEG_TILE ? tile(encoder, file, path, out, jpegs, err)
-                                              : reencode(encoder, file, path, out, err);
+                                              : reencode(encoder, file, path, out, jpegs, err);
 }
 
 int image_encoder_open(const struct convert_options *options, struct image_encoder **ret_encoder,
@@ -138,5 +174,6 @@ void image_encoder_close(struct image_encoder *encoder)
         return;
     image_checker_close(encoder->checker);
     image_pipeline_close(encoder->pipeline);
+    str_deinit(&encoder->original);
     free(encoder);
 }

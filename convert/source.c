@@ -1,5 +1,5 @@
 /*
- * source — see source.h: which kind it is, and the order of its items.
+ * source — see source.h: its life, and the order of its items.
  */
 #include "convert/source.h"
 
@@ -8,59 +8,12 @@
 #include "base/philox.h"
 #include "io/whole.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* What the root itself holds, to tell the kinds apart. */
-struct glance {
-    bool has_folders, has_text, has_other;
-    char foreign[IO_NAME_BYTES_MAX]; /* a file that is no sample but holds some, "" where there is none */
-};
-
-static int glance_at(void *context, const struct io_entry *entry)
-{
-    struct glance *glance = context;
-    if (entry->name[0] == '.')
-        return 0;
-    if (entry->kind == IO_ENTRY_FOLDER)
-        glance->has_folders = true;
-    else if (entry->kind == IO_ENTRY_FILE && source_ends_with(entry->name, ".txt"))
-        glance->has_text = true;
-    else if (entry->kind == IO_ENTRY_FILE)
-        glance->has_other = true;
-    if (entry->kind == IO_ENTRY_FILE && source_is_container(entry->name))
-        snprintf(glance->foreign, sizeof glance->foreign, "%s", entry->name);
-    return 0;
-}
-
-static int choose_kind(struct io *io, struct source *source, struct err *err)
-{
-    const char *path = source->options->source;
-    struct io_stat info;
-    int status = io->ops->stat(io, path, &info, err);
-    if (status)
-        return status;
-    if (info.kind == IO_ENTRY_FILE) {
-        if (!source_ends_with(path, ".txt"))
-            return source_refuse_kind(path, "a file of another kind", err);
-        source->kind = SOURCE_TEXT;
-        return 0;
-    }
-    struct glance glance = {0};
-    status = io->ops->list(io, path, glance_at, &glance, err);
-    if (status)
-        return status;
-    if (glance.foreign[0] && !source->options->tokenizer)
-        return source_refuse_kind(path, glance.foreign, err);
-    if (source->options->tokenizer || (glance.has_text && !glance.has_other && !glance.has_folders))
-        source->kind = SOURCE_TEXT;
-    else
-        source->kind = glance.has_folders ? SOURCE_CLASSES : SOURCE_FILES;
-    return 0;
-}
 
 static int open_tokenizer(struct io *io, struct source *source, struct err *err)
 {
@@ -80,18 +33,55 @@ static int open_tokenizer(struct io *io, struct source *source, struct err *err)
     return -EINVAL;
 }
 
-int source_open(struct io *io, const struct convert_options *options, struct source **ret_source,
-                struct err *err)
+/* Of split folders: the one that holds the file, and where the name goes on below it. */
+static uint32_t folder_split(const struct source *source, uint64_t file, size_t *ret_at)
+{
+    const struct convert_options *options = source->options;
+    const char *name = source_file_name(source, file);
+    uint32_t split = 0;
+    size_t bytes;
+    do
+        bytes = strlen(options->splits[split].name);
+    while ((strncmp(name, options->splits[split].name, bytes) != 0 || name[bytes] != '/') &&
+           ++split < options->splits_count);
+    assert(split < options->splits_count);
+    *ret_at = bytes + 1;
+    return split;
+}
+
+/* Each split folder must give a dataset. */
+static int check_splits(const struct source *source, struct err *err)
+{
+    const struct convert_options *options = source->options;
+    bool has_files[CONVERT_SPLITS_MAX] = {false};
+    size_t at;
+    if (!source_has_split_folders(options))
+        return 0;
+    for (uint64_t file = 0; file < source->files_count; file++)
+        has_files[folder_split(source, file, &at)] = true;
+    for (uint32_t split = 0; split < options->splits_count; split++)
+        if (!has_files[split]) {
+            err_set(err, -ENODATA, "a split folder holds no samples");
+            err_at(err, options->splits[split].name, ERR_NO_OFFSET);
+            err_advise(err, "leave it out with --ignore %s", options->splits[split].name);
+            return -ENODATA;
+        }
+    return 0;
+}
+
+int source_open(struct io *io, const struct convert_options *options, enum source_kind kind,
+                struct source **ret_source, struct err *err)
 {
     struct source *source = calloc(1, sizeof *source);
     if (!source)
         return err_set(err, -ENOMEM, "out of memory for a source");
     source->options = options;
-    int status = choose_kind(io, source, err);
-    if (!status && source->kind == SOURCE_TEXT)
-        status = open_tokenizer(io, source, err);
+    source->kind = kind;
+    int status = source->kind == SOURCE_TEXT ? open_tokenizer(io, source, err) : 0;
     if (!status)
         status = source_list_files(io, source, err);
+    if (!status)
+        status = source_refuse_odd(source, err);
     if (!status)
         status = source->kind == SOURCE_TEXT ? source_cut_pieces(io, source, err)
                                              : source_group_files(source, err);
@@ -100,7 +90,10 @@ int source_open(struct io *io, const struct convert_options *options, struct sou
     if (!status && source->items == 0) {
         status = err_set(err, -ENODATA, "nothing to convert: no files there");
         err_at(err, options->source, ERR_NO_OFFSET);
+        status = -ENODATA;
     }
+    if (!status)
+        status = check_splits(source, err);
     if (status)
         source_close(source);
     else
@@ -115,6 +108,7 @@ void source_close(struct source *source)
     for (uint64_t i = 0; i < source->classes_count; i++)
         free(source->classes[i]);
     free(source->classes);
+    free(source->odd);
     free(source->files);
     free(source->first_files);
     free(source->pieces);
@@ -170,12 +164,14 @@ static uint32_t choose_split(const struct convert_options *options, const char *
     return options->splits_count - 1;
 }
 
-static void write_key(const struct source *source, uint64_t file, char key[SHARD_KEY_BYTES_MAX])
+/* Of the file's name from at on. */
+static void write_key(const struct source *source, uint64_t file, size_t at, char key[SHARD_KEY_BYTES_MAX])
 {
     const struct source_file *facts = &source->files[file];
-    memcpy(key, source_file_name(source, file), facts->dot_at);
-    key[facts->dot_at] = '\0';
-    for (size_t i = facts->base_at; i < facts->dot_at; i++)
+    size_t bytes = facts->dot_at - at;
+    memcpy(key, source_file_name(source, file) + at, bytes);
+    key[bytes] = '\0';
+    for (size_t i = facts->base_at - at; i < bytes; i++)
         if (key[i] == '.' || key[i] == ' ')
             key[i] = '_';
 }
@@ -193,10 +189,16 @@ void source_describe(const struct source *source, uint64_t position, struct sour
         item = cipher_encrypt(&cipher, position);
     }
     ret_item->number = item;
-    write_key(source, source->first_files[item], ret_item->key);
-    ret_item->split = choose_split(source->options, ret_item->key);
+    bool is_split = source_has_split_folders(source->options);
+    uint64_t first = source->first_files[item];
+    size_t at = 0;
+    if (is_split)
+        ret_item->split = folder_split(source, first, &at);
+    write_key(source, first, at, ret_item->key);
+    if (!is_split)
+        ret_item->split = choose_split(source->options, ret_item->key);
     ret_item->bytes = 0;
-    for (uint64_t file = source->first_files[item]; file < source->first_files[item + 1]; file++)
+    for (uint64_t file = first; file < source->first_files[item + 1]; file++)
         ret_item->bytes += source->files[file].bytes;
 }
 

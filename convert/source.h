@@ -4,7 +4,8 @@
  * An item becomes one sample. In a folder it is all files of one key; in text it is one member of tokens. The list is the
  * only memory that grows with the input: a path and 32 bytes a file, and 32 bytes a piece of text.
  *
- *     source_open(io, options, &source, err);
+ *     source_probe(io, &options, &kind, err);                // and which folders of it are splits
+ *     source_open(io, &options, kind, &source, err);
  *     for (position = 0; position < source->items; position++)
  *         source_describe(source, position, &item);          // key, split, bytes; no I/O
  */
@@ -18,6 +19,7 @@
 enum {
     SOURCE_DEPTH_MAX = 32, /* folders in folders; stops loops of symbolic links */
     SOURCE_CLASSES_MAX = 1 << 20,
+    SOURCE_ODD_MAX = 64,             /* types of files that are listed as no part of a sample */
     SOURCE_ITEM_BYTES_MAX = 1 << 30, /* of all files of one item: it is held in memory */
     SOURCE_MEMBER_TOKENS = 1 << 16,  /* of text, the overlap not counted */
     SOURCE_TOKEN_BYTES = 2,
@@ -50,6 +52,13 @@ struct source_tokens {
     uint64_t first_item, items;
 };
 
+/* Files of one type that belong to no sample. */
+struct source_odd {
+    char type[SHARD_EXTENSION_BYTES_MAX + 16]; /* ".tif", or why no extension counts */
+    uint64_t count;
+    char example[IO_PATH_BYTES_MAX];
+};
+
 /* Immutable once open; any thread. */
 struct source {
     enum source_kind kind;
@@ -63,6 +72,10 @@ struct source {
     uint64_t bytes; /* of all files */
     char **classes;
     uint64_t classes_count;
+    uint64_t hidden_count, ignored_count; /* files and folders that were passed over */
+    struct source_odd *odd;
+    uint32_t odd_count;
+    uint64_t odd_files_count;    /* of all types, also of those that odd has no room for */
     struct bpe *bpe;             /* text: NULL for "bytes" */
     struct source_piece *pieces; /* text: in the order of the stream */
     uint64_t pieces_count;
@@ -76,10 +89,15 @@ struct source_item {
     uint64_t bytes;  /* of its files, or of the tokens' */
 };
 
+/* Looks at the first two levels of options->source to choose its kind. Where its folders are splits,
+ * it enters them as the splits of options, each with the fraction 0. -ENOTSUP names a format that is
+ * not accepted; -EINVAL: the folders are ambiguous, or they are splits and options has others. */
+int source_probe(struct io *io, struct convert_options *options, enum source_kind *ret_kind, struct err *err);
+
 /* Lists what is at options->source, which must live as long as the source. Logs what it leaves out. -EEXIST names two files of
- * one key; -ENOTSUP tells what is accepted; -ENODATA: nothing to convert. */
-int source_open(struct io *io, const struct convert_options *options, struct source **ret_source,
-                struct err *err);
+ * one key; -ENOTSUP: files that belong to no sample, each type of which is logged; -ENODATA: nothing to convert. */
+int source_open(struct io *io, const struct convert_options *options, enum source_kind kind,
+                struct source **ret_source, struct err *err);
 void source_close(struct source *source); /* NULL is fine */
 
 /* The item at a position of the output order: shuffled, keyed by the seed, unless options or text keep the order. */
@@ -96,10 +114,28 @@ int source_file_path(const struct source *source, uint64_t file, char *path, str
 void source_file_extension(const struct source *source, uint64_t file,
                            char extension[SHARD_EXTENSION_BYTES_MAX]);
 
-/* -ENOTSUP with what is accepted instead. */
-int source_refuse_kind(const char *path, const char *found, struct err *err);
-bool source_is_container(const char *name); /* by its ending: shards, archives, other tools' datasets */
+/* What a name says (source_names.c). */
 bool source_ends_with(const char *name, const char *end); /* ASCII letters alike, small or capital */
+/* Dotfiles, and what operating systems and their tools leave in folders: .git, Thumbs.db, __MACOSX. */
+bool source_is_hidden(const char *name);
+/* A file that describes the data: README, LICENSE and their like, which is not a sample's. */
+bool source_is_document(const char *name, enum source_kind kind);
+/* Whether --ignore names it. relative: its path below the source. */
+bool source_is_ignored(const struct convert_options *options, const char *relative);
+/* The extension under which a file of this name is stored: in small letters, "jpeg" as "jpg"; cut where it is too long. */
+void source_write_extension(const char *name, char extension[SHARD_EXTENSION_BYTES_MAX]);
+/* Whether files with this extension are fields of samples. */
+bool source_is_field(const struct convert_options *options, const char *extension);
+/* The format that a file's name stands for and that is not accepted, as "Parquet"; NULL: none. Extensions
+ * of options->fields are accepted. */
+const char *source_format_of(const struct convert_options *options, const char *name);
+
+/* -ENOTSUP with what is accepted instead. format: as source_format_of says; NULL: unknown. */
+int source_refuse_kind(const char *path, const char *format, struct err *err);
+/* Counts a file that belongs to no sample. -ENOMEM. */
+int source_note_odd(struct source *source, const char *type, const char *relative, struct err *err);
+/* -ENOTSUP where there is any, with what to type. */
+int source_refuse_odd(const struct source *source, struct err *err);
 
 /* The kinds' own parts. Folder: lists and groups. Text: lists and lays the tokens out. */
 int source_list_files(struct io *io, struct source *source,
@@ -110,6 +146,12 @@ void source_lay_out_tokens(struct source *source);
 /* Text: the stream's tokens that the item holds, overlap included. */
 void source_item_tokens(const struct source *source, uint64_t item, uint64_t *ret_first, uint64_t *ret_count);
 void source_describe_tokens(const struct source *source, uint64_t item, struct source_item *ret_item);
+
+/* Whether the folders in the root are splits. Those of --split have fractions. */
+static inline bool source_has_split_folders(const struct convert_options *options)
+{
+    return options->splits_count > 0 && options->splits[0].fraction == 0;
+}
 
 static inline uint32_t source_vocabulary(const struct source *source)
 {

@@ -1,8 +1,9 @@
 /*
  * source_folder — see source.h: files below a folder. Grouping them is source_group.c.
  *
- * Left out, and said so once a reason: hidden files (silently), files without an extension, names that readers of shards skip,
- * and files directly in the root beside class folders.
+ * Left out: hidden files and those that --ignore names, which are counted; with a warning, files that
+ * describe the data, and names that readers of shards skip. Files that belong to no sample are noted by
+ * type, and end the conversion when all are known.
  */
 #include "convert/source.h"
 
@@ -14,16 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-enum left_out {
-    LEFT_NO_EXTENSION,
-    LEFT_READERS_SKIP,
-    LEFT_BESIDE_CLASSES,
-    LEFT_NOT_TEXT,
-    LEFT_SPECIAL,
-    LEFT_COUNT
-};
+enum left_out { LEFT_DOCUMENT, LEFT_READERS_SKIP, LEFT_COUNT };
 
 /* The walk's own state. */
 struct listing {
@@ -43,32 +36,6 @@ struct folder {
     unsigned depth;
     struct str folders; /* names below it, each with its NUL */
 };
-
-bool source_ends_with(const char *name, const char *end)
-{
-    size_t bytes = strlen(name), end_bytes = strlen(end);
-    return bytes >= end_bytes && strcasecmp(name + bytes - end_bytes, end) == 0;
-}
-
-bool source_is_container(const char *name)
-{
-    static const char *const ends[] = {".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.zst", ".tar.xz",
-                                       ".zip", ".7z",  ".mds",    ".beton",   ".rar"};
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
-        if (source_ends_with(name, ends[i]))
-            return true;
-    return strcmp(name, "dataset.json") == 0;
-}
-
-int source_refuse_kind(const char *path, const char *found, struct err *err)
-{
-    err_set(err, -ENOTSUP, "this kind of source is not accepted");
-    err_at(err, path, ERR_NO_OFFSET);
-    err_expected(err, "a folder of class folders, a folder of files, a .txt file or a folder of them");
-    err_found(err, "%s", found);
-    err_advise(err, "unpack it into a folder first");
-    return -ENOTSUP;
-}
 
 /* UTF-8 without control characters (RFC 3629): what every reader of tars agrees about. */
 static bool is_plain_text(const char *name)
@@ -96,23 +63,31 @@ static void leave_out(struct listing *listing, enum left_out why, const char *re
         snprintf(listing->left_out_name[why], sizeof listing->left_out_name[why], "%s", relative);
 }
 
-static bool is_left_out(struct listing *listing, unsigned depth, const char *name, const char *relative)
+/* How many folders stand above a sample's files: its split and its class. */
+static unsigned levels_of(const struct source *source)
 {
-    const char *dot = strrchr(name, '.');
-    if (listing->source->kind == SOURCE_TEXT) {
-        if (source_ends_with(name, ".txt"))
-            return false;
-        leave_out(listing, LEFT_NOT_TEXT, relative);
-    } else if (listing->source->kind == SOURCE_CLASSES && depth == 0) {
-        leave_out(listing, LEFT_BESIDE_CLASSES, relative);
-    } else if (!dot || !dot[1]) {
-        leave_out(listing, LEFT_NO_EXTENSION, relative);
-    } else if (readers_skip(name)) {
-        leave_out(listing, LEFT_READERS_SKIP, relative);
-    } else {
-        return false;
-    }
-    return true;
+    return (source_has_split_folders(source->options) ? 1 : 0) + (source->kind == SOURCE_CLASSES ? 1 : 0);
+}
+
+/* Why a file belongs to no sample, as the type that it is listed under; "" where it does. */
+static void find_oddity(const struct source *source, unsigned depth, const struct io_entry *entry, char *type,
+                        size_t bytes)
+{
+    char extension[SHARD_EXTENSION_BYTES_MAX];
+    const char *name = entry->name, *dot = strrchr(name, '.');
+    source_write_extension(name, extension);
+    bool is_field = source->kind == SOURCE_TEXT ? source_ends_with(name, ".txt")
+                                                : source_is_field(source->options, extension);
+    *type = '\0';
+    if (entry->kind != IO_ENTRY_FILE)
+        snprintf(type, bytes, "no regular file");
+    else if (!dot || !dot[1])
+        snprintf(type, bytes, "no extension");
+    else if (!is_field)
+        snprintf(type, bytes, "%.60s", dot);
+    else if (source->kind != SOURCE_TEXT && depth < levels_of(source))
+        snprintf(type, bytes, "beside the %s folders",
+                 depth == 0 && source_has_split_folders(source->options) ? "split" : "class");
 }
 
 static int add_file(struct listing *listing, const char *relative)
@@ -151,36 +126,63 @@ static int refuse_name(struct listing *listing, const char *relative)
     return -EILSEQ;
 }
 
+static int visit_folder(struct folder *folder, const char *name, const char *relative)
+{
+    struct listing *listing = folder->listing;
+    if (readers_skip(name))
+        leave_out(listing, LEFT_READERS_SKIP, relative);
+    else
+        str_add(&folder->folders, name, strlen(name) + 1);
+    return str_status(&folder->folders) ? err_set(listing->err, -ENOMEM, "out of memory for folders' names")
+                                        : 0;
+}
+
+static int visit_file(struct folder *folder, const struct io_entry *entry, const char *relative)
+{
+    struct listing *listing = folder->listing;
+    struct source *source = listing->source;
+    char type[SHARD_EXTENSION_BYTES_MAX + 16];
+    const char *format = source->kind == SOURCE_TEXT ? NULL : source_format_of(source->options, entry->name);
+    if (source_is_document(entry->name, source->kind)) {
+        leave_out(listing, LEFT_DOCUMENT, relative);
+        return 0;
+    }
+    if (format)
+        return source_refuse_kind(relative, format, listing->err);
+    if (source->kind != SOURCE_TEXT && readers_skip(entry->name)) {
+        leave_out(listing, LEFT_READERS_SKIP, relative);
+        return 0;
+    }
+    find_oddity(source, folder->depth, entry, type, sizeof type);
+    return *type ? source_note_odd(source, type, relative, listing->err) : add_file(listing, relative);
+}
+
 static int visit(void *context, const struct io_entry *entry)
 {
     struct folder *folder = context;
     struct listing *listing = folder->listing;
     char relative[IO_PATH_BYTES_MAX];
-    if (entry->name[0] == '.')
+    if (source_is_hidden(entry->name)) {
+        listing->source->hidden_count++;
         return 0;
+    }
     int status = io_join_path(folder->relative, entry->name, relative, listing->err);
     if (status)
         return status;
+    if (source_is_ignored(listing->source->options, relative)) {
+        listing->source->ignored_count++;
+        return 0;
+    }
     if (!is_plain_text(entry->name))
         return refuse_name(listing, relative);
-    if (entry->kind == IO_ENTRY_FOLDER) {
-        if (readers_skip(entry->name))
-            leave_out(listing, LEFT_READERS_SKIP, relative);
-        else
-            str_add(&folder->folders, entry->name, strlen(entry->name) + 1);
-        return str_status(&folder->folders)
-                   ? err_set(listing->err, -ENOMEM, "out of memory for folders' names")
-                   : 0;
-    }
-    if (entry->kind != IO_ENTRY_FILE) {
-        leave_out(listing, LEFT_SPECIAL, relative);
-        return 0;
-    }
-    if (is_left_out(listing, folder->depth, entry->name, relative))
-        return 0;
-    if (listing->source->kind != SOURCE_TEXT && source_is_container(entry->name))
-        return source_refuse_kind(relative, entry->name, listing->err);
-    return add_file(listing, relative);
+    return entry->kind == IO_ENTRY_FOLDER ? visit_folder(folder, entry->name, relative)
+                                          : visit_file(folder, entry, relative);
+}
+
+static int check_stop(const struct listing *listing)
+{
+    const atomic_int *stop = listing->source->options->stop;
+    return stop && atomic_load(stop) ? err_set(listing->err, -EINTR, "stopped while files were listed") : 0;
 }
 
 static int add_class(struct listing *listing, const char *name)
@@ -213,14 +215,17 @@ static int list_folder(struct listing *listing, const char *relative, unsigned d
         err_expected(listing->err, "at most %d levels", SOURCE_DEPTH_MAX);
         return -ELOOP;
     }
-    int status = *relative ? io_join_path(listing->source->root, relative, path, listing->err)
+    bool is_class = listing->source->kind == SOURCE_CLASSES && depth + 1 == levels_of(listing->source);
+    int status = check_stop(listing);
+    if (!status)
+        status = *relative ? io_join_path(listing->source->root, relative, path, listing->err)
                            : io_join_path("", listing->source->root, path, listing->err);
     if (!status)
         status = listing->io->ops->list(listing->io, path, visit, &folder, listing->err);
     for (size_t at = 0; at < folder.folders.bytes && !status; at += strlen(folder.folders.data + at) + 1) {
         const char *name = folder.folders.data + at;
         status = io_join_path(relative, name, below, listing->err);
-        if (!status && depth == 0 && listing->source->kind == SOURCE_CLASSES)
+        if (!status && is_class)
             status = add_class(listing, name);
         if (!status)
             status = list_folder(listing, below, depth + 1);
@@ -232,11 +237,8 @@ static int list_folder(struct listing *listing, const char *relative, unsigned d
 static void log_left_out(const struct listing *listing)
 {
     static const char *const why[LEFT_COUNT] = {
-        [LEFT_NO_EXTENSION] = "without an extension",
+        [LEFT_DOCUMENT] = "that describe the data",
         [LEFT_READERS_SKIP] = "whose names, __so__, readers of shards skip",
-        [LEFT_BESIDE_CLASSES] = "beside the class folders",
-        [LEFT_NOT_TEXT] = "other than .txt",
-        [LEFT_SPECIAL] = "that are no regular files",
     };
     for (int i = 0; i < LEFT_COUNT; i++)
         if (listing->left_out[i] > 0)
@@ -251,6 +253,46 @@ static int compare_names(const void *a, const void *b, void *context)
     const struct source_file *left = a, *right = b;
     const struct source *source = context;
     return strcmp(source->names.data + left->name_at, source->names.data + right->name_at);
+}
+
+struct class_name {
+    char *name;
+    uint32_t number; /* as it was listed */
+};
+
+static int compare_class_names(const void *a, const void *b)
+{
+    const struct class_name *left = a, *right = b;
+    return strcmp(left->name, right->name);
+}
+
+/* The classes of all splits become one list in byte order, and files have their numbers in it. */
+static int merge_classes(struct source *source, struct err *err)
+{
+    uint64_t count = source->classes_count, merged = 0;
+    struct class_name *names = calloc(count + 1, sizeof *names);
+    uint32_t *numbers = calloc(count + 1, sizeof *numbers); /* in the list, by the number as listed */
+    if (!names || !numbers) {
+        free(names);
+        free(numbers);
+        return err_set(err, -ENOMEM, "out of memory for class names");
+    }
+    for (uint32_t i = 0; i < count; i++)
+        names[i] = (struct class_name){source->classes[i], i};
+    qsort(names, count, sizeof *names, compare_class_names);
+    for (uint64_t i = 0; i < count; i++) {
+        if (merged > 0 && strcmp(source->classes[merged - 1], names[i].name) == 0)
+            free(names[i].name);
+        else
+            source->classes[merged++] = names[i].name;
+        numbers[names[i].number] = (uint32_t)(merged - 1);
+    }
+    source->classes_count = merged;
+    for (uint64_t file = 0; file < source->files_count; file++)
+        source->files[file].class_number = numbers[source->files[file].class_number];
+    free(names);
+    free(numbers);
+    return 0;
 }
 
 int source_list_files(struct io *io, struct source *source, struct err *err)
@@ -275,6 +317,8 @@ int source_list_files(struct io *io, struct source *source, struct err *err)
         log_left_out(listing);
     source->files = (struct source_file *)(void *)listing->files.data;
     source->files_count = listing->files.bytes / sizeof *source->files;
+    if (!status && source->kind == SOURCE_CLASSES && source_has_split_folders(source->options))
+        status = merge_classes(source, err);
     if (!status && source->files_count > 0)
         qsort_r(source->files, source->files_count, sizeof *source->files, compare_names, source);
     free(listing);

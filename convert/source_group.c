@@ -4,28 +4,16 @@
  * Keys are compared where they lie, byte by byte, so that the list holds no second copy of the names.
  */
 #include "convert/source.h"
+#include "image/check.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void write_extension(const struct source *source, const struct source_file *file,
-                            char extension[SHARD_EXTENSION_BYTES_MAX])
-{
-    const char *text = source->names.data + file->name_at + file->dot_at + 1;
-    size_t i = 0;
-    for (; text[i] && i + 1 < SHARD_EXTENSION_BYTES_MAX; i++)
-        extension[i] = text[i] == ' ' ? '_' : (char)tolower((unsigned char)text[i]);
-    extension[i] = '\0';
-    if (strcmp(extension, "jpeg") == 0)
-        strcpy(extension, "jpg");
-}
-
 void source_file_extension(const struct source *source, uint64_t file,
                            char extension[SHARD_EXTENSION_BYTES_MAX])
 {
-    write_extension(source, &source->files[file], extension);
+    source_write_extension(source_file_name(source, file), extension);
 }
 
 /* The i-th byte of a file's key. */
@@ -58,8 +46,8 @@ static int compare_files(const void *a, const void *b, void *context)
     int order = compare_keys(source, left, right);
     if (order)
         return order;
-    write_extension(source, left, left_extension);
-    write_extension(source, right, right_extension);
+    source_write_extension(source->names.data + left->name_at, left_extension);
+    source_write_extension(source->names.data + right->name_at, right_extension);
     order = strcmp(left_extension, right_extension);
     return order ? order : strcmp(source->names.data + left->name_at, source->names.data + right->name_at);
 }
@@ -117,6 +105,24 @@ static int check_extension(const struct source *source, uint64_t file, char seen
     return 0;
 }
 
+/* Unless the user named the fields, a sample is a photo, and what lies beside it has its name. */
+static int check_photo(struct source *source, uint64_t item, struct err *err)
+{
+    uint64_t first = source->first_files[item], end = source->first_files[item + 1];
+    char extension[SHARD_EXTENSION_BYTES_MAX];
+    int status = 0;
+    for (uint64_t file = first; file < end; file++) {
+        source_file_extension(source, file, extension);
+        if (image_is_expected(extension))
+            return 0;
+    }
+    for (uint64_t file = first; file < end && !status; file++) {
+        const char *name = source_file_name(source, file);
+        status = source_note_odd(source, name + source->files[file].dot_at, name, err);
+    }
+    return status;
+}
+
 int source_group_files(struct source *source, struct err *err)
 {
     char seen[SHARD_FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX];
@@ -138,5 +144,8 @@ int source_group_files(struct source *source, struct err *err)
             return status;
     }
     source->first_files[source->items] = source->files_count;
-    return 0;
+    int status = 0;
+    for (uint64_t item = 0; item < source->items && !status && source->options->fields.count == 0; item++)
+        status = check_photo(source, item, err);
+    return status ? status : source_refuse_odd(source, err);
 }

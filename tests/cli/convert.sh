@@ -46,21 +46,108 @@ a_broken_photo_stops_or_is_skipped_as_told() {
   same "$(status_of millrace convert dataset some all --on-error skip --max-errors 10%)" 0
 }
 
-a_stopped_conversion_goes_on_with_the_same_command() {
-  [[ -d $data/clothing/train ]] || skip "no test data at $data/clothing/train (set MILLRACE_TEST_DATA)"
-  local pid status=0
-  convert() { exec "$MILLRACE" convert dataset "$data/clothing/train" stopped -j 1 --shard-bytes 5MiB --resume --quiet; }
-  MILLRACE_FAULT=publish:delay=1s convert >/dev/null 2>errors & # so that it is not done before it is stopped, by far
+# stop_after SIGN STATUS OPTION...: a conversion of many shards is stopped by SIGINT when SIGN, a path, is there.
+stop_after() {
+  local sign=$1 wanted=$2 pid status=0
+  shift 2
+  MILLRACE_FAULT=publish:delay=1s setsid "$MILLRACE" convert dataset "$data/clothing/train" stopped -j 1 --shard-bytes 5MiB --quiet "$@" \
+    >/dev/null 2>errors & # so that it is not done before it is stopped, by far
   pid=$!
-  until [[ -e stopped/shard-000001.tar ]]; do kill -0 $pid; sleep 0.02; done
+  until [[ -e $sign ]]; do kill -0 $pid; sleep 0.02; done
   kill -TERM $pid
   wait $pid || status=$?
-  same $status 75
+  same $status "$wanted"
   one_line errors
+}
+
+a_stopped_conversion_says_what_goes_on_with_it() {
+  [[ -d $data/clothing/train ]] || skip "no test data at $data/clothing/train (set MILLRACE_TEST_DATA)"
+  stop_after stopped/.millrace-convert.jsonl 1 # nothing was saved
+  contains "$(cat errors)" "nothing was saved"
+  [[ ! -e stopped ]]
+  stop_after stopped/shard-000001.tar 75
+  contains "$(cat errors)" "whole shards are kept: run the same command again with --resume"
+  stop_after stopped/shard-000003.tar 75 --resume
+  contains "$(cat errors)" "whole shards are kept: run the same command again"
   [[ ! -e stopped/dataset.json ]]
-  (convert) >/dev/null
+  millrace convert dataset "$data/clothing/train" stopped --shard-bytes 5MiB --resume --quiet >/dev/null
   millrace convert dataset "$data/clothing/train" whole --shard-bytes 5MiB --quiet >/dev/null
   diff -r stopped whole
+}
+
+classes_of() {
+  "$python" -c 'import json, sys; print(*json.load(open(sys.argv[1]))["millrace"]["classes"])' "$1/dataset.json"
+}
+
+a_folder_of_splits_becomes_a_dataset_for_each() {
+  need_python
+  [[ -d $data/clothing ]] || skip "no test data at $data/clothing (set MILLRACE_TEST_DATA)"
+  mkdir clothing
+  local split folder
+  for split in train validation test; do
+    for folder in "$data/clothing/$split"/*; do
+      mkdir -p "clothing/$split/${folder##*/}"
+      find "$folder" -name '*.jpg' | sort | sed -n 1,2p | xargs cp -t "clothing/$split/${folder##*/}"
+    done
+  done
+  rm -r clothing/validation/dress clothing/test/hat
+  millrace convert dataset clothing clothes --json >report 2>errors
+  contains "$(cat errors)" "clothing holds the splits test, train, validation: each becomes a dataset, with 10 classes in common"
+  same "$(json '[(s["name"], s["dataset"], s["samples_count"]) for s in d["splits"]]' report)" \
+    "[('test', 'clothes/test', 18), ('train', 'clothes/train', 20), ('validation', 'clothes/validation', 18)]"
+  for split in train validation test; do
+    same "$(classes_of "clothes/$split" | wc -w)" 10
+    millrace verify "clothes/$split" >/dev/null
+  done
+  same "$(status_of millrace convert dataset clothing again --split a=0.5,b=0.5)" 2
+  contains "$(cat errors)" "leave --split out"
+  millrace convert dataset clothing as-classes --split-folders no --quiet >/dev/null
+  same "$(classes_of as-classes)" "test train validation"
+}
+
+what_is_no_sample_is_listed_and_can_be_ignored() {
+  cp -r photos odd
+  touch odd/ring/a.tif odd/ring/Thumbs.db odd/ring/notes.xml
+  same "$(status_of millrace convert dataset odd odd-shards)" 1
+  contains "$(cat errors)" ".tif: 1 of no sample; the first: ring/a.tif"
+  contains "$(cat errors)" "--ignore '*.tif' --ignore '*.xml'"
+  [[ ! -e odd-shards ]]
+  same "$(status_of millrace convert dataset odd odd-shards --ignore '*.tif' --ignore '*.xml')" 0
+  same "$(sed -n 's/^samples  *//p' out) $(sed -n 's/^hidden  *//p' out) $(sed -n 's/^ignored  *//p' out)" "42 1 2"
+}
+
+a_target_inside_the_source_is_refused() {
+  ln -s photos link
+  for target in photos photos/shards link/ring/x ./link/../photos/y .; do
+    same "$(status_of millrace convert dataset photos "$target")" 2
+    one_line errors
+  done
+  same "$(find photos -name '*.tar' -o -name '.*')" ""
+}
+
+# On a file system that has room for less than the photos.
+a_full_disk_is_named_once_with_what_to_do() {
+  unshare -m true 2>/dev/null || skip "no mounts may be made here"
+  mkdir tiny
+  unshare -m bash -ec '
+    mount -t tmpfs -o size=64k none tiny
+    status=0
+    "$MILLRACE" convert dataset photos tiny/one --shard-bytes 1GiB --quiet 2>errors || status=$?
+    echo "$status $(find tiny -mindepth 1 | wc -l)" >seen
+    "$MILLRACE" convert dataset photos tiny/many --shard-bytes 20KiB --quiet 2>errors-many || echo "$?" >>seen' >/dev/null
+  same "$(cat seen)" "1 0
+1"
+  one_line errors
+  contains "$(cat errors)" "No space left on device"
+  contains "$(cat errors)" "free at least 1 MiB on the file system of tiny/one, or give another DST; then run the same command again"
+  one_line errors-many
+  contains "$(cat errors-many)" "then run the same command again with --resume"
+  for fault in 'seal:enospc' 'write:enospc@1' 'publish:enospc'; do
+    same "$(MILLRACE_FAULT=$fault status_of millrace convert dataset photos full --quiet)" 1
+    one_line errors
+    contains "$(cat errors)" "free at least"
+    [[ ! -e full ]] || fail "$fault leaves $(find full)"
+  done
 }
 
 a_second_conversion_into_the_same_folder_is_refused_until_the_first_is_gone() {
@@ -106,6 +193,8 @@ gpt2_tokens_need_the_vocabulary_that_they_are_made_with() {
 }
 
 run_cases the_same_photos_give_the_same_bytes_whatever_the_threads splits_share_the_photos_without_overlap \
-  json_tells_what_was_done a_broken_photo_stops_or_is_skipped_as_told a_stopped_conversion_goes_on_with_the_same_command \
+  json_tells_what_was_done a_broken_photo_stops_or_is_skipped_as_told a_stopped_conversion_says_what_goes_on_with_it \
+  a_folder_of_splits_becomes_a_dataset_for_each what_is_no_sample_is_listed_and_can_be_ignored \
+  a_target_inside_the_source_is_refused a_full_disk_is_named_once_with_what_to_do \
   a_second_conversion_into_the_same_folder_is_refused_until_the_first_is_gone \
   options_that_can_not_be_are_wrong_usage gpt2_tokens_need_the_vocabulary_that_they_are_made_with

@@ -162,7 +162,8 @@ a_conversion_leaves_nothing_or_what_its_command_goes_on_with() {
     rm -rf converted
     interrupt $i 2 'converted/*' "$MILLRACE" convert dataset photos converted --shard-bytes 40KiB
     seen+=" $status"
-    [[ $status == 0 || $status == 130 ]] || stopped_on_request $status
+    [[ $status == 0 || $status == 75 || $status == 130 ]] || stopped_on_request $status
+    [[ $status != 75 || -e converted/.millrace-convert.jsonl ]] || fail "nothing to go on with"
     no_temporaries . -maxdepth 2
     [[ $status == 0 || ! -e converted/dataset.json ]] || fail "a dataset of an interrupted conversion"
     millrace convert dataset photos converted --shard-bytes 40KiB --resume --quiet >/dev/null

@@ -67,7 +67,10 @@ static void a_jpeg_under_another_extension_is_kept_and_counted(void **state)
         fixture->options.force = true;
         assert_converts(fixture);
         assert_int_equal(fixture->result.jpegs.tiled_count, ways[i] == CONVERT_JPEG_TILE);
-        assert_int_equal(fixture->result.jpegs.kept_count, ways[i] != CONVERT_JPEG_KEEP);
+        /* encoded again, the small picture would be larger */
+        static const unsigned kept[] = {[CONVERT_JPEG_TILE] = 1, [CONVERT_JPEG_REENCODE] = 2};
+        assert_int_equal(fixture->result.jpegs.kept_count, ways[i] == CONVERT_JPEG_KEEP ? 0 : kept[ways[i]]);
+        assert_int_equal(fixture->result.jpegs.reencoded_count, 0);
         assert_int_equal(test_run("cd '%s' && rm -rf x && mkdir x && tar -C x -xf '%s/shard-000000.tar' && "
                                   "cmp x/a/2.png '%s/a/2.png' && cmp x/a/3.jpg '%s/a/3.jpg' && "
                                   "test -f x/a/1.jpg",
@@ -123,13 +126,264 @@ static void reencoding_bounds_the_longer_side(void **state)
     assert_string_equal(text, "20 100 96\n");
 }
 
+/* Re-encoding at a high quality enlarges photos of a low one: those keep their pixels, unless they are scaled. */
+static void reencoding_enlarges_no_photo_that_keeps_its_size(void **state)
+{
+    struct fixture *fixture = *state;
+    copy_clothing(fixture, 2);
+    fixture->options.jpeg = CONVERT_JPEG_TILE;
+    assert_converts(fixture);
+    struct convert_jpegs tiled = fixture->result.jpegs;
+    fixture->options.force = true;
+    fixture->options.jpeg = CONVERT_JPEG_REENCODE;
+    fixture->options.quality = 100;
+    assert_converts(fixture);
+    assert_in_range(fixture->result.jpegs.kept_count, 15, 20);
+    assert_int_equal(fixture->result.jpegs.kept_count + fixture->result.jpegs.reencoded_count, 20);
+    assert_true(fixture->result.jpegs.written_bytes <= tiled.written_bytes);
+    assert_int_equal(fixture->result.jpegs.source_bytes, tiled.source_bytes);
+    fixture->options.quality = 10;
+    assert_converts(fixture);
+    assert_int_equal(fixture->result.jpegs.reencoded_count, 20);
+    assert_true(fixture->result.jpegs.written_bytes < fixture->result.jpegs.source_bytes);
+    fixture->options.quality = 100;
+    fixture->options.max_side = 500; /* all are larger */
+    assert_converts(fixture);
+    assert_int_equal(fixture->result.jpegs.reencoded_count, 20);
+    assert_true(fixture->result.jpegs.written_bytes > fixture->result.jpegs.source_bytes);
+}
+
+static void write_text(struct fixture *fixture, const char *relative)
+{
+    write_source(fixture, relative, "hi", 2);
+}
+
+static void clear_source(const struct fixture *fixture)
+{
+    assert_int_equal(test_run("rm -rf '%s' && mkdir '%s'", fixture->source, fixture->source), 0);
+}
+
+static void assert_classes(struct fixture *fixture, const char *below, const char *wanted)
+{
+    char names[256] = "";
+    struct dataset *dataset = open_dataset(fixture, below);
+    for (uint64_t i = 0; i < dataset->classes_count; i++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s ", dataset->classes[i]);
+    assert_string_equal(names, wanted);
+    dataset_close(dataset);
+}
+
+static void split_folders_become_datasets_with_common_classes(void **state)
+{
+    struct fixture *fixture = *state;
+    char number[8];
+    write_jpeg(fixture, "train/b/1.jpg", 1);
+    write_jpeg(fixture, "train/d/2.jpg", 2);
+    write_jpeg(fixture, "train/d/3.jpg", 3);
+    write_jpeg(fixture, "val/a/1.jpg", 4);
+    write_jpeg(fixture, "val/d/2.jpg", 5);
+    write_jpeg(fixture, "val/c/4.jpg", 6);
+    write_text(fixture, "LICENSE");
+    fixture->options.keep_order = true;
+    assert_converts(fixture);
+    assert_classes(fixture, "/train", "a b c d ");
+    assert_classes(fixture, "/val", "a b c d ");
+    assert_string_equal(list_members(fixture, "/train"),
+                        "b/1.cls\nb/1.jpg\nd/2.cls\nd/2.jpg\nd/3.cls\nd/3.jpg\n");
+    assert_string_equal(list_members(fixture, "/val"),
+                        "a/1.cls\na/1.jpg\nc/4.cls\nc/4.jpg\nd/2.cls\nd/2.jpg\n");
+    static const char *const numbers[][3] = {{"train", "b/1.cls", "1"},
+                                             {"train", "d/2.cls", "3"},
+                                             {"val", "a/1.cls", "0"},
+                                             {"val", "c/4.cls", "2"}};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        assert_int_equal(test_run_output(number, sizeof number, "tar xOf '%s/%s/shard-000000.tar' %s",
+                                         fixture->target, numbers[i][0], numbers[i][1]),
+                         0);
+        assert_string_equal(number, numbers[i][2]);
+    }
+    assert_non_null(strstr(fixture->log, "splits train, val"));
+    assert_int_equal(fixture->result.splits_count, 2);
+    assert_string_equal(fixture->result.splits[1].name, "val");
+    assert_int_equal(fixture->result.splits[1].samples_count, 3);
+    assert_int_equal(fixture->result.classes_count, 4);
+    fixture->options.resume = true;
+    assert_converts(fixture);
+    assert_non_null(strstr(fixture->log, "whole already"));
+    /* One that can't be used: nothing appears. */
+    write_source(fixture, "val/c/5.jpg", "broken", 6);
+    fixture->options.resume = false;
+    assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
+    assert_int_equal(convert(fixture), -EBADMSG);
+    assert_nothing_left(fixture);
+}
+
+static void split_folders_without_classes_become_datasets_of_files(void **state)
+{
+    struct fixture *fixture = *state;
+    write_jpeg(fixture, "Train/1.jpg", 1);
+    write_text(fixture, "Train/1.txt");
+    write_jpeg(fixture, "TEST/1.jpg", 2);
+    assert_converts(fixture);
+    assert_string_equal(list_members(fixture, "/Train"), "1.jpg\n1.txt\n");
+    assert_string_equal(list_members(fixture, "/TEST"), "1.jpg\n");
+    assert_classes(fixture, "/TEST", "");
+}
+
+static void which_folders_are_splits_can_be_said(void **state)
+{
+    struct fixture *fixture = *state;
+    write_jpeg(fixture, "train/x/1.jpg", 1);
+    write_jpeg(fixture, "val/x/2.jpg", 2);
+    fixture->options.split_folders = CONVERT_SPLIT_FOLDERS_NO;
+    assert_converts(fixture);
+    assert_classes(fixture, "", "train val ");
+    fixture->options.force = true;
+    clear_source(fixture);
+    write_jpeg(fixture, "fold1/x/1.jpg", 1);
+    write_jpeg(fixture, "fold2/y/2.jpg", 2);
+    fixture->options.split_folders = CONVERT_SPLIT_FOLDERS_YES;
+    assert_converts(fixture);
+    assert_classes(fixture, "/fold1", "x y ");
+    /* A class may be called train. */
+    fixture->options.force = false;
+    assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
+    clear_source(fixture);
+    write_jpeg(fixture, "bus/1.jpg", 1);
+    write_jpeg(fixture, "train/2.jpg", 2);
+    fixture->options.split_folders = CONVERT_SPLIT_FOLDERS_AUTO;
+    assert_converts(fixture);
+    assert_classes(fixture, "", "bus train ");
+}
+
+static void assert_refused(struct fixture *fixture, int code, const char *advice)
+{
+    assert_int_equal(convert(fixture), code);
+    if (!strstr(fixture->err.advice, advice))
+        fail_msg("%s is not in: %s", advice, fixture->err.advice);
+    assert_nothing_left(fixture);
+}
+
+static void folders_that_may_be_splits_or_not_are_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    write_jpeg(fixture, "train/x/1.jpg", 1);
+    write_jpeg(fixture, "cats/2.jpg", 2);
+    assert_refused(fixture, -EINVAL, "--split-folders yes");
+    clear_source(fixture);
+    write_jpeg(fixture, "train/x/1.jpg", 1);
+    write_jpeg(fixture, "test/2.jpg", 2);
+    assert_refused(fixture, -EINVAL, "convert each one by itself");
+    fixture->options.splits_count = 1;
+    fixture->options.splits[0] = (struct convert_split){"all", 1};
+    assert_refused(fixture, -EINVAL, "leave --split out");
+    fixture->options.splits_count = 0;
+    clear_source(fixture);
+    write_jpeg(fixture, "train/x/1.jpg", 1);
+    assert_int_equal(test_run("mkdir -p '%s/test/x'", fixture->source), 0);
+    assert_refused(fixture, -ENODATA, "--ignore test");
+    clear_source(fixture);
+    write_text(fixture, "train/1.txt");
+    write_text(fixture, "val/1.txt");
+    assert_refused(fixture, -EINVAL, "convert each one by itself");
+    fixture->options.tokenizer = "bytes";
+    assert_refused(fixture, -EINVAL, "convert each one by itself");
+}
+
+static void files_of_no_sample_are_listed_by_type(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char *const all_globs[] = {"*.tif", "a/*.xml", "lone.json"};
+    static const char *const fields[] = {"jpeg", ".XML", "json"};
+    write_jpeg(fixture, "a/1.jpg", 1);
+    write_text(fixture, "a/1.xml");
+    write_text(fixture, "a/1.json");
+    write_text(fixture, "a/2.tif");
+    write_text(fixture, "a/3.tif");
+    write_text(fixture, "b/lone.json");
+    assert_refused(fixture, -ENOTSUP, "--ignore '*.tif'");
+    assert_non_null(strstr(fixture->log, ".tif: 2 of no sample; the first: a/2.tif"));
+    assert_non_null(strstr(fixture->log, ".xml: 1 of no sample; the first: a/1.xml"));
+    fixture->options.ignores = (struct convert_list){all_globs, 2};
+    assert_refused(fixture, -ENOTSUP, "--ignore '*.json'");
+    assert_non_null(strstr(fixture->err.found, "b/lone.json"));
+    fixture->options.ignores.count = 3;
+    assert_converts(fixture);
+    assert_string_equal(list_members(fixture, ""), "a/1.cls\na/1.jpg\na/1.json\n");
+    assert_int_equal(fixture->result.ignored_count, 4);
+    fixture->options.ignores.count = 1;
+    fixture->options.fields = (struct convert_list){fields, 3};
+    fixture->options.force = fixture->options.keep_order = true;
+    assert_converts(fixture);
+    assert_string_equal(list_members(fixture, ""),
+                        "a/1.cls\na/1.jpg\na/1.json\na/1.xml\nb/lone.cls\nb/lone.json\n");
+    /* Beside class folders, without an extension, and no regular file. */
+    fixture->options.force = false;
+    assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
+    write_jpeg(fixture, "beside.jpg", 1);
+    write_text(fixture, "a/noext");
+    assert_int_equal(test_run("ln -s nowhere '%s/b/broken.jpg'", fixture->source), 0);
+    assert_refused(fixture, -ENOTSUP, "--ignore GLOB");
+    assert_non_null(strstr(fixture->log, "beside the class folders: 1 of no sample; the first: beside.jpg"));
+    assert_non_null(strstr(fixture->log, "no extension: 1 of no sample; the first: a/noext"));
+    assert_non_null(strstr(fixture->log, "no regular file: 1 of no sample; the first: b/broken.jpg"));
+    /* Text, which is asked for. */
+    fixture->options.fields.count = 0;
+    clear_source(fixture);
+    write_text(fixture, "a/1.txt");
+    assert_refused(fixture, -ENOTSUP, "--tokenizer bytes");
+    fixture->options.tokenizer = "bytes";
+    write_text(fixture, "a/1.html");
+    assert_refused(fixture, -ENOTSUP, "--ignore '*.html'");
+}
+
+static void hidden_files_and_those_of_systems_are_counted(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char *const names[] = {"a/Thumbs.db",      "a/.DS_Store",     "a/desktop.ini",
+                                        "__MACOSX/a/1.jpg", ".git/config",     "a/.ipynb_checkpoints/1.jpg",
+                                        "a/._1.jpg",        "b/@eaDir/1/x.jpg"};
+    write_jpeg(fixture, "a/1.jpg", 1);
+    write_jpeg(fixture, "b/1.jpg", 1);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        write_text(fixture, names[i]);
+    assert_converts(fixture);
+    assert_int_equal(fixture->result.hidden_count, sizeof names / sizeof names[0]);
+    assert_classes(fixture, "", "a b ");
+    assert_int_equal(fixture->result.samples_count, 2);
+}
+
+static void other_formats_are_named(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char *const cases[][3] = {
+        {"data/part-0.parquet", NULL, "Parquet"},
+        {"train/part-0.parquet", "val/part-0.parquet", "Parquet"},
+        {"a/train.tfrecord-00000-of-00002", NULL, "TFRecord"},
+        {"x.h5", NULL, "HDF5"},
+        {"labels.csv", "a/1.jpg", "CSV"},
+        {"annotations/instances.json", "images/1.jpg", "COCO"},
+        {"train/images/1.jpg", "train/labels/1.txt", "YOLO"},
+        {"Annotations/1.xml", "JPEGImages/1.jpg", "Pascal VOC"},
+        {"train-images-idx3-ubyte", NULL, "MNIST"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        clear_source(fixture);
+        write_text(fixture, cases[i][0]);
+        if (cases[i][1])
+            write_text(fixture, cases[i][1]);
+        assert_refused(fixture, -ENOTSUP, "");
+        if (!strstr(fixture->err.found, cases[i][2]))
+            fail_msg("%s is not named: %s", cases[i][2], fixture->err.found);
+    }
+}
+
 static void keys_and_extensions_are_normalised(void **state)
 {
     struct fixture *fixture = *state;
     write_jpeg(fixture, "v1.0 set/a.b 1.JPG", 1);
     write_jpeg(fixture, "v1.0 set/sub/c.jpeg", 2);
     write_source(fixture, "v1.0 set/a.b 1.TXT", "hi", 2);
-    write_source(fixture, "v1.0 set/noext", "hi", 2);
     write_source(fixture, "v1.0 set/.hidden.jpg", "hi", 2);
     write_source(fixture, "v1.0 set/__skipped__/a.jpg", "hi", 2);
     write_source(fixture, "README.md", "hi", 2);
@@ -139,7 +393,6 @@ static void keys_and_extensions_are_normalised(void **state)
     assert_string_equal(list_members(fixture, ""),
                         "v1.0 set/a_b_1.cls\nv1.0 set/a_b_1.jpg\nv1.0 set/a_b_1.txt\n"
                         "v1.0 set/sub/c.cls\nv1.0 set/sub/c.jpg\n");
-    assert_non_null(strstr(fixture->log, "noext"));
     assert_non_null(strstr(fixture->log, "README.md"));
     assert_non_null(strstr(fixture->log, "__skipped__"));
     assert_null(strstr(fixture->log, ".hidden"));
@@ -153,6 +406,8 @@ static void an_extension_may_have_47_bytes(void **state)
     write_jpeg(fixture, "x/a.jpg", 1);
     snprintf(name, sizeof name, "x/a.%047d", 0);
     write_source(fixture, name, "hi", 2);
+    const char *fields[] = {"jpg", name + strlen("x/a.")};
+    fixture->options.fields = (struct convert_list){fields, 2};
     assert_converts(fixture);
     assert_non_null(strstr(list_members(fixture, ""), name));
     snprintf(name, sizeof name, "x/a.%048d", 0);
@@ -469,6 +724,14 @@ int main(void)
         CASE(a_jpeg_under_another_extension_is_kept_and_counted),
         CASE(the_number_of_workers_changes_no_byte),
         CASE(reencoding_bounds_the_longer_side),
+        CASE(reencoding_enlarges_no_photo_that_keeps_its_size),
+        CASE(split_folders_become_datasets_with_common_classes),
+        CASE(split_folders_without_classes_become_datasets_of_files),
+        CASE(which_folders_are_splits_can_be_said),
+        CASE(folders_that_may_be_splits_or_not_are_refused),
+        CASE(files_of_no_sample_are_listed_by_type),
+        CASE(hidden_files_and_those_of_systems_are_counted),
+        CASE(other_formats_are_named),
         CASE(keys_and_extensions_are_normalised),
         CASE(an_extension_may_have_47_bytes),
         CASE(files_without_classes_are_grouped_by_key),

@@ -499,6 +499,34 @@ static void nothing_of_a_lease_stays_in_a_dataset(void **state)
     }
 }
 
+static void source_and_target_lie_apart(void **state)
+{
+    struct fixture *fixture = *state;
+    char path[2 * TEST_PATH_BYTES_MAX], listed[4096], after[4096];
+    static const char *const within[] = {"source/target",   "source/a/target",   "source/../source/./a",
+                                         "link/target",     "a/link/new/target", "source/",
+                                         "up/source/x/y/z", "link/../source/t",  "."};
+    write_classes(fixture, 2);
+    assert_int_equal(test_run("cd '%s' && mkdir a && ln -s source link && ln -s ../source/a a/link && "
+                              "ln -s . up",
+                              fixture->folder),
+                     0);
+    assert_int_equal(test_run_output(listed, sizeof listed, "find '%s' | sort", fixture->folder), 0);
+    fixture->options.target = path;
+    for (int force = 0; force < 2; force++)
+        for (size_t i = 0; i < sizeof within / sizeof within[0]; i++) {
+            fixture->options.force = force;
+            snprintf(path, sizeof path, "%s/%s", fixture->folder, within[i]);
+            if (convert(fixture) != -EINVAL)
+                fail_msg("%s was accepted", path);
+        }
+    assert_int_equal(test_run_output(after, sizeof after, "find '%s' | sort", fixture->folder), 0);
+    assert_string_equal(after, listed);
+    fixture->options.force = false;
+    snprintf(path, sizeof path, "%s/source-2", fixture->folder); /* a prefix is no parent */
+    assert_converts(fixture);
+}
+
 /* Stops once so many items are done. */
 struct stopper {
     atomic_int stop;
@@ -527,7 +555,21 @@ static void a_stopped_conversion_keeps_whole_shards_and_resumes_only_as_itself(v
     fixture->options.progress_context = &stopper;
     atomic_store(&stopper.stop, 1);
     assert_int_equal(convert(fixture), -EINTR);
+    assert_false(fixture->result.is_resumable);
     assert_nothing_left(fixture);
+    /* Stopped between shards, and once more while files are listed: what is whole stays, and counts. */
+    for (int again = 0; again < 2; again++) {
+        atomic_store(&stopper.stop, again);
+        stopper.after = 20;
+        fixture->options.shard_samples = 5;
+        fixture->options.resume = again;
+        assert_int_equal(convert(fixture), -EINTR);
+        assert_true(fixture->result.is_resumable);
+        assert_non_null(strstr(fixture->err.advice, again ? "the same command again" : "with --resume"));
+    }
+    fixture->options.resume = false;
+    stopper.after = UINT64_MAX;
+    assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
     /* A broken item in the middle of the order ends it after some shards. */
     atomic_store(&stopper.stop, 0);
     fixture->options.shard_samples = 5;
@@ -567,6 +609,7 @@ int main(void)
         CASE(a_conversion_that_lost_its_target_removes_nothing),
         CASE(nothing_of_a_lease_stays_in_a_dataset),
         CASE(a_killed_conversion_resumes_to_the_same_bytes),
+        CASE(source_and_target_lie_apart),
         CASE(a_stopped_conversion_keeps_whole_shards_and_resumes_only_as_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,97 @@
+/*
+ * within — see within.h.
+ */
+#include "io/within.h"
+
+#include "io/whole.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char *without_scheme(const char *path)
+{
+    return strncmp(path, "file://", 7) == 0 ? path + 7 : strncmp(path, "file:", 5) == 0 ? path + 5 : path;
+}
+
+static void end_at_slash(char *path, char *end)
+{
+    while (end > path + 1 && end[-1] == '/')
+        end--;
+    *end = '\0';
+}
+
+/* The real path of the part that exists, and the rest behind it as it is. resolved: 2 * PATH_MAX at most. */
+static int resolve(const char *path, char *resolved, size_t bytes)
+{
+    char head[IO_PATH_BYTES_MAX], rest[IO_PATH_BYTES_MAX] = "", longer[IO_PATH_BYTES_MAX];
+    if (snprintf(head, sizeof head, "%s", without_scheme(path)) >= (int)sizeof head)
+        return -ENAMETOOLONG;
+    end_at_slash(head, head + strlen(head));
+    for (;;) {
+        char *real = realpath(head, NULL);
+        if (real) {
+            int written = snprintf(resolved, bytes, "%s%s%s", real, *rest ? "/" : "", rest);
+            free(real);
+            return written < 0 || written >= (int)bytes ? -ENAMETOOLONG : 0;
+        }
+        if (errno != ENOENT || strcmp(head, ".") == 0)
+            return -errno;
+        char *slash = strrchr(head, '/');
+        const char *name = slash ? slash + 1 : head;
+        if (snprintf(longer, sizeof longer, "%s%s%s", name, *rest ? "/" : "", rest) >= (int)sizeof longer)
+            return -ENAMETOOLONG;
+        strcpy(rest, longer);
+        if (slash)
+            end_at_slash(head, slash > head ? slash : slash + 1);
+        else
+            strcpy(head, ".");
+    }
+}
+
+/* By device and inode, so that a folder that is mounted at two places is one. */
+static bool is_local_within(const char *path, const char *folder)
+{
+    char resolved[2 * IO_PATH_BYTES_MAX];
+    struct stat wanted, info;
+    if (stat(without_scheme(folder), &wanted) || resolve(path, resolved, sizeof resolved))
+        return false;
+    for (char *end = resolved + strlen(resolved);; end = strrchr(resolved, '/')) {
+        bool is_root = end == resolved;
+        *(is_root ? end + 1 : end) = '\0';
+        if (stat(resolved, &info) == 0 && info.st_dev == wanted.st_dev && info.st_ino == wanted.st_ino)
+            return true;
+        if (is_root || strcmp(resolved, "/") == 0)
+            return false;
+    }
+}
+
+bool io_is_within(struct io *io, const char *path, const char *folder)
+{
+    if (strcmp(io->ops->scheme, "file") == 0)
+        return is_local_within(path, folder);
+    size_t bytes = strlen(folder);
+    while (bytes > 0 && folder[bytes - 1] == '/')
+        bytes--;
+    return strncmp(path, folder, bytes) == 0 && (path[bytes] == '\0' || path[bytes] == '/');
+}
+
+int io_check_apart(struct io *io, const char *source, const char *source_what, const char *target,
+                   const char *target_what, struct err *err)
+{
+    bool target_within = io_is_within(io, target, source), source_within = io_is_within(io, source, target);
+    if (!target_within && !source_within)
+        return 0;
+    if (target_within && source_within)
+        err_set(err, -EINVAL, "%s and %s are the same", source_what, target_what);
+    else if (target_within)
+        err_set(err, -EINVAL, "%s is inside %s", target_what, source_what);
+    else
+        err_set(err, -EINVAL, "%s is inside %s", source_what, target_what);
+    err_at(err, target, ERR_NO_OFFSET);
+    err_expected(err, "a path outside of %.200s", source);
+    err_advise(err, "give a %s beside %s", target_what, source_what);
+    return -EINVAL;
+}
