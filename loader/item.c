@@ -28,11 +28,14 @@ static int bad_label(const struct shard *shard, const struct view_piece *piece, 
     return -EBADMSG;
 }
 
-static int parse_label(uint64_t classes, const struct shard *shard, const struct view_piece *piece,
+static int parse_label(const struct loader *loader, const struct shard *shard, const struct view_piece *piece,
                        int32_t *ret_label, struct err *err)
 {
-    int status = class_number_parse(view_data(piece), piece->want_bytes, classes, ret_label);
-    return status ? bad_label(shard, piece, classes, err) : 0;
+    int32_t number;
+    if (class_number_parse(view_data(piece), piece->want_bytes, loader->labels_count, &number))
+        return bad_label(shard, piece, loader->labels_count, err);
+    *ret_label = loader->label_map ? loader->label_map[number] : number;
+    return 0;
 }
 
 static int decode_image(struct load_worker *worker, struct load_slot *slot, uint32_t item,
@@ -61,8 +64,7 @@ static int decode_image(struct load_worker *worker, struct load_slot *slot, uint
     atomic_fetch_add_explicit(&worker->jpeg_warnings, image_pipeline_warnings(worker->pipeline),
                               memory_order_relaxed);
     if (count > 1)
-        status = parse_label(loader_source_of(loader, ref)->dataset->classes_count, shard, &pieces[1], &label,
-                             err);
+        status = parse_label(loader, shard, &pieces[1], &label, err);
     ((int32_t *)labels->data)[item] = label;
     return status;
 }

@@ -211,20 +211,24 @@ struct cursor loader_cursor(const struct loader *loader)
 
 struct loader_shape loader_shape(const struct loader *loader)
 {
-    const struct dataset *first = loader->sources[0].dataset; /* all agree */
     return (struct loader_shape){.order = loader->order,
                                  .fingerprint = loader->cursor.fingerprint,
                                  .samples = loader->order.samples,
                                  .steps = loader->steps,
-                                 .classes_count = first->classes_count,
-                                 .vocabulary = first->text.vocabulary,
-                                 .document_end = first->text.document_end,
+                                 .classes_count = loader->classes_count,
+                                 .vocabulary = loader->schema.vocabulary,
+                                 .document_end = loader->schema.document_end,
                                  .memory_bytes = loader->memory_bytes,
                                  .pixels_version =
                                      loader->options.decode == LOADER_IMAGE ? IMAGE_PIPELINE_VERSION : 0,
                                  .pixels_libraries = loader->pixels_libraries,
                                  .engine = loader->io->ops->name,
                                  .workers = loader->workers_count};
+}
+
+const struct loader_schema *loader_schema(const struct loader *loader)
+{
+    return &loader->schema;
 }
 
 uint64_t loader_quarantine(const struct loader *loader, const struct loader_bad_sample **ret_list)

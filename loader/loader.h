@@ -73,6 +73,16 @@ struct loader_source {
     uint64_t weight;  /* at least 1; only the ratios count: see sampler/mix.h */
 };
 
+/* What labels and tokens mean. Borrows its texts. */
+struct loader_schema {
+    const char *path;           /* of the dataset or checkpoint that it describes; for messages */
+    const char *const *classes; /* names in order of their numbers */
+    uint64_t classes_count;     /* 0: the names are unknown */
+    const char *tokenizer;      /* NULL: no text */
+    uint64_t tokenizer_xxh3;    /* of the files that define it; 0: it has none, or they are unknown */
+    uint32_t vocabulary, document_end;
+};
+
 /* Immutable after open; texts are copied. */
 struct loader_options {
     const char *dataset; /* dataset.json or its folder, a tar, a pattern of tars: see dataset_open */
@@ -83,6 +93,11 @@ struct loader_options {
     uint32_t mix_count;
     struct io *io; /* NULL: the loader opens the backend that the first path needs, and reads all by it */
     struct device *device; /* batch buffers are its pinned memory; NULL: the cpu's */
+    /* What labels and tokens must mean, for an evaluation: the schema of the training data. A label becomes the
+     * reference's number of the class of the same name, where both name their classes; otherwise it stays as it is.
+     * loader_open returns -EINVAL for a class that the reference lacks and for another tokenizer. NULL: labels and
+     * tokens mean what the dataset says. Borrowed during loader_open. */
+    const struct loader_schema *reference;
 
     /* The order; zeros are resolved (see order_params_resolve). samples is filled in. */
     enum order_kind order;
@@ -108,10 +123,15 @@ struct loader_options {
         struct augment_options augment;
         /* Each picture is mixed with another of its micro-batch (docs/images.md). */
         struct mixup_options mixup;
+        bool requires_label; /* a sample without a `cls` field is bad */
+        /* Labels are below it, also where the dataset names no classes: others make the sample bad. loader_open
+         * returns -EINVAL where more classes are named. 0: the dataset's class names alone limit labels. */
+        uint64_t classes;
     } image;
     struct {
-        const char *field; /* extension, "npy" */
-        uint32_t block;    /* tokens of an input; a sample has one more */
+        const char *field;   /* extension, "npy" */
+        uint32_t block;      /* tokens of an input; a sample has one more */
+        uint64_t vocabulary; /* token ids are below it: -EINVAL for a larger vocabulary; 0: the dataset's */
     } text;
 
     enum loader_bad_policy bad_policy;
@@ -232,9 +252,9 @@ struct loader_shape {
     uint64_t fingerprint;      /* of a mix: of all, and their weights */
     uint64_t samples;          /* an epoch: members or windows, of all datasets together */
     uint64_t steps;            /* an epoch, of the global batch: dropped tail not counted */
-    uint64_t classes_count;
-    uint32_t vocabulary;   /* text: token ids are below it */
-    uint32_t document_end; /* text: the token behind each document */
+    uint64_t classes_count;    /* labels are below it: the reference's where they are mapped; 0: unknown */
+    uint32_t vocabulary;       /* text: token ids are below it */
+    uint32_t document_end;     /* text: the token behind each document */
     /* Of the image pipeline: another gives other pixels; 0 where nothing is decoded. */
     uint32_t pixels_version;
     /* That decode, with their versions; "" where nothing is decoded. Lives as long as the loader. */
@@ -244,6 +264,9 @@ struct loader_shape {
     uint32_t workers;      /* decoding threads */
 };
 struct loader_shape loader_shape(const struct loader *loader);
+
+/* What the dataset says that its labels and tokens mean, without options.reference. Lives as long as the loader. */
+const struct loader_schema *loader_schema(const struct loader *loader);
 
 /* The datasets behind a loader in the order of their numbers (sample_ref.dataset), also where there is one. */
 struct loader_dataset {

@@ -271,6 +271,7 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
             err_set(&loader->failure_err, -EINVAL, "the loader was opened for its order or memory alone");
     loader->options.dataset = NULL; /* the caller's, as is mix; datasets' paths say it */
     loader->options.mix = NULL;
+    loader->options.reference = NULL;
     if (status)
         loader_close(loader);
     else

@@ -47,15 +47,13 @@ static int check_classes(const struct dataset *first, const struct dataset *othe
 
 static int check_text(const struct dataset *first, const struct dataset *other, struct err *err)
 {
-    const struct dataset_text *a = &first->text, *b = &other->text;
-    if (strcmp(a->tokenizer, b->tokenizer) == 0 && a->vocabulary == b->vocabulary &&
-        a->document_end == b->document_end)
+    const struct loader_schema a = schema_of(first), b = schema_of(other);
+    char text[SCHEMA_TEXT_BYTES];
+    if (schema_has_same_tokens(&a, &b))
         return 0;
     int status = differ(first, other, "tokens", err);
-    err_expected(err, "tokenizer \"%s\", vocabulary %" PRIu32 ", document end %" PRIu32, a->tokenizer,
-                 a->vocabulary, a->document_end);
-    err_found(err, "tokenizer \"%s\", vocabulary %" PRIu32 ", document end %" PRIu32, b->tokenizer,
-              b->vocabulary, b->document_end);
+    err_expected(err, "%s", schema_describe_tokens(&a, text));
+    err_found(err, "%s", schema_describe_tokens(&b, text));
     return status;
 }
 
@@ -178,6 +176,8 @@ int loader_sources_open(struct loader *loader, const struct loader_source *list,
     if (!status)
         status = check_agreement(loader, err);
     if (!status)
+        status = loader_check_schema(loader, err);
+    if (!status)
         status = open_cache(loader, err);
     for (uint32_t i = 0; !status && i < count; i++)
         status = open_view(loader, i, err);
@@ -191,6 +191,7 @@ void loader_sources_close(struct loader *loader)
     shard_cache_close(loader->cache);
     for (uint32_t i = 0; i < loader->sources_count; i++)
         dataset_close(loader->sources[i].dataset);
+    free(loader->label_map);
     free(loader->sources);
     free(loader->datasets);
 }

@@ -153,6 +153,11 @@ struct loader {
     struct device *device, *own_device;
     struct load_source *sources; /* sources_count of them, by the number of their dataset */
     uint32_t sources_count;
+    struct loader_schema schema; /* of the first dataset, with which the others agree */
+    /* The reference's number of each class of the datasets; NULL: numbers stay as they are. */
+    int32_t *label_map;
+    uint64_t labels_count; /* labels as stored are below it; 0: unknown */
+    uint64_t classes_count;
     struct shard_cache *cache;
     struct mixup *mixup;       /* NULL: pictures are not mixed */
     struct order_params order; /* of a mix: samples of an epoch, the rest as asked for */
@@ -250,6 +255,17 @@ int loader_sources_open(struct loader *loader, const struct loader_source *list,
                         struct err *err);
 void loader_sources_close(struct loader *loader); /* safe on a zeroed loader */
 uint64_t loader_sources_fingerprint(const struct loader *loader);
+
+/* schema.c: what the dataset's labels and tokens mean; borrows from it. */
+struct loader_schema schema_of(const struct dataset *dataset);
+/* Do both mean the same tokens? What either does not know is not compared. */
+bool schema_has_same_tokens(const struct loader_schema *a, const struct loader_schema *b);
+/* As "tokenizer "gpt2", ...", for err_expected and err_found. */
+enum { SCHEMA_TEXT_BYTES = 160 };
+const char *schema_describe_tokens(const struct loader_schema *schema, char text[SCHEMA_TEXT_BYTES]);
+/* Holds the datasets, which agree, against the options' reference and limits. Fills in schema, label_map, labels_count
+ * and classes_count. loader_sources_close frees the map. */
+int loader_check_schema(struct loader *loader, struct err *err);
 
 /* budget.c: slots, room and scratch within memory_bytes. -ENOMEM, -EINVAL with advice where the budget is too small. */
 int loader_budget_init(struct loader *loader, struct err *err);

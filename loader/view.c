@@ -20,7 +20,7 @@ struct view {
     const struct dataset *dataset;
     uint64_t first_shard; /* in the cache */
     enum loader_decode decode;
-    bool verify;
+    bool verify, requires_label;
     /* The fields asked for that the dataset has; a sample's is the first that it has. */
     char fields[FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX];
     uint32_t fields_count;
@@ -89,6 +89,7 @@ int view_open(const struct loader_options *options, const struct dataset *datase
                           .first_shard = shard_cache_first(cache, number),
                           .decode = options->decode,
                           .verify = options->verify,
+                          .requires_label = options->image.requires_label,
                           .image = view_image_options(options),
                           .seed = options->seed};
     int status = 0;
@@ -194,6 +195,13 @@ static int missing(const struct view *view, const struct shard *shard, struct er
     return -EBADMSG;
 }
 
+static int no_label(const struct shard *shard, const struct view_piece *image, struct err *err)
+{
+    err_set(err, -EBADMSG, "the sample has no label: no field \"%s\"", label_extension);
+    err_at(err, shard->path, (int64_t)image->field.data_offset);
+    return -EBADMSG;
+}
+
 /* The named field as a whole; false where the sample has none. */
 static bool find_field(const struct shard *shard, uint64_t member, const char *name,
                        struct view_piece *ret_piece)
@@ -281,8 +289,9 @@ int view_pieces(const struct view *view, const struct shard *shard, struct view_
     if (i == view->fields_count)
         return missing(view, shard, err);
     narrow_to_rows(view, ref, &pieces[0]);
-    *ret_count = find_field(shard, place.member, label_extension, &pieces[1]) ? 2 : 1;
-    return 0;
+    bool has_label = find_field(shard, place.member, label_extension, &pieces[1]);
+    *ret_count = has_label ? 2 : 1;
+    return has_label || !view->requires_label ? 0 : no_label(shard, &pieces[0], err);
 }
 
 static int mismatch(const struct shard *shard, const char *extension, uint64_t offset, uint32_t expected,

@@ -34,13 +34,14 @@ struct dataset_shard {
 
 /* Text datasets: how token members are laid out. element "" where the dataset is not text. */
 struct dataset_text {
-    char element[8];        /* "uint16" or "uint32": the dtype of the .npy members */
-    char tokenizer[32];     /* "bytes", "gpt2" */
-    uint32_t vocabulary;    /* token ids are below it */
-    uint32_t document_end;  /* the token that marks the end of a document */
-    uint64_t tokens;        /* all of them, overlaps counted once */
-    uint64_t member_tokens; /* of a whole member, overlap included: 64 Ki + 1 */
-    uint32_t header_bytes;  /* of each .npy member, before its tokens */
+    char element[8];         /* "uint16" or "uint32": the dtype of the .npy members */
+    char tokenizer[32];      /* "bytes", "gpt2" */
+    uint64_t tokenizer_xxh3; /* of the files that define it; 0: it has none, or they are unknown */
+    uint32_t vocabulary;     /* token ids are below it */
+    uint32_t document_end;   /* the token that marks the end of a document */
+    uint64_t tokens;         /* all of them, overlaps counted once */
+    uint64_t member_tokens;  /* of a whole member, overlap included: 64 Ki + 1 */
+    uint32_t header_bytes;   /* of each .npy member, before its tokens */
 };
 
 /* Immutable once open; any thread. */

@@ -218,6 +218,9 @@ static int load_text(struct dataset *dataset, const struct json_t *ours, struct 
         status = json_get_u64(node, "member_tokens", &text->member_tokens, dataset->path, err);
     if (!status)
         status = get_u32(dataset, node, "header_bytes", &text->header_bytes, err);
+    const struct json_t *options = json_get(ours, "options");
+    if (!status && json_get(options, "vocabulary_xxh3"))
+        status = get_hex(dataset, options, "vocabulary_xxh3", 16, &text->tokenizer_xxh3, err);
     if (status)
         return status;
     bool known = strcmp(text->element, "uint16") == 0 || strcmp(text->element, "uint32") == 0;

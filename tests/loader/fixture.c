@@ -23,6 +23,7 @@ struct fixture_options fixture_options_default(uint64_t samples)
                                     .samples_a_shard = 37,
                                     .large = -1,
                                     .without_jpg = -1,
+                                    .without_cls = -1,
                                     .empty_jpg = -1,
                                     .cut_jpg = -1,
                                     .bad_label = -1};
@@ -176,7 +177,8 @@ void fixture_make_images(struct fixture *fixture, const struct fixture_options *
             pad[i] = (uint8_t)(s * 31 + i);
         if (options->pad_bytes)
             add_field(&making, "bin", pad, options->pad_bytes);
-        add_field(&making, "cls", label, strlen(label));
+        if ((int64_t)s != options->without_cls)
+            add_field(&making, "cls", label, strlen(label));
         if ((int64_t)s == options->without_jpg)
             continue;
         encode_noise(s, options->width ? options->width : 24 + (uint32_t)(s % 17),

@@ -1,0 +1,189 @@
+/*
+ * schema — what labels and tokens mean, and whether it is what the caller takes them for. See state.h.
+ *
+ * Class numbers of two datasets say nothing about each other: only names do. So labels of an evaluation are mapped to
+ * the numbers of the training data by name, when the loader opens.
+ */
+#include "loader/state.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct loader_schema schema_of(const struct dataset *dataset)
+{
+    bool is_text = dataset->text.element[0] != '\0';
+    return (struct loader_schema){.path = dataset->path,
+                                  .classes = (const char *const *)dataset->classes,
+                                  .classes_count = dataset->classes_count,
+                                  .tokenizer = is_text ? dataset->text.tokenizer : NULL,
+                                  .tokenizer_xxh3 = dataset->text.tokenizer_xxh3,
+                                  .vocabulary = dataset->text.vocabulary,
+                                  .document_end = dataset->text.document_end};
+}
+
+/* ---- Tokens. ---- */
+
+bool schema_has_same_tokens(const struct loader_schema *a, const struct loader_schema *b)
+{
+    if (!a->tokenizer || !b->tokenizer)
+        return true;
+    if (a->tokenizer_xxh3 && b->tokenizer_xxh3 && a->tokenizer_xxh3 != b->tokenizer_xxh3)
+        return false;
+    return strcmp(a->tokenizer, b->tokenizer) == 0 && a->vocabulary == b->vocabulary &&
+           a->document_end == b->document_end;
+}
+
+const char *schema_describe_tokens(const struct loader_schema *schema, char text[SCHEMA_TEXT_BYTES])
+{
+    int bytes = snprintf(text, SCHEMA_TEXT_BYTES,
+                         "tokenizer \"%.40s\", vocabulary %" PRIu32 ", document end %" PRIu32,
+                         schema->tokenizer, schema->vocabulary, schema->document_end);
+    if (schema->tokenizer_xxh3)
+        snprintf(text + bytes, SCHEMA_TEXT_BYTES - (size_t)bytes, ", files %016" PRIx64,
+                 schema->tokenizer_xxh3);
+    return text;
+}
+
+static int check_tokens(const struct loader *loader, struct err *err)
+{
+    const struct loader_schema *own = &loader->schema, *reference = loader->options.reference;
+    uint64_t limit = loader->options.text.vocabulary;
+    char text[SCHEMA_TEXT_BYTES];
+    if (reference && !schema_has_same_tokens(reference, own)) {
+        err_set(err, -EINVAL, "the dataset's tokens are not those of %.300s", reference->path);
+        err_at(err, own->path, ERR_NO_OFFSET);
+        err_expected(err, "%s", schema_describe_tokens(reference, text));
+        err_found(err, "%s", schema_describe_tokens(own, text));
+        err_advise(err, "convert both with one tokenizer");
+        return -EINVAL;
+    }
+    if (limit == 0 || own->vocabulary <= limit)
+        return 0;
+    err_set(err, -EINVAL, "the dataset's vocabulary is larger than the model's");
+    err_at(err, own->path, ERR_NO_OFFSET);
+    err_expected(err, "at most %" PRIu64 " tokens", limit);
+    err_found(err, "%" PRIu32, own->vocabulary);
+    err_advise(err, "raise model.vocabulary, or leave it out");
+    return -EINVAL;
+}
+
+/* ---- Labels. ---- */
+
+struct named_class {
+    const char *name;
+    int32_t number;
+};
+
+static int compare_names(const void *a, const void *b)
+{
+    const struct named_class *left = a, *right = b;
+    return strcmp(left->name, right->name);
+}
+
+static bool has_same_classes(const struct loader_schema *a, const struct loader_schema *b)
+{
+    bool same = a->classes_count == b->classes_count;
+    for (uint64_t i = 0; same && i < a->classes_count; i++)
+        same = strcmp(a->classes[i], b->classes[i]) == 0;
+    return same;
+}
+
+static int repeated_class(const struct loader_schema *reference, const char *name, struct err *err)
+{
+    err_set(err, -EINVAL, "two classes have the name \"%.80s\", so labels can't be mapped by name", name);
+    err_at(err, reference->path, ERR_NO_OFFSET);
+    err_advise(err, "give each class a name of its own");
+    return -EINVAL;
+}
+
+static int unknown_class(const struct loader_schema *reference, const struct loader_schema *own,
+                         const char *name, struct err *err)
+{
+    err_set(err, -EINVAL, "class \"%.80s\" is not among the %" PRIu64 " classes of %.300s", name,
+            reference->classes_count, reference->path);
+    err_at(err, own->path, ERR_NO_OFFSET);
+    err_advise(err, "evaluate on classes that the model was trained on");
+    return -EINVAL;
+}
+
+/* sorted: the reference's classes by name. */
+static int fill_label_map(struct loader *loader, const struct named_class *sorted, struct err *err)
+{
+    const struct loader_schema *own = &loader->schema, *reference = loader->options.reference;
+    for (uint64_t i = 1; i < reference->classes_count; i++)
+        if (strcmp(sorted[i - 1].name, sorted[i].name) == 0)
+            return repeated_class(reference, sorted[i].name, err);
+    for (uint64_t i = 0; i < own->classes_count; i++) {
+        const struct named_class wanted = {.name = own->classes[i]};
+        const struct named_class *found =
+            bsearch(&wanted, sorted, reference->classes_count, sizeof *sorted, compare_names);
+        if (!found)
+            return unknown_class(reference, own, own->classes[i], err);
+        loader->label_map[i] = found->number;
+    }
+    return 0;
+}
+
+static int map_labels(struct loader *loader, struct err *err)
+{
+    const struct loader_schema *own = &loader->schema, *reference = loader->options.reference;
+    struct named_class *sorted = calloc(reference->classes_count, sizeof *sorted);
+    loader->label_map = calloc(own->classes_count, sizeof *loader->label_map);
+    int status = sorted && loader->label_map
+                     ? 0
+                     : err_set(err, -ENOMEM, "out of memory for %" PRIu64 " class names",
+                               own->classes_count + reference->classes_count);
+    if (!status) {
+        for (uint64_t i = 0; i < reference->classes_count; i++)
+            sorted[i] = (struct named_class){reference->classes[i], (int32_t)i};
+        qsort(sorted, reference->classes_count, sizeof *sorted, compare_names);
+        status = fill_label_map(loader, sorted, err);
+    }
+    free(sorted);
+    return status;
+}
+
+static int check_labels(struct loader *loader, struct err *err)
+{
+    const struct loader_schema *own = &loader->schema, *reference = loader->options.reference;
+    uint64_t limit = loader->options.image.classes;
+    bool has_names = own->classes_count > 0, has_reference = reference && reference->classes_count > 0;
+    if (has_names && has_reference && !has_same_classes(reference, own)) {
+        int status = map_labels(loader, err);
+        if (status)
+            return status;
+    }
+    if (has_reference)
+        loader->classes_count = reference->classes_count;
+    if (limit > 0 && loader->classes_count > limit) {
+        err_set(err, -EINVAL, "%s more classes than the model has",
+                has_reference ? "the training data has" : "the dataset has");
+        err_at(err, has_reference ? reference->path : own->path, ERR_NO_OFFSET);
+        err_expected(err, "at most %" PRIu64, limit);
+        err_found(err, "%" PRIu64, loader->classes_count);
+        err_advise(err, "raise model.classes, or leave it out");
+        return -EINVAL;
+    }
+    loader->labels_count = has_names ? own->classes_count : loader->classes_count;
+    if (loader->labels_count == 0)
+        loader->labels_count = limit;
+    return 0;
+}
+
+int loader_check_schema(struct loader *loader, struct err *err)
+{
+    loader->schema = schema_of(loader->sources[0].dataset);
+    loader->classes_count = loader->schema.classes_count;
+    switch (loader->options.decode) {
+    case LOADER_IMAGE:
+        return check_labels(loader, err);
+    case LOADER_TOKENS:
+        return check_tokens(loader, err);
+    case LOADER_BYTES:
+        break;
+    }
+    return 0;
+}
