@@ -158,13 +158,6 @@ int feed_flush(struct feed *feed, struct err *err)
     return status;
 }
 
-static int refuse(const struct batch_item *item, const char *what, const char *advice, struct err *err)
-{
-    err_set(err, -EBADMSG, "sample %.*s %s", (int)item->key_bytes, item->key, what);
-    err_advise(err, "%s", advice);
-    return -EBADMSG;
-}
-
 /* What of a batch's first array goes to the device: where it lies, and how many bytes. */
 struct source {
     const void *data;
@@ -191,8 +184,8 @@ static void take_partners(const struct feed *feed, const struct feed_slot *slot)
     }
 }
 
-static int take_images(const struct feed *feed, struct feed_slot *slot, struct source *ret_source,
-                       uint64_t *ret_valid, struct err *err)
+static void take_images(const struct feed *feed, struct feed_slot *slot, struct source *ret_source,
+                        uint64_t *ret_valid)
 {
     const struct batch *batch = slot->batch;
     const struct feed_options *o = &feed->options;
@@ -200,15 +193,8 @@ static int take_images(const struct feed *feed, struct feed_slot *slot, struct s
                              *labels = batch_field_named(batch, "label");
     uint64_t image_bytes = o->side * o->side * 3;
     for (uint64_t i = 0; i < o->items; i++) {
-        slot->staging.targets[i] = -1;
-        if (i >= batch->items_count)
-            continue;
-        int32_t label = ((const int32_t *)labels->data)[i];
-        if (label < 0)
-            return refuse(&batch->items[i], "has no label", "a ViT needs a cls member in each sample", err);
-        if ((uint64_t)label >= o->classes)
-            return refuse(&batch->items[i], "has a label beyond the model's classes", "raise model.classes",
-                          err);
+        int32_t label = i < batch->items_count ? ((const int32_t *)labels->data)[i] : -1;
+        assert(i >= batch->items_count || (label >= 0 && (uint64_t)label < o->classes));
         slot->staging.targets[i] = label;
     }
     if (is_mixed(feed, batch))
@@ -220,7 +206,6 @@ static int take_images(const struct feed *feed, struct feed_slot *slot, struct s
         ret_source->data = slot->staging.images;
     }
     *ret_valid = batch->items_count;
-    return 0;
 }
 
 /* A token belongs to the document that the next document end at or behind it ends; its attention begins where that document does,
@@ -254,18 +239,13 @@ static void fill_by_token(const struct feed *feed, int32_t *by_token, const int3
             by_token[next[tokens[i * (o->block + 1) + t]]++] = (int32_t)(i * o->block + t);
 }
 
-static int take_tokens(const struct feed *feed, struct feed_slot *slot, struct source *ret_source,
-                       uint64_t *ret_valid, struct err *err)
+static void take_tokens(const struct feed *feed, struct feed_slot *slot, struct source *ret_source,
+                        uint64_t *ret_valid)
 {
     const struct batch *batch = slot->batch;
     const struct feed_options *o = &feed->options;
     const int32_t *tokens = batch_field_named(batch, "tokens")->data;
     uint64_t row = o->block + 1, row_bytes = row * sizeof tokens[0];
-    for (uint64_t i = 0; i < batch->items_count; i++)
-        for (uint64_t t = 0; t < row; t++)
-            if ((uint64_t)tokens[i * row + t] >= o->vocabulary)
-                return refuse(&batch->items[i], "has a token beyond the model's vocabulary",
-                              "raise model.vocabulary", err);
     if (batch->items_count < o->items) {
         memcpy(slot->staging.tokens, tokens, batch->items_count * row_bytes);
         memset(slot->staging.tokens + batch->items_count * row, 0,
@@ -282,7 +262,6 @@ static int take_tokens(const struct feed *feed, struct feed_slot *slot, struct s
         fill_by_token(feed, slot->staging.by_token, tokens);
     *ret_source = (struct source){tokens, o->items * row_bytes};
     *ret_valid = batch->items_count * o->block;
-    return 0;
 }
 
 /* Queues the copies, and makes the ops wait for them. */
@@ -344,13 +323,13 @@ int feed_push(struct feed *feed, struct loader *loader, const struct batch *batc
         (uint32_t)(feed->pushed_count % FEED_SLOTS) * 2 + (batch->items_count < feed->options.items);
     feed->pushed_count++;
     feed->is_open = true;
-    int status = retired;
-    if (!status && feed->options.images)
-        status = take_images(feed, slot, &source, &valid, err);
-    else if (!status)
-        status = take_tokens(feed, slot, &source, &valid, err);
-    if (!status && !is_host(feed))
-        status = send(feed, slot, &source, err);
+    if (retired)
+        return retired;
+    if (feed->options.images)
+        take_images(feed, slot, &source, &valid);
+    else
+        take_tokens(feed, slot, &source, &valid);
+    int status = is_host(feed) ? 0 : send(feed, slot, &source, err);
     if (status)
         return status;
     *ret_input = feed->options.images ? image_input(feed, slot, &source) : token_input(feed, slot, &source);

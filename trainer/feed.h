@@ -71,8 +71,8 @@ int feed_init(struct feed *feed, const struct feed_options *options, struct ops 
 /* Gives back what it holds, then waits for its copies. Safe on a zeroed feed. */
 void feed_deinit(struct feed *feed);
 
-/* Takes the batch of that loader (NULL: nobody gets it back), also where it fails. *ret_valid: items (tokens) with a target. -EBADMSG where a label or token is
- * beyond the model's, or a label absent. Not two without feed_pop. */
+/* Takes the batch of that loader (NULL: nobody gets it back), also where it fails. The loader has checked labels and
+ * tokens against the model's classes and vocabulary. *ret_valid: items (tokens) with a target. Not two without feed_pop. */
 int feed_push(struct feed *feed, struct loader *loader, const struct batch *batch,
               struct model_input *ret_input, uint64_t *ret_valid, struct err *err);
 /* Of the input pushed last, below FEED_VARIANTS: those of one variant have their arrays at the same places, unless device memory is the

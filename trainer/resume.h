@@ -18,7 +18,8 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
  * in between. */
 int resume_check_newest(const struct run *run, struct err *err);
 
-/* The data and the order that the loader found are those of the cursor, which the state holds. -EINVAL: the configuration is at
+/* The data and the order that the loader found are those of the cursor, which the state holds, and so are class names and
+ * the tokenizer. -EINVAL: the configuration is at
  * fault, -ESTALE: the data; both name what differs. */
 int resume_check_cursor(const struct run *run, const struct cursor *cursor, const struct json_t *state,
                         const char *path, struct err *err);

@@ -46,6 +46,7 @@ int run_open_data(struct run *run, struct ckpt_reader *reader, const char *path,
     if (status)
         return status;
     run->shape = loader_shape(run->loader);
+    run->reference = *loader_schema(run->loader);
     if (reader && (status = resume_check_cursor(run, &cursor, ckpt_reader_state(reader), path, err)))
         return status;
     status = run_count_steps(run, cursor.epoch, err);
@@ -235,11 +236,27 @@ static int open_place(struct run *run, struct err *err)
     return status ? status : open_ops(run, err); /* before the loader's threads: see ops_cpu_blas.h */
 }
 
+/* Errors of the validation data end the run now, not at its first evaluation. */
+static int check_validation(struct run *run, struct err *err)
+{
+    if (!run->config->data.val[0])
+        return 0;
+    struct loader_options options = run_loader_options(run, false);
+    struct loader *loader = NULL;
+    options.order_only = true;
+    options.log = NULL; /* each evaluation logs what is left out of damaged tars */
+    int status = loader_open(&options, &loader, err);
+    loader_close(loader);
+    return status;
+}
+
 /* What each rank does by itself after that: all else that is read, and memory. */
 static int open_parts(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
 {
     const struct train_config *c = run->config;
     int status = run_open_data(run, reader, path, err);
+    if (!status)
+        status = check_validation(run, err);
     if (!status)
         status = run_open_model(run, true, err);
     if (!status)
@@ -340,17 +357,25 @@ static int look_at_validation(struct run *run, struct err *err)
     return 0;
 }
 
-/* Where batch.accumulation stands for the micro-batch: that of the run, if the weights are a checkpoint of one. Collective, so that all ranks have
- * the same. */
-static void keep_micro(struct run *run, const char *from)
+/* If the weights are a checkpoint of a run: its micro-batch, where batch.accumulation stands for it, and what its
+ * labels and tokens mean. Collective, so that all ranks have the same. */
+static int take_from_checkpoint(struct run *run, const char *from, struct err *err)
 {
     const struct ckpt_choice any = {.below = UINT64_MAX};
     struct ckpt_reader *reader = NULL;
-    if (run->given->batch.micro > 0 ||
-        ckpt_reader_open_together(run->io, from, &any, run->comm, &reader, NULL, NULL))
-        return;
-    config_keep_batch(run->given, json_get(ckpt_reader_state(reader), "config"));
+    if (ckpt_reader_open_together(run->io, from, &any, run->comm, &reader, NULL, NULL))
+        return 0;
+    const struct json_t *state = ckpt_reader_state(reader);
+    if (run->given->batch.micro == 0)
+        config_keep_batch(run->given, json_get(state, "config"));
+    int status = data_schema_decode(state, from, &run->recorded, err);
     ckpt_reader_close(reader);
+    run->reference = run->recorded.schema;
+    if (!status && !run->recorded.is_recorded)
+        run_say(run,
+                "%s records no class names and no tokenizer: they can't be compared with those of data.val",
+                from);
+    return status;
 }
 
 static int open_for_evaluation(struct run *run, const char *from, struct err *err)
@@ -385,7 +410,7 @@ int run_open_for_evaluation(struct run *run, const struct trainer_options *optio
     if (!status)
         status = open_comm(run, err);
     if (!status)
-        keep_micro(run, from);
+        status = run_agree(run, take_from_checkpoint(run, from, err), "reading the checkpoint's state", err);
     if (!status)
         status = run_agree(run, open_for_evaluation(run, from, err), "opening the data and the model", err);
     if (status)
@@ -466,6 +491,7 @@ void run_close(struct run *run)
     comm_close(run->own_comm);
     free(run->tensor_names);
     free(run->tensors);
+    data_schema_deinit(&run->recorded);
     str_deinit(&run->state_json);
     str_deinit(&run->numerics_id);
     free(run->config);

@@ -12,6 +12,7 @@
 #include "comm/comm.h"
 #include "comm/comm_counted.h"
 #include "loader/loader.h"
+#include "trainer/data_schema.h"
 #include "trainer/early_stop.h"
 #include "trainer/epochs.h"
 #include "trainer/feed.h"
@@ -125,7 +126,11 @@ struct run {
     struct loader *loader;                      /* training data */
     struct loader_source mix[MIX_DATASETS_MAX]; /* what it is opened with; texts are the configuration's */
     struct loader_shape shape;
-    uint64_t delivered_count; /* samples of all ranks, since it was opened */
+    /* What labels and tokens mean to the model, by which evaluations map labels: as the training data has it, or, of an
+     * evaluation alone, as the checkpoint recorded it. */
+    struct loader_schema reference;
+    struct data_schema recorded; /* by the checkpoint that an evaluation is of */
+    uint64_t delivered_count;    /* samples of all ranks, since it was opened */
     struct ckpt_saver *saver;
     struct ckpt_tensor *tensors; /* what the saver saves */
     char *tensor_names;

@@ -74,8 +74,11 @@ struct loader_options run_loader_options(struct run *run, bool training)
     o.image.width = o.image.height = (uint32_t)c->data.image.size;
     o.image.crop.kind = CROP_CENTER;
     o.image.crop.flip = false;
+    o.image.requires_label = true;
+    o.image.classes = c->model.classes;
     o.text.field = c->data.text.field;
     o.text.block = (uint32_t)c->data.text.block;
+    o.text.vocabulary = c->model.vocabulary;
     o.bad_policy = (enum loader_bad_policy)c->data.bad_samples.policy;
     o.bad_fraction_max = c->data.bad_samples.limit;
     o.workers = (unsigned)c->data.workers;
@@ -84,10 +87,12 @@ struct loader_options run_loader_options(struct run *run, bool training)
     o.memory_only = run->is_rehearsal;
     o.log = run->options->log;
     o.trace = NULL; /* an evaluation's threads are new ones each time */
-    if (training)
+    if (training) {
         set_training(run, &o);
-    else
+    } else {
         o.dataset = c->data.val;
+        o.reference = &run->reference;
+    }
     return o;
 }
 

@@ -99,6 +99,7 @@ int run_encode_state(struct run *run, struct err *err)
         return status;
     json_begin_object(&w, NULL);
     encode_cursor(&w, &cursor, run->loader);
+    data_schema_encode(&w, &run->reference);
     json_begin_object(&w, "optimizer");
     json_write_string(&w, "type", optimizer_type_name(run->optimizer.options.type));
     json_write_u64(&w, "updates_count", run->optimizer.updates);

@@ -1,0 +1,155 @@
+#!/usr/bin/env bash
+# Whether labels and tokens mean the same in training, validation and evaluation, and labels that training can't use.
+. "$(dirname "$0")/lib.sh"
+
+"$RENDER_SHAPES" --count 4 --side 48 photos >/dev/null
+millrace convert dataset photos shards --quiet >/dev/null
+cat >train.yaml <<'YAML'
+run:        {dir: runs/a, seed: 3, steps: 4}
+data:       {train: shards, memory: 32MiB, image: {size: 32}}
+model:      {layers: 1, heads: 2, width: 32, patch: 8}
+batch:      {global: 16, micro: 8}
+YAML
+millrace train train.yaml --quiet >/dev/null || exit 1
+
+# evaluated DATASET [settings...]: the result of runs/a on it.
+evaluated() {
+  local dataset=$1
+  shift
+  same "$(status_of millrace eval train.yaml --from runs/a/ckpt --set data.val="$dataset" --json "$@")" 0 "$(cat errors)"
+  json 'd["valid_count"], d["loss"], d["accuracy"]' out
+}
+
+# folder NAME CLASS...: photos of those classes alone.
+folder() {
+  local name=$1 class
+  shift
+  mkdir "$name"
+  for class in "$@"; do cp -r "photos/$class" "$name/$class"; done
+}
+
+validation_on_some_of_the_classes_is_mapped_by_name() {
+  need_python
+  folder some moon triangle
+  folder same_numbers moon triangle
+  mkdir same_numbers/{circle,cross,ring,square,stripes} # classes without photos
+  millrace convert dataset some some_shards --quiet >/dev/null
+  millrace convert dataset same_numbers same_shards --quiet >/dev/null
+  same "$(json 'd["millrace"]["classes"]' <(tr -d '\n' <some_shards/dataset.json))" "['moon', 'triangle']"
+  evaluated same_shards >expected
+  same "$(evaluated some_shards)" "$(cat expected)"
+  millrace train train.yaml --set run.dir=runs/b --set data.val=some_shards --json >out 2>errors
+  same "$(json 'd[-1]["val_loss"], d[-1]["val_accuracy"]' out)" "$(cut -d ' ' -f 2- expected | sed 's/^/(/')"
+}
+
+a_class_that_training_lacks_is_an_error_before_the_first_step() {
+  folder other moon triangle
+  mv other/triangle other/pentagon
+  millrace convert dataset other other_shards --quiet >/dev/null
+  same "$(status_of millrace train train.yaml --set run.dir=runs/c --set data.val=other_shards)" 2
+  one_line errors
+  contains "$(cat errors)" 'class "pentagon" is not among the 7 classes of shards/dataset.json'
+  contains "$(cat errors)" other_shards/dataset.json
+  [[ ! -e runs/c/ckpt && ! -e runs/c/metrics.jsonl ]] || fail "something was written"
+  same "$(status_of millrace eval train.yaml --from runs/a/ckpt --set data.val=other_shards)" 2
+  one_line errors
+  contains "$(cat errors)" 'class "pentagon" is not among the 7 classes of runs/a/ckpt'
+  same "$(status_of millrace train train.yaml --set run.dir=runs/c --set data.val=nowhere)" 1
+  contains "$(cat errors)" nowhere
+}
+
+a_checkpoint_without_class_names_is_evaluated_and_that_is_said() {
+  need_python
+  evaluated shards >expected
+  ! grep -q "records no class names" errors
+  cp -r runs/a/ckpt old
+  chmod -R u+w old
+  "$python" - <<'PY'
+import glob, re
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+[path] = glob.glob("old/*/manifest.json")
+text = open(path, "rb").read()
+rest = re.sub(rb'"data":\{"classes":\[[^]]*\]\},', b"", text)
+assert rest != text
+head = b'{"crc32c":"00000000",' + rest[rest.index(b'"format"'):]
+open(path, "wb").write(head.replace(b"00000000", b"%08x" % crc32c(head), 1))
+PY
+  same "$(status_of millrace eval train.yaml --from old --set data.val=shards --json)" 0 "$(cat errors)"
+  contains "$(cat errors)" "old records no class names and no tokenizer: they can't be compared with those of data.val"
+  same "$(json 'd["valid_count"], d["loss"], d["accuracy"]' out)" "$(cat expected)"
+}
+
+a_resume_with_other_class_names_is_refused() {
+  cp -r shards renamed
+  chmod -R u+w renamed
+  sed -i 's/"moon"/"sun"/' renamed/dataset.json
+  same "$(status_of millrace train train.yaml --set data.train=renamed --set run.steps=6)" 1
+  contains "$(cat errors)" 'expected class 2 "moon", found "sun"'
+}
+
+another_tokenizer_is_an_error() {
+  need_python
+  [[ -d $data/bpe ]] || skip "no test data at $data/bpe (set MILLRACE_TEST_DATA)"
+  head -c 60000 "$data/text/tinyshakespeare.txt" >text.txt
+  mkdir swapped
+  cp "$data/bpe/vocab.bpe" swapped
+  # the tokens of two letters change places
+  "$python" - "$data/bpe/encoder.json" <<'PY'
+import json, sys
+d = json.load(open(sys.argv[1]))
+d["a"], d["b"] = d["b"], d["a"]
+json.dump(d, open("swapped/encoder.json", "w"))
+PY
+  millrace convert dataset text.txt bytes --tokenizer bytes --quiet >/dev/null
+  millrace convert dataset text.txt bpe --tokenizer gpt2 --vocab "$data/bpe" --quiet >/dev/null
+  millrace convert dataset text.txt swapped_bpe --tokenizer gpt2 --vocab swapped --quiet >/dev/null
+  cat >text.yaml <<'YAML'
+run:   {dir: runs/text, steps: 2}
+data:  {train: bpe, val: bpe, text: {block: 32}}
+model: {type: gpt2, layers: 1, heads: 2, width: 16}
+batch: {global: 4, micro: 4}
+YAML
+  same "$(status_of millrace train text.yaml)" 0 "$(cat errors)"
+  for val in bytes swapped_bpe; do
+    same "$(status_of millrace train text.yaml --set run.dir=runs/no --set data.val=$val)" 2
+    contains "$(cat errors)" "the dataset's tokens are not those of bpe/dataset.json"
+    same "$(status_of millrace eval text.yaml --from runs/text/ckpt --set data.val=$val)" 2
+    contains "$(cat errors)" "the dataset's tokens are not those of runs/text/ckpt"
+    same "$(status_of millrace train text.yaml --set run.dir=runs/no --set "data.train=[{path: bpe}, {path: $val}]")" 2
+    contains "$(cat errors)" "a dataset of the mix differs"
+  done
+  same "$(status_of millrace eval text.yaml --from runs/text/ckpt)" 0 "$(cat errors)"
+}
+
+labels_that_training_can_not_use_are_bad_samples_by_name() {
+  local n
+  mkdir numbered
+  for n in 00 01 02 03 04 05 06 07 08 09 10 11; do
+    cp photos/ring/0001.jpg numbered/$n.jpg
+    echo $((10#$n % 2)) >numbered/$n.cls
+  done
+  rm numbered/03.cls
+  echo x >numbered/05.cls
+  echo 2 >numbered/08.cls
+  tar cf numbered.tar -C numbered . --sort=name
+  sed -i 's/train: shards/train: numbered.tar/' train.yaml
+  local -a settings=(--set run.dir=runs/n --set model.classes=2 --set batch.global=4 --set batch.micro=4)
+  same "$(status_of millrace train train.yaml "${settings[@]}" --set data.bad_samples.limit=50%)" 0 "$(cat errors)"
+  for n in 03 05 08; do
+    grep -q "bad sample \"./$n\" .*in numbered.tar" errors || fail "$n is not named with its shard: $(cat errors)"
+  done
+  grep -q 'has no label' errors
+  grep -q 'expected 0 to 1, found "2' errors
+  same "$(status_of millrace train train.yaml "${settings[@]}" --set run.dir=runs/m --set data.bad_samples.policy=stop)" 1
+  contains "$(cat errors)" "numbered.tar at "
+}
+
+run_cases validation_on_some_of_the_classes_is_mapped_by_name a_class_that_training_lacks_is_an_error_before_the_first_step \
+  a_checkpoint_without_class_names_is_evaluated_and_that_is_said a_resume_with_other_class_names_is_refused \
+  another_tokenizer_is_an_error labels_that_training_can_not_use_are_bad_samples_by_name
