@@ -197,10 +197,11 @@ void grammar_setting(const struct config_field *field, struct grammar_value *ret
     case CONFIG_SIZE_AUTO:
         read_name("auto", GRAMMAR_NOTHING, ret_value);
         break;
-    case CONFIG_TEXT:
+    case CONFIG_PATH:
     case CONFIG_MIX:
         ret_value->kind = GRAMMAR_FILES;
         break;
+    case CONFIG_TEXT:
     case CONFIG_COUNT:
     case CONFIG_SIZE:
     case CONFIG_PERIOD:

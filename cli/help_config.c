@@ -24,7 +24,8 @@ const char *help_config_kind(const struct config_field *field, char text[HELP_KI
         [CONFIG_SIZE] = "size",         [CONFIG_SIZE_AUTO] = "size|auto",
         [CONFIG_DURATION] = "duration", [CONFIG_PERIOD] = "number|duration",
         [CONFIG_REAL] = "real",         [CONFIG_FRACTION] = "fraction",
-        [CONFIG_PAIR] = "[real, real]", [CONFIG_MIX] = "text|[{path, weight}, ...]",
+        [CONFIG_PAIR] = "[real, real]", [CONFIG_MIX] = "path|[{path, weight}, ...]",
+        [CONFIG_PATH] = "path",
     };
     size_t used = 0;
     text[0] = '\0';

@@ -3,6 +3,7 @@
  */
 #include "base/str.h"
 #include "cli/output.h"
+#include "cli/path_args.h"
 #include "cli/verb.h"
 
 #include <errno.h>
@@ -107,6 +108,8 @@ static int parse_and_run(const struct verb *verb, int verb_words, int argc, char
         status = check_positional(verb, &positional, &err);
     if (!status)
         status = options_check_required(tables, VERB_TABLES, argc, argv, &err);
+    if (!status)
+        status = path_args_check(verb, args, &positional, &err);
     status = status ? usage(console, &err) : run_verb(verb, args, &positional, words, console);
 out:
     options_deinit(tables, VERB_TABLES, args, &positional);

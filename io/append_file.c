@@ -19,12 +19,15 @@ struct append_file {
 
 int append_file_open(const char *path, struct append_file **ret_file, struct err *err)
 {
+    int status = local_path(path, &path, err);
+    if (status)
+        return status;
     struct append_file *file = calloc(1, sizeof *file);
     if (!file)
         return err_set(err, -ENOMEM, "out of memory for a log file");
     file->descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (file->descriptor < 0) {
-        int status = local_fail(err, -errno, path, "could not make the file");
+        status = local_fail(err, -errno, path, "could not make the file");
         free(file);
         return status;
     }

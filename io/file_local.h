@@ -53,7 +53,8 @@ int local_make_folder(struct io *io, const char *path, struct err *err);
 int local_remove(struct io *io, const char *path, struct err *err);
 
 /* The path behind "file:x", "file:/x", "file:///x" and "file://localhost/x", or path itself: borrows from path. Bytes are
- * taken as they are, without percent-decoding. -EINVAL where it is empty or of another host, -ENAMETOOLONG. */
+ * taken as they are, without percent-decoding. -EINVAL where it is empty or of another host, -EPROTONOSUPPORT of another scheme,
+ * -ENAMETOOLONG. */
 int local_path(const char *path, const char **ret_path, struct err *err);
 /* The kernel's code as ours: its -EINVAL, as of a file system that does not know a call, is -EIO, since ours tells of wrong usage; so are its
  * -EBADMSG, -ENODATA and -EOPNOTSUPP, since ours tell of what a file holds. */

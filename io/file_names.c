@@ -33,6 +33,11 @@ int local_path(const char *path, const char **ret_path, struct err *err)
             return -EINVAL;
         }
     }
+    if (at == path && io_scheme_bytes(path) > 0) { /* else a folder "s3:" would be made */
+        err_set(err, -EPROTONOSUPPORT, "a path of local files is expected, not a URL");
+        err_at(err, path, ERR_NO_OFFSET);
+        return -EPROTONOSUPPORT;
+    }
     if (!*at)
         return err_set(err, -EINVAL, "the path is empty");
     if (strlen(at) >= IO_PATH_BYTES_MAX)

@@ -1,5 +1,6 @@
 /*
- * io — see io.h. Picks the backend by the scheme, and of those for local files the engine.
+ * io — see io.h. Picks the backend by the scheme, and of those for local files the engine. A new backend is a line of
+ * `backends`.
  */
 #include "io/io.h"
 
@@ -10,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The length of "scheme" in "scheme://...", 0 where there is none. */
-static size_t scheme_bytes(const char *path)
+size_t io_scheme_bytes(const char *path)
 {
     size_t bytes = 0;
     while (isalnum((unsigned char)path[bytes]) || (bytes > 0 && strchr("+.-", path[bytes]) && path[bytes]))
@@ -34,31 +34,49 @@ static int open_local(const struct io_options *options, struct io **ret_io, stru
     return io_threads_open(options, ret_io, err);
 }
 
-static int open_backend(const char *path_or_url, const struct io_options *options, struct io **ret_io,
-                        struct err *err)
+/* A backend and the scheme of its URLs. */
+struct backend {
+    const char *scheme;
+    int (*open)(const struct io_options *options, struct io **ret_io, struct err *err);
+};
+
+/* Plain paths are the first one's. */
+static const struct backend backends[] = {{"file", open_local}};
+
+static int find_backend(const char *path, const struct backend **ret_backend, struct err *err)
 {
-    size_t bytes = scheme_bytes(path_or_url);
-    if (bytes == 0 || is_scheme(path_or_url, bytes, "file"))
-        return open_local(options, ret_io, err);
-    err_set(err, -EPROTONOSUPPORT, "this build has no access to %.*s://", (int)(bytes < 64 ? bytes : 64),
-            path_or_url);
-    err_at(err, path_or_url, ERR_NO_OFFSET);
     static const char *const stores[] = {"s3", "gs", "http", "https"};
-    for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++) {
-        if (is_scheme(path_or_url, bytes, stores[i])) {
-            err_advise(err, "copy it to or from a local folder with the tools of that store");
-            return -EPROTONOSUPPORT;
+    size_t bytes = io_scheme_bytes(path);
+    for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
+        if ((bytes == 0 && i == 0) || is_scheme(path, bytes, backends[i].scheme)) {
+            *ret_backend = &backends[i];
+            return 0;
         }
     }
+    err_set(err, -EPROTONOSUPPORT, "this build has no access to %.*s://", (int)(bytes < 64 ? bytes : 64),
+            path);
+    err_at(err, path, ERR_NO_OFFSET);
     err_expected(err, "a path or file://");
+    for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++)
+        if (is_scheme(path, bytes, stores[i]))
+            err_advise(err, "copy it to or from a local folder with the tools of that store");
     return -EPROTONOSUPPORT;
+}
+
+int io_check_path(const char *path_or_url, struct err *err)
+{
+    const struct backend *backend;
+    return find_backend(path_or_url, &backend, err);
 }
 
 int io_open(const char *path_or_url, const struct io_options *options, struct io **ret_io, struct err *err)
 {
     const char *rules = options && options->fault ? options->fault : getenv(IO_FAULT_VARIABLE);
+    const struct backend *backend;
     struct io *io;
-    int status = open_backend(path_or_url, options, &io, err);
+    int status = find_backend(path_or_url, &backend, err);
+    if (!status)
+        status = backend->open(options, &io, err);
     if (!status && rules && *rules) {
         status = io_fault_open(io, rules, ret_io, err);
         if (status)

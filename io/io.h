@@ -254,6 +254,12 @@ struct io_options {
 };
 #define IO_FAULT_VARIABLE "MILLRACE_FAULT"
 
+/* The length of "scheme" in "scheme://...", 0 for a plain path. */
+size_t io_scheme_bytes(const char *path_or_url);
+/* Whether a backend of this build serves the path: plain paths, and URLs of the schemes that io.c lists. Configuration
+ * keys and arguments that are paths go through it before anything is written. -EPROTONOSUPPORT with what to do. */
+int io_check_path(const char *path_or_url, struct err *err);
+
 /* The backend that serves path_or_url, by its scheme; plain paths are local. options may be NULL. Gives the backend.
  * -EPROTONOSUPPORT with what to do for a scheme that this build has not; -ENOSYS, -EPERM, ... where an engine is asked for by
  * name that there is not; -EINVAL where the faults are none. */

@@ -42,10 +42,12 @@ static int find_last_line_end(int descriptor, uint64_t bytes, uint64_t *ret_byte
 
 int line_log_open(const char *path, uint64_t keep_bytes, struct line_log **ret_log, struct err *err)
 {
+    int status = local_path(path, &path, err);
+    if (status)
+        return status;
     struct line_log *log = calloc(1, sizeof *log);
     if (!log)
         return err_set(err, -ENOMEM, "out of memory for a log file");
-    int status = 0;
     uint64_t bytes = 0;
     struct stat info;
     log->descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);

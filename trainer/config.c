@@ -70,6 +70,7 @@ static int read_value(const struct config_field *field, const char *const *value
     }
     switch (field->kind) {
     case CONFIG_TEXT:
+    case CONFIG_PATH:
         if (strlen(text) >= field->bytes)
             return -ERANGE;
         snprintf(target, field->bytes, "%s", text);
@@ -140,7 +141,7 @@ static void describe(const struct config_field *field, char *text, size_t bytes)
         size_t used = (size_t)snprintf(text, bytes, "one of");
         for (size_t i = 0; field->choices[i] && used < bytes; i++)
             used += (size_t)snprintf(text + used, bytes - used, "%s %s", i ? "," : "", field->choices[i]);
-    } else if (field->kind == CONFIG_TEXT) {
+    } else if (field->kind == CONFIG_TEXT || field->kind == CONFIG_PATH) {
         snprintf(text, bytes, "text of less than %zu bytes", field->bytes);
     } else if (field->kind == CONFIG_BOOL || field->kind == CONFIG_MIX) {
         snprintf(text, bytes, "%s", names[field->kind]);
@@ -305,7 +306,8 @@ static void add_value(struct str *out, const struct config_field *field, const v
         return;
     }
     switch (field->kind) {
-    case CONFIG_TEXT: {
+    case CONFIG_TEXT:
+    case CONFIG_PATH: {
         struct json_writer writer = {.out = out};
         json_write_string(&writer, NULL, source);
         break;
@@ -431,7 +433,7 @@ static void saved_text(const struct json_t *node, struct str *out)
 static void add_plain_value(struct str *out, const struct config_field *field, const void *source)
 {
     const struct config_mix *mix = source;
-    if (field->kind == CONFIG_TEXT)
+    if (field->kind == CONFIG_TEXT || field->kind == CONFIG_PATH)
         str_add_text(out, source);
     else if (field->kind == CONFIG_MIX && mix->count == 1)
         str_add_text(out, mix->sources[0].path);

@@ -181,6 +181,7 @@ struct train_config {
 
 enum config_kind {
     CONFIG_TEXT, /* char[bytes] */
+    CONFIG_PATH, /* char[bytes]: a path or URL; its scheme must be one that this build serves */
     CONFIG_BOOL,
     CONFIG_COUNT,      /* uint64_t */
     CONFIG_COUNT_AUTO, /* uint64_t, "auto" is 0 */
@@ -204,7 +205,7 @@ struct config_field {
     const char *key; /* "data.image.size" */
     enum config_kind kind;
     size_t offset;              /* in struct train_config */
-    size_t bytes;               /* of CONFIG_TEXT */
+    size_t bytes;               /* of CONFIG_TEXT and CONFIG_PATH */
     const char *default_text;   /* as it would stand in YAML */
     double least, most;         /* of numbers */
     const char *const *choices; /* NULL-terminated, of CONFIG_CHOICE */

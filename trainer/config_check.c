@@ -2,6 +2,7 @@
  * config_check — what must agree between configuration keys. See config.h.
  */
 #include "ckpt/ckpt.h"
+#include "io/io.h"
 #include "trainer/config.h"
 #include "trainer/epochs.h"
 #include "trainer/model.h"
@@ -66,6 +67,33 @@ static int check_train(const struct train_config *config, const struct check *ch
         err_expected(check->err, "%s", why.expected);
     if (why.found[0])
         err_found(check->err, "%s", why.found);
+    return status;
+}
+
+static int check_path(const struct check *check, const char *key, const char *path)
+{
+    struct err why = {0};
+    if (io_check_path(path, &why) == 0)
+        return 0;
+    char what[ERR_TEXT_BYTES_MAX];
+    snprintf(what, sizeof what, "%s: %.160s", key, why.what);
+    contradiction(check, key, key, what, why.advice);
+    err_expected(check->err, "%s", why.expected);
+    err_found(check->err, "%s", path);
+    return -EINVAL;
+}
+
+/* Every key that is a path. */
+static int check_paths(const struct train_config *config, const struct check *check)
+{
+    size_t count;
+    const struct config_field *fields = config_fields(&count);
+    int status = 0;
+    for (size_t i = 0; i < count && !status; i++)
+        if (fields[i].kind == CONFIG_PATH)
+            status = check_path(check, fields[i].key, (const char *)config + fields[i].offset);
+    for (uint64_t i = 0; i < config->data.train.count && !status; i++)
+        status = check_path(check, "data.train", config->data.train.sources[i].path);
     return status;
 }
 
@@ -303,6 +331,8 @@ int config_check(const struct train_config *config, const int *lines, const char
 {
     const struct check check = {.lines = lines, .name = name, .err = err};
     int status = check_run(config, &check);
+    if (!status)
+        status = check_paths(config, &check);
     if (!status)
         status = check_mixing(config, &check);
     if (!status)

@@ -65,7 +65,7 @@ enum { COUNT_MAX = 1 << 30 };
 #define SAMPLES_MAX 281474976710656.0 /* 2^48 */
 
 static const struct config_field fields[] = {
-    {"run.dir", CONFIG_TEXT, AT(run.dir), "runs/a",
+    {"run.dir", CONFIG_PATH, AT(run.dir), "runs/a",
      .help = "folder of the run: checkpoints and metrics go below it"},
     {"run.seed", CONFIG_COUNT, AT(run.seed), "0", 0, 9e15, ORDERS, .help = "key of every random choice"},
     {"run.steps", CONFIG_COUNT, AT(run.steps), "0", 0, COUNT_MAX, .help = "updates to make; 0: epochs say"},
@@ -84,7 +84,7 @@ static const struct config_field fields[] = {
      .help =
          "dataset.json of the training data, its folder, or a pattern of tars; or a list of {path, weight}: "
          "datasets that are drawn from by weight"},
-    {"data.val", CONFIG_TEXT, AT(data.val), "\"\"",
+    {"data.val", CONFIG_PATH, AT(data.val), "\"\"",
      .help = "the same of the validation data; empty: no evaluation"},
     {"data.order", CONFIG_CHOICE, AT(data.order), "shuffle", .choices = order_names, ORDERS,
      .help = "order of the training samples"},
@@ -168,7 +168,7 @@ static const struct config_field fields[] = {
     {"model.vocabulary", CONFIG_COUNT_AUTO, AT(model.vocabulary), "auto", 0, 1 << 24, ORDERS,
      .help = "tokens that a language model knows; auto: the dataset's"},
 
-    {"model.init", CONFIG_TEXT, AT(model.init), "\"\"",
+    {"model.init", CONFIG_PATH, AT(model.init), "\"\"",
      .help = "weights to begin with: a checkpoint, a safetensors file or a folder of Hugging Face; empty: "
              "random"},
 
@@ -318,7 +318,7 @@ static const struct config_field fields[] = {
              "needs them, with a strategy "
              "that shares weights, on one rank too; changes no bit"},
 
-    {"checkpoint.dir", CONFIG_TEXT, AT(checkpoint.dir), "\"\"",
+    {"checkpoint.dir", CONFIG_PATH, AT(checkpoint.dir), "\"\"",
      .help = "folder of the checkpoints; empty: ckpt below run.dir"},
     {"checkpoint.shared", CONFIG_BOOL, AT(checkpoint.shared), "true",
      .help = "whether all nodes see the same folder of checkpoints; false: each node has its own, with the "
@@ -370,9 +370,9 @@ static const struct config_field fields[] = {
      .help = "what they are compared by: val_loss is better small, val_accuracy large"},
     {"log.every", CONFIG_COUNT, AT(log.every), "10", 1, COUNT_MAX,
      .help = "updates between lines of progress"},
-    {"log.jsonl", CONFIG_TEXT, AT(log.jsonl), "\"\"",
+    {"log.jsonl", CONFIG_PATH, AT(log.jsonl), "\"\"",
      .help = "file of the metrics; empty: metrics.jsonl below run.dir"},
-    {"log.tensorboard", CONFIG_TEXT, AT(log.tensorboard), "\"\"",
+    {"log.tensorboard", CONFIG_PATH, AT(log.tensorboard), "\"\"",
      .help = "folder of the same metrics as event files for TensorBoard, in train and validation below it; "
              "empty: none"},
 };

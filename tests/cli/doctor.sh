@@ -253,8 +253,9 @@ a_folder_that_is_not_there_is_a_lack() {
   same "$(status_of millrace doctor absent)" 1
   contains "$(cat out)" "  lack  file system"
   contains "$(tail -n 1 out)" "1 lack,"
-  same "$(examine s3://bucket/x)" 1
-  contains "$(told folder 'file system' found)" s3://bucket/x
+  same "$(status_of millrace doctor s3://bucket/x)" 2
+  one_line errors
+  contains "$(cat errors)" s3://bucket/x
 }
 
 a_folder_for_outputs_need_not_be_there() {

@@ -37,7 +37,11 @@ static void the_scheme_picks_the_backend(void **state)
         assert_int_equal(io_open(foreign[i], NULL, &other, &err), -EPROTONOSUPPORT);
         assert_string_equal(err.path, foreign[i]);
         assert_true(err.advice[0] || err.expected[0]);
+        assert_int_equal(io_check_path(foreign[i], &err), -EPROTONOSUPPORT);
+        assert_string_equal(err.path, foreign[i]);
     }
+    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++)
+        assert_ok(io_check_path(local[i], &err), &err);
 }
 
 static void file_urls_and_paths_name_the_same_file(void **state)
@@ -56,6 +60,8 @@ static void file_urls_and_paths_name_the_same_file(void **state)
     struct io_stat info;
     assert_int_equal(io->ops->stat(io, "file://elsewhere/x", &info, &err), -EINVAL);
     assert_int_equal(io->ops->stat(io, "", &info, &err), -EINVAL);
+    assert_int_equal(io->ops->stat(io, "s3://bucket/x", &info, &err), -EPROTONOSUPPORT);
+    assert_int_equal(io->ops->make_folder(io, "s3://bucket/x", &err), -EPROTONOSUPPORT);
     char long_path[IO_PATH_BYTES_MAX + 10];
     memset(long_path, 'x', sizeof long_path - 1);
     long_path[sizeof long_path - 1] = '\0';

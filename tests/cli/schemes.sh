@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Paths of a scheme that this build does not serve: refused by every key and argument that is a path, and nothing is written.
+. "$(dirname "$0")/lib.sh"
+
+"$RENDER_SHAPES" --count 2 --side 32 photos >/dev/null
+millrace convert dataset photos shards --quiet >/dev/null
+cat >train.yaml <<'YAML'
+run:   {dir: runs/a, steps: 1}
+data:  {train: shards, memory: 32MiB, image: {size: 16}}
+model: {layers: 1, heads: 2, width: 16, patch: 8}
+batch: {global: 8, micro: 8}
+YAML
+find . | sort >files
+
+# refused COMMAND...: with status 2 and one line that names the URL; nothing was written.
+refused() {
+  same "$(status_of "$@")" 2 "status of $*"
+  one_line errors
+  contains "$(cat errors)" "no access to "
+  contains "$(cat errors)" "://b/x"
+  rm -f out errors
+  find . | sort | cmp - files || fail "files are not what they were after $*"
+}
+
+every_key_that_is_a_path_refuses_them() {
+  local key count=0 url
+  while read -r key; do
+    for url in s3://b/x gs://b/x https://b/x foo+bar://b/x; do
+      refused millrace train train.yaml --set "$key=$url"
+      count=$((count + 1))
+    done
+    refused millrace train train.yaml --print-config --set "$key=s3://b/x"
+    refused millrace eval train.yaml --from shards --set data.val=shards --set "$key=s3://b/x"
+  done < <(millrace help config | sed -n 's/^ *\([a-z_.]*\)\*\{0,1\}  *path\b.*/\1/p')
+  same $count 28 "keys times schemes"
+  refused millrace train train.yaml --set 'data.train=[{path: shards}, {path: s3://b/x}]'
+  sed 's|dir: runs/a|dir: s3://b/x|' train.yaml >other.yaml
+  same "$(status_of millrace train other.yaml)" 2
+  contains "$(cat errors)" "run.dir: this build has no access to s3:// at line 1: other.yaml"
+  rm -f other.yaml out errors
+}
+
+every_argument_that_is_a_path_refuses_them() {
+  local command
+  for command in "convert dataset s3://b/x out" "convert dataset photos s3://b/x" "convert dataset photos out --vocab s3://b/x" \
+    "convert checkpoint s3://b/x out --to full" "convert checkpoint shards s3://b/x --to full" "index s3://b/x" \
+    "index shards/shard-000000.tar --dali s3://b/x" "inspect s3://b/x" "inspect shards --html s3://b/x" "verify s3://b/x" \
+    "read s3://b/x" "read shards --out s3://b/x" "read --mix s3://b/x=1 --mix shards=1" "train s3://b/x" \
+    "train train.yaml --resume s3://b/x" "eval train.yaml --from s3://b/x" "ckpt list s3://b/x" "ckpt hash s3://b/x" \
+    "ckpt diff shards s3://b/x" "ckpt prune s3://b/x --keep-last 1" "ckpt copy shards s3://b/x" "ckpt copy s3://b/x out" \
+    "ckpt sweep s3://b/x" "bench io s3://b/x" "bench ckpt s3://b/x" "doctor s3://b/x" "doctor --dir s3://b/x" \
+    "manual --out s3://b/x" "launch train.yaml --resume s3://b/x -n 1"; do
+    # shellcheck disable=SC2086
+    refused millrace $command
+  done
+}
+
+file_urls_stay_paths() {
+  local url=file://$PWD
+  same "$(status_of millrace train "$url/train.yaml" --set run.dir="$url/runs/b" --set data.train="$url/shards" \
+    --set log.jsonl="$url/logs/metrics.jsonl" --set log.tensorboard="$url/events" --set checkpoint.dir="$url/saved")" 0 "$(cat errors)"
+  [[ -s logs/metrics.jsonl && -d events/train && -d saved/step-00000001 ]] || fail "$(find . -newer files)"
+  [[ ! -e file: ]] || fail "a folder file:"
+  same "$(status_of millrace verify "$url/saved")" 0
+}
+
+run_cases every_key_that_is_a_path_refuses_them every_argument_that_is_a_path_refuses_them file_urls_stay_paths
