@@ -302,7 +302,7 @@ static int check_skipped(const struct loader *loader, const struct error_limit *
     else
         err_expected(err, "at most %g %% of %" PRIu64, limit->fraction * 100, samples);
     err_found(err, "%" PRIu64, skipped);
-    err_advise(err, "`millrace verify` names all that is bad");
+    err_advise(err, "`millrace verify --decode` names all that is bad");
     return -EBADMSG;
 }
 

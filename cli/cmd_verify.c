@@ -8,6 +8,7 @@
 #include "cli/path_kind.h"
 #include "cli/signals.h"
 #include "cli/verbs.h"
+#include "cli/verify_decode.h"
 #include "cli/verify_member.h"
 
 #include <errno.h>
@@ -16,6 +17,12 @@
 
 struct verify_args {
     struct common_args common;
+    bool decode;
+};
+
+static const struct option rows[] = {
+    {"decode", 0, OPTION_FLAG, offsetof(struct verify_args, decode),
+     .help = "decode each image whole, on all CPUs; without it only the headers of images are read"},
 };
 
 /* What the functions below share. */
@@ -24,6 +31,7 @@ struct checking {
     const struct invocation *invocation;
     struct output *output; /* with --json: within the array "bad" */
     struct image_checker *checker;
+    struct verify_decode *decode;  /* NULL: images are not decoded */
     const struct dataset *dataset; /* whose members are looked at; NULL: a shard alone */
     struct verify_result totals;   /* of datasets and shards */
     uint64_t checkpoints_count, tensors_count;
@@ -64,10 +72,24 @@ static void show_note(void *context, const struct verify_problem *note)
     console_line(v->invocation->console, "note: %s", err_format(note->err, line, sizeof line));
 }
 
-static int look_at_member(void *context, const struct verify_member *member, struct err *err)
+static int look_at_member(void *context, const struct verify_member *member, enum verify_kind *ret_kind,
+                          struct err *err)
 {
     struct checking *v = context;
-    return verify_member_content(v->checker, v->dataset, member, err);
+    if (!image_is_expected(member->extension))
+        return verify_member_content(v->dataset, member, ret_kind, err);
+    *ret_kind = VERIFY_IMAGE;
+    return v->decode ? verify_decode_add(v->decode, member, err)
+                     : verify_member_image(v->checker, member, false, err);
+}
+
+/* Of an image that was decoded beside the pass, which does not count it. */
+static void note_undecodable(void *context, const struct verify_problem *problem)
+{
+    struct checking *v = context;
+    v->totals.problems_count++;
+    v->totals.kinds_count[problem->kind]++;
+    show_problem(v, problem);
 }
 
 static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
@@ -87,6 +109,8 @@ static struct verify_options options_of(struct checking *v)
     return (struct verify_options){.problem = show_problem,
                                    .note = show_note,
                                    .member = look_at_member,
+                                   .same_fields = true,
+                                   .is_alternative = verify_member_is_alternative,
                                    .progress = show_progress,
                                    .context = v,
                                    .stop = signals_install()};
@@ -104,6 +128,8 @@ static int check_dataset(void *context, const char *path)
     v->dataset = dataset;
     begin_progress(v);
     status = verify_dataset(v->io, dataset, &options, &v->totals, v->err);
+    if (v->decode)
+        verify_decode_flush(v->decode);
     v->dataset = NULL;
     dataset_close(dataset);
     return status;
@@ -113,7 +139,10 @@ static int check_shard(struct checking *v, const char *path)
 {
     struct verify_options options = options_of(v);
     begin_progress(v);
-    return verify_shard(v->io, path, NULL, &options, &v->totals, v->err);
+    int status = verify_shard(v->io, path, NULL, &options, &v->totals, v->err);
+    if (v->decode)
+        verify_decode_flush(v->decode);
+    return status;
 }
 
 static int check_checkpoint(struct checking *v, const char *path)
@@ -187,6 +216,15 @@ static int check_kind(struct checking *v, enum path_kind kind, const char *path)
     return -ENOTSUP;
 }
 
+static void write_kinds(struct json_writer *json, const struct verify_result *totals)
+{
+    json_begin_object(json, "bad_by_kind");
+    for (int i = 0; i < VERIFY_KIND_COUNT; i++)
+        if (totals->kinds_count[i])
+            json_write_u64(json, verify_kind_name((enum verify_kind)i), totals->kinds_count[i]);
+    json_end_object(json);
+}
+
 static void write_totals(const struct checking *v, enum path_kind kind)
 {
     struct json_writer *json = &v->output->json;
@@ -197,6 +235,8 @@ static void write_totals(const struct checking *v, enum path_kind kind)
         json_write_u64(json, "checked_bytes", v->totals.bytes);
         if (v->totals.notes_count)
             json_write_u64(json, "notes_count", v->totals.notes_count);
+        if (v->totals.problems_count)
+            write_kinds(json, &v->totals);
     } else if (kind == PATH_SAFETENSORS) {
         json_write_u64(json, "tensors_count", v->tensors_count);
         json_write_string(json, "checked", "header and sizes: the format holds no checksums");
@@ -239,6 +279,7 @@ static int run(const struct invocation *invocation, struct err *err)
     char path[IO_PATH_BYTES_MAX];
     enum path_kind kind;
     struct output output;
+    const struct verify_args *args = invocation->args;
     struct checking v = {.invocation = invocation, .output = &output, .err = err};
     output_begin(&output);
     int status = io_open(invocation->positional[0], NULL, &v.io, err);
@@ -246,6 +287,8 @@ static int run(const struct invocation *invocation, struct err *err)
         status = path_kind_of(v.io, invocation->positional[0], &kind, path, err);
     if (!status)
         status = image_checker_open(&v.checker, err);
+    if (!status && args->decode)
+        status = verify_decode_open(note_undecodable, &v, &v.decode, err);
     if (!status)
         status = check(&v, kind, path);
     if (!status)
@@ -253,6 +296,7 @@ static int run(const struct invocation *invocation, struct err *err)
     if (!status)
         status = verdict(&v, path);
     output_abort(&output);
+    verify_decode_close(v.decode);
     image_checker_close(v.checker);
     io_close(v.io);
     return status;
@@ -260,6 +304,7 @@ static int run(const struct invocation *invocation, struct err *err)
 
 static const char *const examples[] = {
     "millrace verify shards",
+    "millrace verify shards --decode",
     "millrace verify shards/shard-000000.tar --json",
     "millrace verify runs/a/ckpt",
     NULL,
@@ -271,10 +316,14 @@ const struct verb verb_verify = {
     .arguments_least = 1,
     .arguments_most = 1,
     .summary =
-        "Check every checksum and every count of a dataset, shard or checkpoint, and decode every image.",
-    .details = "Names each bad sample or tensor on stdout and ends with status 1 if there are any. Of a "
-               "safetensors file the "
-               "header is checked: the format has no checksums.",
+        "Check every checksum and every count of a dataset, shard or checkpoint, and what training needs.",
+    .details =
+        "Of a dataset, each sample must have the same fields, a label that is the number of a class, and "
+        "images whose headers are sound; with --decode they are decoded whole. "
+        "Names each bad sample or tensor on stdout and ends with status 1 if there are any. Of a "
+        "safetensors file the "
+        "header is checked: the format has no checksums.",
+    .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct verify_args),
     .run = run,

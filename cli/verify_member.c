@@ -38,11 +38,13 @@ static int check_rows(const struct verify_member *member, struct err *err)
     return -EBADMSG;
 }
 
-static int check_image(struct image_checker *checker, const struct verify_member *member, struct err *err)
+int verify_member_image(struct image_checker *checker, const struct verify_member *member, bool whole,
+                        struct err *err)
 {
     char what[64];
     struct err inner = {0};
-    int status = image_check(checker, member->data, member->size_bytes, NULL, &inner);
+    int status = whole ? image_check(checker, member->data, member->size_bytes, NULL, &inner)
+                       : image_check_headers(checker, member->data, member->size_bytes, NULL, &inner);
     if (status == 0)
         return check_rows(member, err);
     if (status != -EBADMSG) {
@@ -59,10 +61,14 @@ static int check_image(struct image_checker *checker, const struct verify_member
 static int check_class(const struct dataset *dataset, const struct verify_member *member, struct err *err)
 {
     int32_t number;
-    if (class_number_parse(member->data, member->size_bytes, dataset->classes_count, &number) == 0)
+    uint64_t count = dataset ? dataset->classes_count : 0;
+    if (class_number_parse(member->data, member->size_bytes, count, &number) == 0)
         return 0;
     bad(member, 0, "no class", err);
-    err_expected(err, "a decimal number below %" PRIu64, dataset->classes_count);
+    if (count)
+        err_expected(err, "a decimal number below %" PRIu64, count);
+    else
+        err_expected(err, "a decimal number");
     err_found(err, "\"%.*s\"", (int)bytes_min(member->size_bytes, CLASS_NUMBER_BYTES_MAX),
               (const char *)member->data);
     return -EBADMSG;
@@ -87,14 +93,23 @@ static int check_tokens(const struct dataset *dataset, const struct verify_membe
     return -EBADMSG;
 }
 
-int verify_member_content(struct image_checker *checker, const struct dataset *dataset,
-                          const struct verify_member *member, struct err *err)
+bool verify_member_is_alternative(const char *a, const char *b)
 {
-    if (image_is_expected(member->extension))
-        return check_image(checker, member, err);
-    if (dataset && dataset->text.element[0] && strcmp(member->extension, "npy") == 0)
+    const char *end_a = strrchr(a, '.'), *end_b = strrchr(b, '.');
+    size_t bytes_a = end_a ? (size_t)(end_a - a) : 0, bytes_b = end_b ? (size_t)(end_b - b) : 0;
+    return image_is_expected(a) && image_is_expected(b) && bytes_a == bytes_b && memcmp(a, b, bytes_a) == 0;
+}
+
+int verify_member_content(const struct dataset *dataset, const struct verify_member *member,
+                          enum verify_kind *ret_kind, struct err *err)
+{
+    if (dataset && dataset->text.element[0] && strcmp(member->extension, "npy") == 0) {
+        *ret_kind = VERIFY_TOKENS;
         return check_tokens(dataset, member, err);
-    if (dataset && dataset->classes_count > 0 && strcmp(member->extension, "cls") == 0)
+    }
+    if (strcmp(member->extension, "cls") == 0) {
+        *ret_kind = VERIFY_LABEL;
         return check_class(dataset, member, err);
+    }
     return 0;
 }

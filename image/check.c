@@ -29,6 +29,16 @@ int image_check(struct image_checker *checker, const void *data, size_t bytes, c
     return status ? status : pixels_part(checker->pixels, NULL, &pixels, err);
 }
 
+int image_check_headers(struct image_checker *checker, const void *data, size_t bytes, const char *path,
+                        struct err *err)
+{
+    enum image_kind kind = image_kind_of(data, bytes);
+    struct jpeg_info jpeg;
+    struct pixels_info info;
+    return kind == IMAGE_JPEG ? jpeg_probe(data, bytes, path, &jpeg, err)
+                              : pixels_begin(checker->pixels, kind, data, bytes, path, &info, err);
+}
+
 bool image_is_expected(const char *extension)
 {
     static const char *const extensions[] = {"jpg", "jpeg", "png", "webp", "ppm"};

@@ -16,6 +16,9 @@ void image_checker_close(struct image_checker *checker); /* NULL is fine */
 /* JPEG, PNG, WebP or PPM, told by its content; path (may be NULL) serves messages. -EBADMSG, -ENOMEM. */
 int image_check(struct image_checker *checker, const void *data, size_t bytes, const char *path,
                 struct err *err);
+/* The same of its headers alone: nothing is decoded. */
+int image_check_headers(struct image_checker *checker, const void *data, size_t bytes, const char *path,
+                        struct err *err);
 
 /* Whether a member with this extension should be such a file: "jpg", "jpeg", "png", "webp", "ppm", also behind a dot ("left.png"). */
 bool image_is_expected(const char *extension);

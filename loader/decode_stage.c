@@ -83,10 +83,11 @@ static void describe_bad(const struct loader *loader, const struct load_slot *sl
     err_set(err, -EBADMSG, "sample \"%.*s\" can not be used: %s", (int)bytes_min(item->key_bytes, 80),
             item->key ? item->key : "", load->reason);
     err_at(err, path, load->bad_offset);
-    err_advise(err,
-               "repair the dataset (`millrace verify %.80s` names all that is bad), or go on without it: "
-               "`millrace read --on-error skip`, in training `data.bad_samples: {policy: substitute}`",
-               loader_source_of(loader, item->ref)->dataset->path);
+    err_advise(
+        err,
+        "repair the dataset (`millrace verify %.80s --decode` names all that is bad), or go on without it: "
+        "`millrace read --on-error skip`, in training `data.bad_samples: {policy: substitute}`",
+        loader_source_of(loader, item->ref)->dataset->path);
 }
 
 static void decode_one(struct load_worker *worker, struct load_slot *slot, uint32_t i)

@@ -24,8 +24,9 @@ static int fail(struct loader *loader, struct err *err)
 
 static void advise_repair(struct err *err, const char *dataset)
 {
-    err_advise(err, "repair the data (`millrace verify %.120s` names all that is bad), or raise the limit",
-               dataset);
+    err_advise(
+        err, "repair the data (`millrace verify %.120s --decode` names all that is bad), or raise the limit",
+        dataset);
 }
 
 int loader_judge_bad(const struct loader *loader, double fraction_max, uint64_t bad_count,

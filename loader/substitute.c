@@ -110,6 +110,6 @@ int item_substitute(struct load_worker *worker, struct load_slot *slot, uint32_t
             (int)bytes_min(slot->items[item].key_bytes, 80),
             slot->items[item].key ? slot->items[item].key : "", LOADER_SUBSTITUTES_MAX, load->reason);
     err_at(err, path, load->bad_offset);
-    err_advise(err, "`millrace verify %.160s` names all that is bad", source->dataset->path);
+    err_advise(err, "`millrace verify %.160s --decode` names all that is bad", source->dataset->path);
     return -EBADMSG;
 }

@@ -119,10 +119,12 @@ void verification_key(const struct verification *v, char key[SHARD_KEY_BYTES_MAX
     key[bytes] = '\0';
 }
 
-void verification_report(struct verification *v, const char *key, const struct err *err)
+void verification_report(struct verification *v, enum verify_kind kind, const char *key,
+                         const struct err *err)
 {
-    struct verify_problem problem = {.path = v->path, .key = key, .err = err};
+    struct verify_problem problem = {.kind = kind, .path = v->path, .key = key, .err = err};
     v->result->problems_count++;
+    v->result->kinds_count[kind]++;
     if (v->options->problem)
         v->options->problem(v->options->context, &problem);
 }
@@ -148,7 +150,7 @@ void verification_complain(struct verification *v, const char *key, uint64_t off
     err_at(&err, v->path, (int64_t)offset);
     err_expected(&err, "%" PRIu64, expected);
     err_found(&err, "%" PRIu64, found);
-    verification_report(v, key, &err);
+    verification_report(v, VERIFY_ARCHIVE, key, &err);
 }
 
 void verification_complain_sum(struct verification *v, const char *key, uint64_t offset, const char *what,
@@ -159,5 +161,5 @@ void verification_complain_sum(struct verification *v, const char *key, uint64_t
     err_at(&err, v->path, (int64_t)offset);
     err_expected(&err, "%0*" PRIx64, digits, expected);
     err_found(&err, "%0*" PRIx64, digits, found);
-    verification_report(v, key, &err);
+    verification_report(v, VERIFY_CHECKSUM, key, &err);
 }

@@ -48,7 +48,8 @@ bool verification_next_field(struct verification *v, struct shard_field *ret_fie
 void verification_key(const struct verification *v, char key[SHARD_KEY_BYTES_MAX]);
 
 /* Problems, which are counted, at offset of the shard; key: of the sample, "" where it is about none. */
-void verification_report(struct verification *v, const char *key, const struct err *err);
+void verification_report(struct verification *v, enum verify_kind kind, const char *key,
+                         const struct err *err);
 /* With two numbers: sizes, offsets, counts. */
 void verification_complain(struct verification *v, const char *key, uint64_t offset, const char *what,
                            uint64_t expected, uint64_t found);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The bytes from the index on are covered by its CRC and the trailer's, but for the padding between. */
 static int check_tail(struct verification *v, const struct dataset_shard *expected)
@@ -56,6 +57,105 @@ static int compare_hashes(const void *a, const void *b)
     return left->sample < right->sample ? -1 : left->sample > right->sample;
 }
 
+/* ---- Fields. ---- */
+
+const char *verify_kind_name(enum verify_kind kind)
+{
+    static const char *const names[VERIFY_KIND_COUNT] = {"checksum", "archive", "fields",
+                                                         "label",    "image",   "tokens"};
+    return names[kind];
+}
+
+/* The fields that each sample must have: the dataset's, and a label where it names classes; of a shard alone, those of any of
+ * its samples. Fields of a shard are bits by their number. */
+struct wanted_fields {
+    const char *names[SHARD_FIELDS_MAX + 1];
+    uint64_t any_of[SHARD_FIELDS_MAX + 1]; /* each satisfies it */
+    uint32_t count;
+    uint64_t unknown; /* fields of the shard that the dataset does not name */
+};
+
+static const char label_field[] = "cls";
+
+static void want(struct wanted_fields *wanted, const char *name)
+{
+    for (uint32_t i = 0; i < wanted->count; i++)
+        if (strcmp(wanted->names[i], name) == 0)
+            return;
+    wanted->names[wanted->count++] = name;
+}
+
+static struct wanted_fields find_wanted(const struct verification *v, const struct dataset *dataset)
+{
+    const struct shard_index *index = v->stream.shard->index;
+    bool (*is_alternative)(const char *, const char *) = v->options->is_alternative;
+    struct wanted_fields wanted = {.count = 0};
+    uint32_t fields = shard_index_fields(index);
+    for (uint32_t f = 0; dataset && f < dataset->fields_count; f++)
+        want(&wanted, dataset->fields[f]);
+    for (uint32_t f = 0; !dataset && f < fields; f++)
+        want(&wanted, shard_index_extension(index, f));
+    if (dataset && dataset->classes_count > 0)
+        want(&wanted, label_field);
+    for (uint32_t f = 0; f < fields; f++) {
+        const char *name = shard_index_extension(index, f);
+        if (dataset && !dataset_has_field(dataset, name, strlen(name)))
+            wanted.unknown |= UINT64_C(1) << f;
+        for (uint32_t i = 0; i < wanted.count; i++)
+            if (strcmp(wanted.names[i], name) == 0 ||
+                (is_alternative && is_alternative(wanted.names[i], name)))
+                wanted.any_of[i] |= UINT64_C(1) << f;
+    }
+    return wanted;
+}
+
+/* ret_at: where the sample's first field lies. */
+static uint64_t present_fields(const struct shard_index *index, uint64_t sample, uint64_t *ret_at)
+{
+    uint64_t present = 0;
+    *ret_at = 0;
+    for (uint32_t f = 0; f < shard_index_fields(index); f++) {
+        struct shard_field field;
+        shard_index_field(index, sample, f, &field);
+        if (field.present && present == 0)
+            *ret_at = field.data_offset;
+        if (field.present)
+            present |= UINT64_C(1) << f;
+    }
+    return present;
+}
+
+static void complain_fields(struct verification *v, uint64_t at, enum verify_kind kind, const char *what,
+                            const char *name)
+{
+    char key[SHARD_KEY_BYTES_MAX];
+    struct err err;
+    verification_key(v, key);
+    err_set(&err, -EBADMSG, "%s \"%s\"", what, name);
+    err_at(&err, v->path, (int64_t)at);
+    verification_report(v, kind, key, &err);
+}
+
+static void check_fields(struct verification *v, const struct dataset *dataset)
+{
+    const struct shard_index *index = v->stream.shard->index;
+    const struct wanted_fields wanted = find_wanted(v, dataset);
+    for (v->sample = 0; v->sample < shard_index_samples(index); v->sample++) {
+        uint64_t at, present = present_fields(index, v->sample, &at);
+        for (uint32_t i = 0; i < wanted.count; i++)
+            if (!(present & wanted.any_of[i]))
+                complain_fields(v, at,
+                                strcmp(wanted.names[i], label_field) == 0 ? VERIFY_LABEL : VERIFY_FIELDS,
+                                "the sample lacks the field", wanted.names[i]);
+        for (uint32_t f = 0; f < shard_index_fields(index); f++)
+            if (present & wanted.unknown & UINT64_C(1) << f)
+                complain_fields(v, at, VERIFY_FIELDS, "the dataset does not name the sample's field",
+                                shard_index_extension(index, f));
+    }
+}
+
+/* ---- Keys. ---- */
+
 /* Equal keys have equal hashes; of 64 bits, other keys hardly ever. */
 static int check_keys(struct verification *v)
 {
@@ -92,13 +192,14 @@ static bool is_shards_fault(int status)
     return status == -EBADMSG || status == -ENOENT || status == -ENODATA || status == -EISDIR;
 }
 
-static int verify_one(struct verification *v, const struct dataset_shard *expected)
+static int verify_one(struct verification *v, const struct dataset *dataset,
+                      const struct dataset_shard *expected)
 {
     struct err err;
     v->result->shards_count++;
     int status = shard_open(v->io, v->path, &v->stream.shard, &err);
     if (is_shards_fault(status)) {
-        verification_report(v, "", &err);
+        verification_report(v, VERIFY_ARCHIVE, "", &err);
         return 0;
     }
     if (status) {
@@ -112,9 +213,9 @@ static int verify_one(struct verification *v, const struct dataset_shard *expect
         status = verify_archive(v);
     if (!status)
         status = check_tail(v, expected);
-    if (!status)
-        status = check_keys(v);
-    return status;
+    if (!status && v->options->same_fields)
+        check_fields(v, dataset);
+    return status ? status : check_keys(v);
 }
 
 int verify_shard(struct io *io, const char *path, const struct dataset_shard *expected,
@@ -125,7 +226,7 @@ int verify_shard(struct io *io, const char *path, const struct dataset_shard *ex
     v.bytes_total = expected                               ? expected->file_bytes
                     : io->ops->stat(io, path, &info, NULL) ? 0
                                                            : info.size_bytes;
-    int status = verify_one(&v, expected);
+    int status = verify_one(&v, NULL, expected);
     verification_close(&v);
     return status;
 }
@@ -143,7 +244,7 @@ int verify_dataset(struct io *io, const struct dataset *dataset, const struct ve
         v.bytes_before = bytes_before;
         int status = dataset_shard_path(dataset, i, path, err);
         if (!status)
-            status = verify_one(&v, &dataset->shards[i]);
+            status = verify_one(&v, dataset, &dataset->shards[i]);
         verification_close(&v);
         if (status)
             return status;

@@ -49,6 +49,7 @@ static int check_data(struct verification *v, const char *key, const struct shar
 
 static void hand_over(struct verification *v, const char *key, const struct shard_field *field)
 {
+    enum verify_kind kind = VERIFY_FIELDS;
     struct err err = {.offset = ERR_NO_OFFSET};
     struct verify_member member = {
         .path = v->path,
@@ -60,8 +61,8 @@ static void hand_over(struct verification *v, const char *key, const struct shar
         .picture = field->picture,
     };
     if (v->options->member && field->size_bytes <= VERIFY_MEMBER_BYTES_MAX &&
-        v->options->member(v->options->context, &member, &err))
-        verification_report(v, key, &err);
+        v->options->member(v->options->context, &member, &kind, &err))
+        verification_report(v, kind, key, &err);
 }
 
 /* A member as the tar has it, against the index. */
@@ -82,7 +83,7 @@ static int check_member(struct verification *v, const struct tar_member *member)
         err_at(&err, v->path, (int64_t)member->header_offset);
         err_expected(&err, "%s", name);
         err_found(&err, "%s", member->name);
-        verification_report(v, key, &err);
+        verification_report(v, VERIFY_ARCHIVE, key, &err);
     } else if (member->data_offset != field.data_offset || member->size_bytes != field.size_bytes) {
         verification_complain(v, key, member->header_offset, "archive and index place a member differently",
                               field.data_offset, member->data_offset);
@@ -157,7 +158,7 @@ static int check_foreign_member(struct verification *v, const struct tar_member 
         return 0;
     if (member_name_split(member->name, &name, &is_field, &err)) {
         err_at(&err, v->path, (int64_t)member->header_offset);
-        verification_report(v, "", &err);
+        verification_report(v, VERIFY_ARCHIVE, "", &err);
     }
     if (!is_field)
         return 0;
@@ -173,7 +174,7 @@ static int check_foreign_member(struct verification *v, const struct tar_member 
         err_at(&err, v->path, (int64_t)member->header_offset);
         err_found(&err, "\"%.200s\"", member->name);
         err_advise(&err, "make the index anew by `millrace index %s`", v->path);
-        verification_report(v, name.key, &err);
+        verification_report(v, VERIFY_ARCHIVE, name.key, &err);
         return 0;
     }
     int status = check_data(v, name.key, &field, &good);
@@ -200,7 +201,7 @@ int verify_archive(struct verification *v)
     for (;;) {
         status = tar_scan(&scanner, &member, &err);
         if (status == -EBADMSG) {
-            verification_report(v, "", &err);
+            verification_report(v, VERIFY_ARCHIVE, "", &err);
             status = 0;
             goto out;
         }

@@ -107,6 +107,81 @@ what_verify_takes_for_a_class_number_the_loader_and_inspect_take_too() {
   done
 }
 
+# packed NAME: a tar of the folder NAME, in which something is wrong with some of the samples.
+packed() { tar cf "$1.tar" --sort=name -C "$1" .; }
+
+what_training_would_refuse_is_named_and_counted() {
+  need_python
+  local n
+  rm -rf mixed
+  mkdir mixed
+  for n in 0 1 2 3 4 5; do
+    cp photos/ring/0001.jpg mixed/$n.jpg
+    echo 1 >mixed/$n.cls
+  done
+  packed mixed
+  same "$(status_of millrace verify mixed.tar)" 0 "$(cat out)"
+  rm mixed/1.cls mixed/2.jpg
+  echo x >mixed/3.cls
+  packed mixed
+  head -c 100 /dev/zero >mixed/5.jpg
+  same "$(status_of millrace verify mixed.tar --json)" 1
+  same "$(json 'd["bad_count"], d["bad_by_kind"]' out)" "(3, {'fields': 1, 'label': 2})"
+  for n in 'sample ./1: the sample lacks the field "cls": mixed.tar at' 'sample ./2: the sample lacks the field "jpg"' 'no class in ./3.cls'; do
+    contains "$(cat out)" "${n//\"/\\\"}"
+  done
+  packed mixed
+  same "$(status_of millrace verify mixed.tar)" 1
+  contains "$(cat out)" "undecodable image in ./5.jpg"
+  # pictures of any kind stand for each other
+  cp photos/ring/0001.jpg mixed/2.jpeg
+  mv mixed/5.jpg mixed/5.txt
+  rm mixed/5.txt mixed/5.cls
+  echo 1 >mixed/1.cls
+  echo 0 >mixed/3.cls
+  packed mixed
+  same "$(status_of millrace verify mixed.tar)" 0 "$(cat out)"
+}
+
+a_dataset_that_names_classes_needs_a_label_in_each_sample() {
+  need_python
+  class_shards 0 1
+  "$python" -c 'import json
+d = json.load(open("classes/dataset.json"))
+d["millrace"]["classes"] = ["a"]
+json.dump(d, open("classes/dataset.json", "w"))'
+  same "$(status_of millrace verify classes --json)" 1
+  same "$(json 'd["bad_by_kind"]' out)" "{'label': 1}"
+  rm -rf unlabeled bare
+  mkdir unlabeled
+  cp photos/ring/0001.jpg photos/ring/0002.jpg unlabeled
+  millrace convert dataset unlabeled bare --quiet >/dev/null
+  same "$(status_of millrace verify bare)" 0
+  chmod u+w bare/dataset.json
+  sed -i 's/"classes":\[\]/"classes":["a"]/' bare/dataset.json
+  same "$(status_of millrace verify bare --json)" 1
+  same "$(json 'd["bad_by_kind"]' out)" "{'label': 2}"
+}
+
+images_that_are_cut_are_found_by_decoding() {
+  need_python
+  local n size
+  rm -rf cuts
+  mkdir cuts
+  size=$(stat -c %s photos/ring/0001.jpg)
+  for n in $(seq -w 0 299); do
+    cp photos/ring/0001.jpg cuts/$n.jpg
+    if ((10#$n % 100 == 7)); then head -c $((size / 2)) photos/ring/0001.jpg >cuts/$n.jpg; fi
+  done
+  packed cuts
+  same "$(status_of millrace verify cuts.tar)" 0 "$(cat out)"
+  same "$(status_of millrace verify cuts.tar --decode --json)" 1
+  same "$(json 'd["bad_count"], d["bad_by_kind"], [line.split(" in ")[1].split(":")[0] for line in d["bad"]]' out)" \
+    "(3, {'image': 3}, ['./007.jpg', './107.jpg', './207.jpg'])"
+  same "$(status_of millrace verify cuts.tar --decode)" 1
+  same "$(grep -c '^bad: undecodable JPEG in ./.07.jpg: cuts.tar at ' out)" 3
+}
+
 # Once stops at it, and what is advised does as it says.
 what_read_can_not_use_is_left_out_by_request() {
   need_python
@@ -235,6 +310,8 @@ an_existing_output_is_kept_unless_forced() {
 
 run_cases a_good_dataset_passes a_flipped_bit_anywhere_is_found a_bad_member_is_named_with_sample_and_offset \
   a_cut_grown_or_missing_shard_is_bad an_undecodable_jpeg_behind_good_checksums_is_named \
+  what_training_would_refuse_is_named_and_counted a_dataset_that_names_classes_needs_a_label_in_each_sample \
+  images_that_are_cut_are_found_by_decoding \
   what_verify_takes_for_a_class_number_the_loader_and_inspect_take_too what_read_can_not_use_is_left_out_by_request \
   one_name_for_a_dataset_with_a_page_and_without inspect_says_what_a_path_is \
   an_interrupt_ends_it_with_the_place_it_had_come_to safetensors_are_judged_by_their_headers what_is_not_there_is_told_in_one_line_with_status_1 \

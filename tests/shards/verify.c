@@ -35,8 +35,10 @@ static void problem(void *context, const struct verify_problem *found)
     assert_true(found->err->what[0] && found->path[0]);
 }
 
-static int member(void *context, const struct verify_member *found, struct err *err)
+static int member(void *context, const struct verify_member *found, enum verify_kind *ret_kind,
+                  struct err *err)
 {
+    *ret_kind = VERIFY_IMAGE;
     struct seen *seen = context;
     seen->members++;
     seen->member_bytes += found->size_bytes;
