@@ -24,11 +24,6 @@ void err_clear(struct err *err)
         clear(err, 0);
 }
 
-static int code_of(const struct err *err)
-{
-    return err ? err->code : -EIO;
-}
-
 int err_set(struct err *err, int code, const char *what_format, ...)
 {
     if (!err)
@@ -57,13 +52,12 @@ int err_errno(struct err *err, int code, const char *what_format, ...)
     return code;
 }
 
-int err_at(struct err *err, const char *path, int64_t offset)
+void err_at(struct err *err, const char *path, int64_t offset)
 {
     if (err) {
         snprintf(err->path, sizeof err->path, "%s", path ? path : "");
         err->offset = offset;
     }
-    return code_of(err);
 }
 
 #define FILL(field)                                                                                          \
@@ -76,22 +70,19 @@ int err_at(struct err *err, const char *path, int64_t offset)
         }                                                                                                    \
     } while (0)
 
-int err_expected(struct err *err, const char *format, ...)
+void err_expected(struct err *err, const char *format, ...)
 {
     FILL(expected);
-    return code_of(err);
 }
 
-int err_found(struct err *err, const char *format, ...)
+void err_found(struct err *err, const char *format, ...)
 {
     FILL(found);
-    return code_of(err);
 }
 
-int err_advise(struct err *err, const char *format, ...)
+void err_advise(struct err *err, const char *format, ...)
 {
     FILL(advice);
-    return code_of(err);
 }
 
 /* A line as it is filled. */

@@ -12,7 +12,8 @@
  *         err_at(err, path, (int64_t)offset);
  *         err_expected(err, "magic %016" PRIx64, MAGIC);
  *         err_found(err, "%016" PRIx64, header.magic);
- *         return err_advise(err, "rebuild the index with `millrace index %s`", path);
+ *         err_advise(err, "rebuild the index with `millrace index %s`", path);
+ *         return -EBADMSG;
  *     }
  */
 #ifndef MILLRACE_BASE_ERR_H
@@ -49,12 +50,11 @@ int err_set(struct err *err, int code, const char *what_format, ...) __attribute
 /* As err_set, but WHAT ends in ": strerror(code)". For failures of system calls. */
 int err_errno(struct err *err, int code, const char *what_format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Add to the detail; each returns the detail's code (-EIO where err is NULL), so that it can end a function. When
- * err is NULL the caller's own code is lost: functions that must keep it return it themselves. */
-int err_at(struct err *err, const char *path, int64_t offset);
-int err_expected(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
-int err_found(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
-int err_advise(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Add to the detail. They return nothing because without a detail they do not know the code: the caller returns its own. */
+void err_at(struct err *err, const char *path, int64_t offset);
+void err_expected(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void err_found(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void err_advise(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Forgets the detail: for a failure that turned out to be no error. */
 void err_clear(struct err *err);

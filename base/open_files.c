@@ -41,7 +41,7 @@ const char *open_files_advice(void)
                : "raise the limit of open files (ulimit -n)";
 }
 
-int open_files_advise(struct err *err)
+void open_files_advise(struct err *err)
 {
-    return err_advise(err, "%s", open_files_advice());
+    err_advise(err, "%s", open_files_advice());
 }

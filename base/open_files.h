@@ -27,7 +27,7 @@ bool open_files_has_next(enum open_files_share share);
 /* Whether this one is. */
 bool open_files_has(enum open_files_share share, int fd);
 /* Advises to raise the limit: where it is, and who may. Returns the detail's code. */
-int open_files_advise(struct err *err);
+void open_files_advise(struct err *err);
 /* The same as a text that lasts. */
 const char *open_files_advice(void);
 

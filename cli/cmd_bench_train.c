@@ -212,7 +212,8 @@ static int make_folder(struct bench *bench, struct err *err)
     if (bench->io->ops->stat(bench->io, bench->folder, &info, NULL) == 0) {
         err_set(err, -EEXIST, "what is to be made and removed is there already");
         err_at(err, bench->folder, ERR_NO_OFFSET);
-        return err_advise(err, "remove it, if a measurement that died left it");
+        err_advise(err, "remove it, if a measurement that died left it");
+        return -EEXIST;
     }
     return bench->io->ops->make_folder(bench->io, bench->folder, err);
 }

@@ -125,7 +125,8 @@ static int expand(const struct invocation *invocation, struct url_list *list, st
         if (is_there && stat.kind == IO_ENTRY_FOLDER) {
             err_set(err, -EISDIR, "a folder, and no shard");
             err_at(err, path, ERR_NO_OFFSET);
-            return err_advise(err, "name the tars in it, as %.100s/*.tar", path);
+            err_advise(err, "name the tars in it, as %.100s/*.tar", path);
+            return -EISDIR;
         }
         status = is_there ? url_list_add(list, path, err) : url_list_expand(list, path, err);
         if (status)

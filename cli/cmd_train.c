@@ -307,7 +307,8 @@ static int check_dry_run(const struct train_args *args, const struct train_confi
     if (is_dry(args, config) || !option)
         return 0;
     err_set(err, -EINVAL, "%s is of a dry run", option);
-    return err_advise(err, "give --dry-run, too");
+    err_advise(err, "give --dry-run, too");
+    return -EINVAL;
 }
 
 /* What the command line and the configuration say; config is filled. */
@@ -396,7 +397,8 @@ static int run_dry(const struct invocation *invocation, const struct trainer_opt
     if (ranks % local_ranks == 0)
         return trainer->comm->rank == 0 ? dry_run(&options, err) : 0;
     err_set(err, -EINVAL, "%" PRIu32 " ranks are not machines of %" PRIu32, ranks, local_ranks);
-    return err_advise(err, "give --local-ranks so that it divides --ranks");
+    err_advise(err, "give --local-ranks so that it divides --ranks");
+    return -EINVAL;
 }
 
 static int run(const struct invocation *invocation, struct err *err)

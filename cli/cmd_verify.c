@@ -200,7 +200,8 @@ static int check_kind(struct checking *v, enum path_kind kind, const char *path)
     case PATH_RUN:
         err_set(v->err, -ENOTSUP, "metrics hold no checksums");
         err_at(v->err, path, ERR_NO_OFFSET);
-        return err_advise(v->err, "verify the folder of the run's checkpoints");
+        err_advise(v->err, "verify the folder of the run's checkpoints");
+        return -ENOTSUP;
     case PATH_NPY:
     case PATH_JPEG:
     case PATH_PNG:
@@ -208,8 +209,8 @@ static int check_kind(struct checking *v, enum path_kind kind, const char *path)
     case PATH_PPM:
         err_set(v->err, -ENOTSUP, "a lone file holds no checksums");
         err_at(v->err, path, ERR_NO_OFFSET);
-        return err_advise(v->err,
-                          "`millrace inspect` reads its headers; make a dataset of it to have checksums");
+        err_advise(v->err, "`millrace inspect` reads its headers; make a dataset of it to have checksums");
+        return -ENOTSUP;
     case PATH_KIND_COUNT:
         break;
     }

@@ -41,8 +41,9 @@ static int init_mpi(struct mpi_engine *engine, struct err *err)
         return 0;
     err_set(err, -EINVAL,
             "the program started MPI without MPI_THREAD_MULTIPLE, so that no other thread may call it");
-    return err_advise(
-        err, "call MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or leave starting MPI to comm_mpi_open");
+    err_advise(err,
+               "call MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or leave starting MPI to comm_mpi_open");
+    return -EINVAL;
 }
 
 static int make_worlds(struct mpi_engine *engine, struct err *err)

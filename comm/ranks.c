@@ -232,7 +232,8 @@ static int meet(const struct ranks *ranks, const atomic_int *stop, struct comm *
     if (ranks->ranks > TCP_MEET_RANKS_MAX) {
         err_set(err, -EINVAL, "%d ranks are too many for connections of each with each", ranks->ranks);
         err_expected(err, "at most %d", TCP_MEET_RANKS_MAX);
-        return err ? err_advise(err, "start them by mpirun or srun") : -EINVAL;
+        err_advise(err, "start them by mpirun or srun");
+        return -EINVAL;
     }
     if (ranks->meeting.address[0]) {
         int status = tcp_secret_read(&secret, err);

@@ -101,7 +101,8 @@ static int add_letter(struct tcp_peer *peer, const struct tcp_frame *frame, stru
         err_expected(err, "at most %llu bytes", (unsigned long long)TCP_KEPT_BYTES_MAX);
         err_found(err, "%llu and %llu more", (unsigned long long)peer->kept_bytes,
                   (unsigned long long)frame->bytes);
-        return err_advise(err, "ranks must wait for each other; or exchange less at a time");
+        err_advise(err, "ranks must wait for each other; or exchange less at a time");
+        return -ENOBUFS;
     }
     struct tcp_letter *letter = malloc(sizeof *letter);
     if (!letter)

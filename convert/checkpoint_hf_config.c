@@ -86,7 +86,8 @@ static int find_side(const struct ckpt_reader *reader, const char *name, uint32_
         return 0;
     }
     err_set(err, -EBADMSG, "the checkpoint has no matrix \"%s\"", name);
-    return err_at(err, reader->path, ERR_NO_OFFSET), -EBADMSG;
+    err_at(err, reader->path, ERR_NO_OFFSET);
+    return -EBADMSG;
 }
 
 static int find_count(const struct ckpt_reader *reader, const struct entry *entry, uint64_t *ret_count,

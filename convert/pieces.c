@@ -161,7 +161,8 @@ static int finish(const struct pieces *pieces, struct worker *worker, struct slo
     slot->request.file = NULL;
     if (slot->request.result < 0) {
         err_errno(err, (int)slot->request.result, "could not write");
-        return err_at(err, pieces->path, (int64_t)slot->request.offset), (int)slot->request.result;
+        err_at(err, pieces->path, (int64_t)slot->request.offset);
+        return (int)slot->request.result;
     }
     return pieces->options.journal ? piece_journal_note(pieces->options.journal, slot->piece, slot->crc, err)
                                    : 0;
@@ -250,7 +251,8 @@ static int compare_piece(struct pieces *pieces, unsigned w, uint64_t piece, stru
         return status;
     if (found->request.result < 0) {
         err_errno(err, (int)found->request.result, "could not read back");
-        return err_at(err, pieces->path, (int64_t)offset), (int)found->request.result;
+        err_at(err, pieces->path, (int64_t)offset);
+        return (int)found->request.result;
     }
     if (!is_whole)
         return differ(pieces, offset, err);

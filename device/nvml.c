@@ -44,15 +44,16 @@ static int load(struct nvml *nvml, struct err *err)
     void *library = library_load(names, 1);
     if (!library) {
         err_set(err, -ENODEV, "no NVML: %s", dlerror());
-        return err_advise(err,
-                          "install the NVIDIA driver; in a container, let the driver's utility libraries in "
-                          "(NVIDIA_DRIVER_CAPABILITIES=compute,utility)");
+        err_advise(err, "install the NVIDIA driver; in a container, let the driver's utility libraries in "
+                        "(NVIDIA_DRIVER_CAPABILITIES=compute,utility)");
+        return -ENODEV;
     }
     const char *lacking = library_find(library, wanted, sizeof wanted / sizeof wanted[0]);
     if (!lacking)
         return 0;
     err_set(err, -ENODEV, "this NVML lacks %s", lacking);
-    return err_advise(err, "update the NVIDIA driver");
+    err_advise(err, "update the NVIDIA driver");
+    return -ENODEV;
 }
 
 int nvml_open(struct nvml **ret_nvml, struct err *err)

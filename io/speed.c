@@ -85,7 +85,8 @@ static int take(struct run *run, struct io_speed *speed, struct err *err)
         if (request->result != (ssize_t)request->bytes) {
             int code = request->result < 0 ? (int)request->result : -EIO;
             err_errno(err, code, request->kind == IO_READ ? "could not read" : "could not write");
-            return err_at(err, run->path, (int64_t)request->offset);
+            err_at(err, run->path, (int64_t)request->offset);
+            return code;
         }
         run->idle[run->idle_count++] = request;
         speed->bytes += request->bytes;

@@ -137,7 +137,8 @@ static int check_size(const struct model *model, struct err *err)
     if (model_activation_bytes(model, &whole) < ARENA_BYTES_MAX)
         return 0;
     err_set(err, -EINVAL, "the activations of a micro-batch are too large for any machine");
-    return err ? err_advise(err, "make the model, its input or the micro-batch smaller") : -EINVAL;
+    err_advise(err, "make the model, its input or the micro-batch smaller");
+    return -EINVAL;
 }
 
 int model_open(const struct model_config *config, struct ops *ops, uint64_t items, struct model **ret_model,

@@ -30,7 +30,8 @@ int rehearsal_model(const struct train_config *config, const struct ops_null_mod
     if (*ret_model)
         return 0;
     err_set(err, -ENODEV, "this build has no CUDA, and does not know what memory its kernels take");
-    return err ? err_advise(err, "give --set device=cpu, or use a build with CUDA") : -ENODEV;
+    err_advise(err, "give --set device=cpu, or use a build with CUDA");
+    return -ENODEV;
 }
 
 bool rehearsal_is_by_nccl(const struct train_config *config, const struct ops_null_model *model,
@@ -66,7 +67,8 @@ static int open_backend(struct run *run, const struct rehearsal_options *options
     if (options->model->is_host && compute[run->config->precision.compute] != DTYPE_F32) {
         err_set(err, -EINVAL, "the cpu computes in F32, not in %s",
                 dtype_name(compute[run->config->precision.compute]));
-        return err ? err_advise(err, "set precision.compute: fp32, or device: cuda") : -EINVAL;
+        err_advise(err, "set precision.compute: fp32, or device: cuda");
+        return -EINVAL;
     }
     int status = ops_null_open(options->model, compute[run->config->precision.compute], DTYPE_F32,
                                &run->device, &run->ops, err);

@@ -26,9 +26,8 @@ int run_open_device(struct run *run, struct err *err)
     int count = 0, rank = run->options->local_rank;
     if (config_counts_only(run->config)) {
         err_set(err, -EINVAL, "device null computes nothing");
-        return err ? err_advise(err,
-                                "give --set device=auto; `millrace train` tells with it what a run takes")
-                   : -EINVAL;
+        err_advise(err, "give --set device=auto; `millrace train` tells with it what a run takes");
+        return -EINVAL;
     }
     if (may_be_gpu(run) && rank > 0 && device_cuda_count(&count, NULL) == 0 && count > 0)
         snprintf(own, sizeof own, "cuda:%d", rank % count);
@@ -121,8 +120,8 @@ static int open_nccl(struct run *run, struct err *err)
     int status =
         comm_nccl_open(run->plain_comm, run->device, run->config->parallel.timeout_ns, &run->nccl, err);
     if (status)
-        return err ? err_advise(err, "NCCL_DEBUG=INFO tells more; parallel.comm: host does without NCCL")
-                   : status;
+        err_advise(err, "NCCL_DEBUG=INFO tells more; parallel.comm: host does without NCCL");
+    return status;
     status = run_agree(run, run_count_bulk(run, err), "connecting", err);
     if (status)
         return status;

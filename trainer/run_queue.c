@@ -79,8 +79,9 @@ int run_end_step(struct run *run, const struct run_words *counts, struct err *er
 static int fail(const struct queued_step *queued, struct err *err)
 {
     err_set(err, -EDOM, "loss or gradients of step %llu are not finite", (unsigned long long)queued->step);
-    return err_advise(
-        err, "lower optimizer.lr or optimizer.clip_norm; the newest checkpoint is from before this step");
+    err_advise(err,
+               "lower optimizer.lr or optimizer.clip_norm; the newest checkpoint is from before this step");
+    return -EDOM;
 }
 
 static void add_to_window(struct step_totals *totals, const struct queued_step *queued)

@@ -54,7 +54,8 @@ static int count_local_ranks(const struct run *run, uint32_t *ret_count, struct 
     if (!status)
         return 0;
     err_set(err, status, "machines have different numbers of ranks, or their ranks are no neighbours");
-    return err ? err_advise(err, "give parallel.shard, or start the ranks machine by machine") : status;
+    err_advise(err, "give parallel.shard, or start the ranks machine by machine");
+    return status;
 }
 
 int run_count_shards(struct run *run, struct err *err)

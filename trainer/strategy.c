@@ -57,7 +57,8 @@ static int check_copies(const struct strategy *strategy, struct strategy_mesh me
         err_found(err, "%" PRIu32 " x %" PRIu32, mesh.shard, mesh.replicate);
     else
         err_found(err, "%" PRIu32, mesh.replicate);
-    return err ? err_advise(err, "give one of the two") : -EINVAL;
+    err_advise(err, "give one of the two");
+    return -EINVAL;
 }
 
 int strategy_shards_count(const struct strategy *strategy, struct strategy_mesh mesh, uint32_t ranks,
@@ -77,7 +78,8 @@ int strategy_shards_count(const struct strategy *strategy, struct strategy_mesh 
                 strategy->name);
         err_expected(err, "parallel.shard to divide %u ranks", ranks);
         err_found(err, "%u", shards);
-        return err ? err_advise(err, "give parallel.shard") : -EINVAL;
+        err_advise(err, "give parallel.shard");
+        return -EINVAL;
     }
     *ret_shards = shards;
     return 0;
