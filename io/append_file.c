@@ -25,7 +25,7 @@ int append_file_open(const char *path, struct append_file **ret_file, struct err
     struct append_file *file = calloc(1, sizeof *file);
     if (!file)
         return err_set(err, -ENOMEM, "out of memory for a log file");
-    file->descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    file->descriptor = LOCAL_RETRY(open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (file->descriptor < 0) {
         status = local_fail(err, -errno, path, "could not make the file");
         free(file);
@@ -38,10 +38,7 @@ int append_file_open(const char *path, struct append_file **ret_file, struct err
 
 int append_file_add(struct append_file *file, const void *record, size_t bytes, struct err *err)
 {
-    ssize_t written;
-    do {
-        written = pwrite(file->descriptor, record, bytes, (off_t)file->bytes);
-    } while (written < 0 && errno == EINTR);
+    ssize_t written = LOCAL_RETRY(pwrite(file->descriptor, record, bytes, (off_t)file->bytes));
     if (written != (ssize_t)bytes)
         return local_fail(err, written < 0 ? -errno : -ENOSPC, file->path, "could not append a record");
     file->bytes += bytes;

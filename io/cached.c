@@ -36,10 +36,10 @@ int cached_drop(const char *path, struct err *err)
     int status = local_path(path, &path, err);
     if (status)
         return status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    int fd = LOCAL_RETRY(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
     if (fd < 0)
         return local_fail(err, -errno, path, "could not open the file");
-    status = fdatasync(fd) ? -errno : -posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    status = LOCAL_RETRY(fdatasync(fd)) ? -errno : -posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     close(fd);
     return status ? local_fail(err, status, path, "could not drop the file from the page cache") : 0;
 }

@@ -30,10 +30,10 @@ static bool has_no_locks(int code, bool is_file)
 /* A killed writer's lock goes when the kernel has ended its requests, which may be a moment after its parent knows of its death. */
 static int try_lock(int place_fd)
 {
-    int status = flock(place_fd, LOCK_EX | LOCK_NB) ? -errno : 0;
+    int status = LOCAL_RETRY(flock(place_fd, LOCK_EX | LOCK_NB)) ? -errno : 0;
     for (int attempt = 1; status == -EWOULDBLOCK && attempt < ATTEMPTS_MAX; attempt++) {
         nanosleep(&(struct timespec){.tv_nsec = ATTEMPT_PAUSE_NS}, NULL);
-        status = flock(place_fd, LOCK_EX | LOCK_NB) ? -errno : 0;
+        status = LOCAL_RETRY(flock(place_fd, LOCK_EX | LOCK_NB)) ? -errno : 0;
     }
     return status;
 }
@@ -81,8 +81,8 @@ static int try_entry(void *context, const struct io_entry *entry)
     int status = io_join_path(search->parent, entry->name, search->place, search->err);
     if (status)
         return status;
-    int fd =
-        open(search->place, O_CLOEXEC | O_NOFOLLOW | (search->is_file ? O_RDWR : O_RDONLY | O_DIRECTORY));
+    int fd = LOCAL_RETRY(
+        open(search->place, O_CLOEXEC | O_NOFOLLOW | (search->is_file ? O_RDWR : O_RDONLY | O_DIRECTORY)));
     if (fd < 0)
         return errno == ENOENT
                    ? 0

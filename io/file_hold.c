@@ -36,7 +36,7 @@ static int busy(const char *path, bool is_exclusive, struct err *err)
 static int lock(int fd, const char *path, bool is_exclusive, struct err *err)
 {
     struct flock whole = {.l_type = is_exclusive ? F_WRLCK : F_RDLCK, .l_whence = SEEK_SET};
-    int status = fcntl(fd, F_OFD_SETLK, &whole) ? -errno : 0;
+    int status = LOCAL_RETRY(fcntl(fd, F_OFD_SETLK, &whole)) ? -errno : 0;
     if (has_no_locks(status))
         return 1;
     if (status == -EAGAIN || status == -EACCES)
@@ -53,7 +53,7 @@ int local_hold_acquire(struct io *io, const char *path, bool is_exclusive, struc
     int status = local_path(path, &path, err);
     if (status)
         return status;
-    int fd = open(path, (is_exclusive ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    int fd = LOCAL_RETRY(open(path, (is_exclusive ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
     if (fd < 0)
         return local_fail(err, -errno, path, "could not hold the file");
     struct io_hold *hold = NULL;

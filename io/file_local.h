@@ -16,6 +16,7 @@
 
 #include "io/io.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 
 enum { FILE_OWNER_BYTES_MAX = 64, FILE_TREE_DEPTH_MAX = 64 };
@@ -41,6 +42,17 @@ struct io_file {
     .set_leave = local_set_leave, .sweep = local_sweep, .lock_acquire = local_lock_acquire,                  \
     .lock_check = local_lock_check, .lock_release = local_lock_release, .hold_acquire = local_hold_acquire,  \
     .hold_release = local_hold_release
+
+/* The result of a system call that returns -1 and errno, repeated while a signal interrupts it. Not for close: Linux has
+ * freed the descriptor when close returns EINTR, and another thread may own its number by then. */
+#define LOCAL_RETRY(call)                                                                                    \
+    ({                                                                                                       \
+        __typeof__(call) result_;                                                                            \
+        do                                                                                                   \
+            result_ = (call);                                                                                \
+        while (result_ == -1 && errno == EINTR);                                                             \
+        result_;                                                                                             \
+    })
 
 /* file_names.c */
 int local_file_open(struct io *io, const char *path, struct io_file **ret_file, struct err *err);

@@ -64,16 +64,16 @@ static int write_owner(int fd)
     machine_boot(boot, sizeof boot);
     int bytes = snprintf(text, sizeof text, "host=%s pid=%ld boot=%s\n", host, (long)getpid(),
                          *boot ? boot : "unknown");
-    if (ftruncate(fd, 0))
+    if (LOCAL_RETRY(ftruncate(fd, 0)))
         return -errno;
-    ssize_t n = pwrite(fd, text, (size_t)bytes, 0);
+    ssize_t n = LOCAL_RETRY(pwrite(fd, text, (size_t)bytes, 0));
     return n == bytes ? 0 : n < 0 ? -errno : -EIO;
 }
 
 /* "" where the owner has not written it yet. */
 static void read_owner(int fd, char text[OWNER_TEXT_BYTES_MAX])
 {
-    ssize_t n = pread(fd, text, OWNER_TEXT_BYTES_MAX - 1, 0);
+    ssize_t n = LOCAL_RETRY(pread(fd, text, OWNER_TEXT_BYTES_MAX - 1, 0));
     text[n > 0 ? n : 0] = '\0';
     text[strcspn(text, "\n")] = '\0';
 }
@@ -81,11 +81,11 @@ static void read_owner(int fd, char text[OWNER_TEXT_BYTES_MAX])
 /* 0, -EAGAIN (held, or removed meanwhile; owner then says by whom, if known) or another -errno. Gives the descriptor. */
 static int try_lock(const char *path, int *ret_fd, char owner[OWNER_TEXT_BYTES_MAX])
 {
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    int fd = LOCAL_RETRY(open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
     if (fd < 0)
         return -errno;
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    int status = fcntl(fd, F_OFD_SETLK, &whole) ? -errno : 0;
+    int status = LOCAL_RETRY(fcntl(fd, F_OFD_SETLK, &whole)) ? -errno : 0;
     if (status == -EAGAIN || status == -EACCES) {
         read_owner(fd, owner);
         status = -EAGAIN;
@@ -129,7 +129,7 @@ static int acquire_lock(struct io_lock *lock, const char *folder, struct err *er
 static int check_unlocked(const struct io_lock *lock, const char *folder, struct err *err)
 {
     char owner[OWNER_TEXT_BYTES_MAX];
-    int fd = open(lock->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    int fd = LOCAL_RETRY(open(lock->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     if (fd < 0)
         return errno == ENOENT ? 0
                                : local_fail(err, -errno, lock->path, "could not look at the folder's lock");
@@ -201,8 +201,8 @@ void local_lock_release(struct io_lock *lock)
         return;
     lease_release(lock->lease);
     if (lock->fd >= 0) {
-        if (ftruncate(lock->fd,
-                      0)) { /* the text of an owner that is gone misleads nobody who holds the lock */
+        if (LOCAL_RETRY(ftruncate(
+                lock->fd, 0))) { /* the text of an owner that is gone misleads nobody who holds the lock */
         }
         close(lock->fd);
     }

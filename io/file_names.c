@@ -109,10 +109,10 @@ bool local_is_named(int fd, const char *path)
 
 int local_sync_folder(const char *folder, struct err *err)
 {
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = LOCAL_RETRY(open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (fd < 0)
         return local_fail(err, -errno, folder, "could not open the folder");
-    int status = fsync(fd) ? -errno : 0;
+    int status = LOCAL_RETRY(fsync(fd)) ? -errno : 0;
     close(fd); /* nothing was written through it */
     if (status == -EINVAL || status == -ENOTSUP)
         status = 0; /* this file system keeps folders durable by itself or not at all */
@@ -126,8 +126,8 @@ int local_file_open(struct io *io, const char *path, struct io_file **ret_file, 
     if (status)
         return status;
     struct io_file *file = NULL;
-    int fd = open(path,
-                  O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* not to hang on a FIFO; files don't mind */
+    int fd = LOCAL_RETRY(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY |
+                                        O_NONBLOCK)); /* not to hang on a FIFO; files don't mind */
     struct stat info;
     if (fd < 0 || fstat(fd, &info)) {
         status = local_fail(err, -errno, path, "could not open the file");

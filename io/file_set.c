@@ -123,7 +123,7 @@ static int make_place(struct io_set *set, struct err *err)
         return local_fail(err, -errno, set->place, "could not make a folder for the output");
     int status = 0;
     if (set->adoptable) {
-        set->place_fd = open(set->place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        set->place_fd = LOCAL_RETRY(open(set->place, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         status = set->place_fd < 0 ? local_fail(err, -errno, set->place, "could not open the output's folder")
                                    : keep_place(set, err);
     }
@@ -241,10 +241,7 @@ static int reserve(const struct io_file *file, uint64_t bytes, struct err *err)
         return 0;
     if (bytes > INT64_MAX)
         return local_fail(err, -EFBIG, file->path, "no file can be so large");
-    int status;
-    do {
-        status = fallocate(file->fd, 0, 0, (off_t)bytes) ? -errno : 0;
-    } while (status == -EINTR);
+    int status = LOCAL_RETRY(fallocate(file->fd, 0, 0, (off_t)bytes)) ? -errno : 0;
     if (status == -EOPNOTSUPP || status == -ENOSYS)
         return 0; /* it only helps */
     return status ? local_fail(err, status, file->path, "could not reserve space for the file") : 0;
@@ -261,10 +258,10 @@ static int make_subfolders(const struct io_set *set, const char *file_path, stru
 static int open_new(struct io_set *set, struct io_file *file, bool *ret_is_left, struct err *err)
 {
     if (set->adopted)
-        file->fd = open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        file->fd = LOCAL_RETRY(open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     *ret_is_left = file->fd >= 0;
     if (file->fd < 0 && (!set->adopted || errno == ENOENT))
-        file->fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+        file->fd = LOCAL_RETRY(open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
     if (file->fd < 0)
         return errno == EEXIST ? set_taken(file->path, err)
                                : local_fail(err, -errno, file->path, "could not create the file");
@@ -339,7 +336,7 @@ int local_set_open(struct io_set *set, const char *name, struct io_file **ret_fi
     int status = new_file(set, name, &file, err);
     if (status)
         return status;
-    file->fd = open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    file->fd = LOCAL_RETRY(open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     if (file->fd < 0)
         status =
             local_fail(err, -errno, file->path, "this rank could not open the file that another one made");
@@ -356,7 +353,8 @@ static void unlink_from_set(struct io_set *set, const struct io_file *file)
     *at = file->next;
 }
 
-/* Final size and durable bytes. A failed fsync may have dropped the dirty pages: trying again would lie. */
+/* Final size and durable bytes. A failed fsync may have dropped the dirty pages: trying again would lie. One that a signal
+ * interrupted has dropped nothing. */
 static int finish(int fd, uint64_t final_bytes)
 {
     struct stat info;
@@ -364,9 +362,9 @@ static int finish(int fd, uint64_t final_bytes)
         return -EFBIG;
     if (fstat(fd, &info))
         return -errno;
-    if ((uint64_t)info.st_size != final_bytes && ftruncate(fd, (off_t)final_bytes))
+    if ((uint64_t)info.st_size != final_bytes && LOCAL_RETRY(ftruncate(fd, (off_t)final_bytes)))
         return -errno;
-    return fsync(fd) ? -errno : 0;
+    return LOCAL_RETRY(fsync(fd)) ? -errno : 0;
 }
 
 int local_set_seal(struct io_set *set, struct io_file *file, uint64_t final_bytes, struct err *err)
@@ -374,7 +372,7 @@ int local_set_seal(struct io_set *set, struct io_file *file, uint64_t final_byte
     unlink_from_set(set, file);
     file_direct_close(file);
     int status = finish(file->fd, final_bytes);
-    if (close(file->fd) && !status)
+    if (close(file->fd) && !status && errno != EINTR) /* interrupted, it has closed what is durable already */
         status = -errno;
     if (status) {
         status = local_fail(err, status, file->path, "could not make the file durable");

@@ -155,7 +155,7 @@ static int remove_at(int folder_fd, const char *name, int depth)
     if (errno != EISDIR && errno != EPERM)
         return -errno;
     int unlink_status = -errno;
-    int fd = openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = LOCAL_RETRY(openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (fd < 0)
         return errno == ENOENT ? 0 : errno == ENOTDIR ? unlink_status : -errno;
     int status = remove_below(fd, depth); /* closes fd */

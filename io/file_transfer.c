@@ -60,7 +60,7 @@ static int open_direct(struct io_file *file)
         return -1;
     atomic_store_explicit(&file->direct_align, align, memory_order_relaxed); /* before direct is */
     snprintf(self, sizeof self, "/proc/self/fd/%d", file->fd);
-    int fd = open(self, (file->set ? O_RDWR : O_RDONLY) | O_DIRECT | O_CLOEXEC | O_NOCTTY);
+    int fd = LOCAL_RETRY(open(self, (file->set ? O_RDWR : O_RDONLY) | O_DIRECT | O_CLOEXEC | O_NOCTTY));
     if (fd < 0 || file->set || open_files_has(OPEN_FILES_MOST, fd))
         return fd;
     close(fd);

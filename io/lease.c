@@ -77,10 +77,10 @@ static int create(const char *folder, uint64_t number, const struct lease_record
     int status = number_path(folder, number, path, err);
     if (status)
         return status;
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    int fd = LOCAL_RETRY(open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
     if (fd < 0)
         return local_fail(err, -errno, path, "could not renew the lease");
-    ssize_t written = write(fd, text, bytes);
+    ssize_t written = LOCAL_RETRY(write(fd, text, bytes));
     status = written < 0 ? -errno : (size_t)written < bytes ? -EIO : 0;
     if (close(fd) && !status) /* where shared storage tells what it could not write */
         status = -errno;
@@ -105,10 +105,10 @@ static int read_record(const char *folder, uint64_t number, struct lease_record 
     int status = number_path(folder, number, path, NULL);
     if (status)
         return status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = LOCAL_RETRY(open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (fd < 0)
         return errno == ESTALE ? -ENOENT : -errno;
-    ssize_t bytes = read(fd, text, sizeof text);
+    ssize_t bytes = LOCAL_RETRY(read(fd, text, sizeof text));
     status = bytes < 0 ? -errno : 0;
     close(fd);
     return status ? status : lease_parse(text, (size_t)bytes, ret_record);

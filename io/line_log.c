@@ -26,7 +26,7 @@ static int find_last_line_end(int descriptor, uint64_t bytes, uint64_t *ret_byte
     char block[4096];
     while (bytes > 0) {
         size_t part = bytes % sizeof block ? bytes % sizeof block : sizeof block;
-        ssize_t n = pread(descriptor, block, part, (off_t)(bytes - part));
+        ssize_t n = LOCAL_RETRY(pread(descriptor, block, part, (off_t)(bytes - part)));
         if (n != (ssize_t)part)
             return n < 0 ? -errno : -EIO;
         const char *newline = memrchr(block, '\n', part);
@@ -50,7 +50,7 @@ int line_log_open(const char *path, uint64_t keep_bytes, struct line_log **ret_l
         return err_set(err, -ENOMEM, "out of memory for a log file");
     uint64_t bytes = 0;
     struct stat info;
-    log->descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    log->descriptor = LOCAL_RETRY(open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666));
     if (log->descriptor < 0 || fstat(log->descriptor, &info)) {
         status = local_fail(err, -errno, path, "could not open the file for appending");
         goto out;
@@ -61,7 +61,7 @@ int line_log_open(const char *path, uint64_t keep_bytes, struct line_log **ret_l
         status = local_fail(err, status, path, "could not find the end of the last line");
         goto out;
     }
-    if ((uint64_t)info.st_size > log->bytes && ftruncate(log->descriptor, (off_t)log->bytes)) {
+    if ((uint64_t)info.st_size > log->bytes && LOCAL_RETRY(ftruncate(log->descriptor, (off_t)log->bytes))) {
         status = local_fail(err, -errno, path, "could not cut the file back");
         goto out;
     }
@@ -77,10 +77,7 @@ int line_log_add(struct line_log *log, const char *text, size_t bytes, struct er
 {
     struct iovec parts[2] = {{.iov_base = (void *)(uintptr_t)text, .iov_len = bytes},
                              {.iov_base = (void *)(uintptr_t) "\n", .iov_len = 1}};
-    ssize_t written;
-    do {
-        written = pwritev(log->descriptor, parts, 2, (off_t)log->bytes);
-    } while (written < 0 && errno == EINTR);
+    ssize_t written = LOCAL_RETRY(pwritev(log->descriptor, parts, 2, (off_t)log->bytes));
     if (written != (ssize_t)bytes + 1)
         return local_fail(err, written < 0 ? -errno : -ENOSPC, log->path, "could not append a line");
     log->bytes += bytes + 1;

@@ -148,7 +148,7 @@ static int status_of(int result)
 
 static int probe_renames(const char *place, struct io_probe *probe)
 {
-    int fd = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = LOCAL_RETRY(open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (fd < 0)
         return -errno;
     if (mkdirat(fd, "a", 0777) || mkdirat(fd, "b", 0777)) {
@@ -203,11 +203,11 @@ static int probe_syncs(int fd, const void *block, struct io_probe *probe)
 {
     uint64_t ns[SYNCS];
     for (int i = 0; i < SYNCS; i++) {
-        ssize_t n = pwrite(fd, block, IO_ALIGN_BYTES, (off_t)i * IO_ALIGN_BYTES);
+        ssize_t n = LOCAL_RETRY(pwrite(fd, block, IO_ALIGN_BYTES, (off_t)i * IO_ALIGN_BYTES));
         if (n != IO_ALIGN_BYTES)
             return n < 0 ? -errno : -ENOSPC;
         uint64_t began = clock_now_ns();
-        probe->sync_status = status_of(fsync(fd));
+        probe->sync_status = status_of(LOCAL_RETRY(fsync(fd)));
         if (probe->sync_status)
             return 0;
         ns[i] = clock_now_ns() - began;
@@ -220,7 +220,8 @@ static int probe_syncs(int fd, const void *block, struct io_probe *probe)
 static void probe_direct(int fd, void *block, struct io_probe *probe)
 {
     int flags = fcntl(fd, F_GETFL);
-    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_DIRECT) || pread(fd, block, IO_ALIGN_BYTES, 0) < 0) {
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_DIRECT) ||
+        LOCAL_RETRY(pread(fd, block, IO_ALIGN_BYTES, 0)) < 0) {
         probe->direct_status = -errno;
         return;
     }
@@ -245,8 +246,8 @@ static int probe_bytes(const char *folder, struct io_probe *probe)
         goto out;
     memset(block, 0, IO_ALIGN_BYTES);
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    probe->lock_status = status_of(fcntl(fd, F_OFD_SETLK, &whole));
-    probe->reserve_status = status_of(fallocate(fd, 0, 0, RESERVE_BYTES));
+    probe->lock_status = status_of(LOCAL_RETRY(fcntl(fd, F_OFD_SETLK, &whole)));
+    probe->reserve_status = status_of(LOCAL_RETRY(fallocate(fd, 0, 0, RESERVE_BYTES)));
     status = probe_syncs(fd, block, probe);
     if (!status)
         probe_direct(fd, block, probe);
@@ -294,7 +295,7 @@ int io_probe_folder(const char *path, bool is_to_be_made, struct io_probe *ret_p
     int status = choose_folder(path, is_to_be_made, probe.folder, &probe.is_made, err);
     if (status)
         return status;
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = LOCAL_RETRY(open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (fd < 0)
         return local_fail(err, -errno, folder, "could not open the folder");
     status = look(fd, folder, &probe, err);

@@ -112,6 +112,25 @@ static void whatever_fails_nothing_appears(void **state)
     assert_in_range(failures, 15, 56);
 }
 
+static void an_interrupted_call_is_made_again(void **state)
+{
+    (void)state;
+    static const char *const calls[] = {"create", "fallocate", "ftruncate", "fsync", "close"};
+    for (size_t c = 0; c < sizeof calls / sizeof calls[0]; c++) {
+        struct err err = {0};
+        struct io_file *file;
+        syscalls_reset();
+        struct io_set *set = set_case_begin_named("out", NULL);
+        syscalls_fail(calls[c], 1, -EINTR);
+        assert_ok(io->ops->set_create(set, "a", 100, &file, &err), &err);
+        assert_ok(io_write_exact(set_case_queue, io, file, "a", 0, "x", 1, &err), &err);
+        assert_ok(io->ops->set_seal(set, file, 1, &err), &err);
+        assert_ok(io->ops->set_publish(set, &err), &err);
+        assert_int_equal(syscalls_failed_count(), 1);
+        assert_ok(io->ops->remove(io, in_folder("out"), &err), &err);
+    }
+}
+
 static void what_the_kernel_calls_invalid_is_no_wrong_usage(void **state)
 {
     (void)state;
@@ -215,6 +234,7 @@ int main(void)
         CASE(an_unsealed_file_keeps_its_set_from_being_published),
         CASE(a_failed_fsync_is_not_tried_again_and_loses_the_set),
         CASE(whatever_fails_nothing_appears),
+        CASE(an_interrupted_call_is_made_again),
         CASE(what_the_kernel_calls_invalid_is_no_wrong_usage),
         CASE(a_replacing_that_fails_in_the_middle_gives_the_old_one_back),
         CASE(an_old_one_that_can_not_be_put_aside_waits_for_the_sweep),

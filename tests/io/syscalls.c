@@ -208,6 +208,15 @@ int __wrap_open64(const char *path, int flags, ...)
     return flags & O_CREAT && pass("create", true, path, NULL) ? -1 : REAL(open64, path, flags, mode);
 }
 
+/* On Linux the descriptor is gone whatever close returns. */
+DECLARE(int, close, int fd)
+{
+    int code = pass("close", false, "", NULL);
+    int result = REAL(close, fd);
+    errno = code ? -code : errno;
+    return code ? -1 : result;
+}
+
 DECLARE(int, mkdir, const char *path, mode_t mode)
 {
     return pass("mkdir", true, path, NULL) ? -1 : REAL(mkdir, path, mode);
