@@ -1,0 +1,82 @@
+/*
+ * turn — one of many does the work: another process is waited for, its death is noticed, and no lock is no error.
+ */
+#include "io/turn.h"
+
+#include "tests/support/child.h"
+#include "tests/support/scratch.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int take_turn(void *path)
+{
+    struct io_turn *turn;
+    return io_turn_begin(path, false, &turn);
+}
+
+static bool is_there(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
+static void one_has_the_turn_until_it_ends(void **state)
+{
+    (void)state;
+    const char *path = in_folder("work.lock");
+    struct io_turn *mine, *other;
+    assert_int_equal(io_turn_begin(path, false, &mine), 0);
+    assert_non_null(mine);
+    assert_int_equal(io_turn_begin(path, false, &other), -EBUSY); /* another thread of this process */
+    assert_int_equal(io_turn_begin(path, true, &other), -EBUSY);
+    io_turn_end(mine);
+    assert_false(is_there(path));
+    assert_int_equal(io_turn_begin(path, true, &other), -ENOENT); /* its work is done */
+    assert_null(other);
+    assert_int_equal(io_turn_begin(path, false, &other), 0);
+    io_turn_end(other);
+    io_turn_end(NULL);
+}
+
+static void a_turn_that_a_death_left_is_taken_over(void **state)
+{
+    (void)state;
+    const char *path = in_folder("work.lock");
+    struct io_turn *turn;
+    for (int has_waited = 0; has_waited < 2; has_waited++) {
+        pid_t child = child_start(take_turn, (void *)(uintptr_t)path);
+        assert_int_equal(io_turn_begin(path, has_waited, &turn), -EBUSY);
+        child_kill(child);
+        assert_true(is_there(path));
+        assert_int_equal(io_turn_begin(path, has_waited, &turn), 0);
+        assert_non_null(turn);
+        io_turn_end(turn);
+        assert_false(is_there(path));
+    }
+}
+
+static void where_no_lock_can_be_all_have_the_turn(void **state)
+{
+    (void)state;
+    struct io_turn *turn;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(io_turn_begin(in_folder("absent/work.lock"), false, &turn), 0);
+        assert_null(turn);
+        assert_int_equal(io_turn_begin("/dev/null/work.lock", true, &turn), 0);
+        assert_null(turn);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(one_has_the_turn_until_it_ends, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_turn_that_a_death_left_is_taken_over, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(where_no_lock_can_be_all_have_the_turn, scratch_set_up,
+                                        scratch_tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
