@@ -99,6 +99,22 @@ static void close_idle_files(struct blocks *blocks)
     }
 }
 
+/* A file without checksums must be the one whose header the manifest was made of. */
+static int check_identity(const struct blocks *blocks, uint32_t file, const char *path, struct err *err)
+{
+    const struct io_identity *wanted = &blocks->options.manifest->files[file].identity;
+    struct io_identity found;
+    if (wanted->bytes_count == 0)
+        return 0;
+    int status = blocks->options.io->ops->file_identity(blocks->files[file], &found, err);
+    if (status || io_identity_is_same(wanted, &found))
+        return status;
+    err_set(err, -ESTALE, "the file changed while it was read");
+    err_at(err, path, ERR_NO_OFFSET);
+    err_advise(err, "run the same command again when nothing writes the file any more");
+    return -ESTALE;
+}
+
 static int need_file(struct blocks *blocks, uint32_t file, struct err *err)
 {
     struct io *io = blocks->options.io;
@@ -119,16 +135,20 @@ static int need_file(struct blocks *blocks, uint32_t file, struct err *err)
     uint64_t found = io->ops->file_size(blocks->files[file]),
              size_bytes = blocks->options.manifest->files[file].size_bytes;
     if (found == size_bytes) {
+        status = check_identity(blocks, file, path, err);
+    } else {
+        status = err_set(err, -EBADMSG, "a file of the checkpoint has another size than its manifest says");
+        err_at(err, path, ERR_NO_OFFSET);
+        err_expected(err, "%" PRIu64 " bytes", size_bytes);
+        err_found(err, "%" PRIu64, found);
+    }
+    if (!status) {
         blocks->open_count++;
         return 0;
     }
     io->ops->file_close(blocks->files[file]);
     blocks->files[file] = NULL;
-    err_set(err, -EBADMSG, "a file of the checkpoint has another size than its manifest says");
-    err_at(err, path, ERR_NO_OFFSET);
-    err_expected(err, "%" PRIu64 " bytes", size_bytes);
-    err_found(err, "%" PRIu64, found);
-    return -EBADMSG;
+    return status;
 }
 
 static bool is_last(const struct blocks *blocks, const struct block_want *want)

@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "io/io.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,8 +34,10 @@ struct manifest_file {
     const char *name; /* "rank-00000.safetensors" */
     uint64_t size_bytes;
     uint64_t blocks_count;
-    uint32_t *block_crc32c; /* [blocks_count] */
-    bool elsewhere;         /* it was written into another node's folder, and need not be in this one */
+    uint32_t *block_crc32c; /* [blocks_count]; NULL: there are none */
+    struct io_identity
+        identity;   /* of a plain file, whose bytes have no checksums: when its header was read */
+    bool elsewhere; /* it was written into another node's folder, and need not be in this one */
 };
 
 /* Whether an entry of the state only remarks on the run: two saves that differ in no other hold the same. */

@@ -146,8 +146,10 @@ static int describe_file(struct safetensors *file, const char *path, struct mani
         manifest_deinit(&manifest);
         return err_set(err, -ENOMEM, "out of memory for %llu tensors", (unsigned long long)file->count);
     }
-    manifest.files[0] = (struct manifest_file){
-        .name = "", .size_bytes = file->file_bytes, .blocks_count = manifest_blocks_count(file->file_bytes)};
+    manifest.files[0] = (struct manifest_file){.name = "",
+                                               .size_bytes = file->file_bytes,
+                                               .identity = file->identity,
+                                               .blocks_count = manifest_blocks_count(file->file_bytes)};
     manifest.files_count = 1;
     for (uint64_t i = 0; i < file->count; i++) {
         const struct safetensors_entry *entry = &file->entries[i];

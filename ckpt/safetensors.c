@@ -230,6 +230,7 @@ int safetensors_read(struct io *io, const char *path, struct safetensors *ret_fi
 {
     struct io_file *file = NULL;
     struct io_queue *queue = NULL;
+    struct io_identity identity;
     char *header = NULL;
     unsigned char length[LENGTH_BYTES];
     int status = io->ops->file_open(io, path, &file, err);
@@ -259,7 +260,11 @@ int safetensors_read(struct io *io, const char *path, struct safetensors *ret_fi
     }
     status = io_read_exact(queue, io, file, path, LENGTH_BYTES, header, (size_t)header_bytes, err);
     if (!status)
+        status = io->ops->file_identity(file, &identity, err);
+    if (!status)
         status = safetensors_parse(header, header_bytes, file_bytes, path, ret_file, err);
+    if (!status)
+        ret_file->identity = identity;
 out:
     free(header);
     if (queue)

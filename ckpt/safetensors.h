@@ -31,6 +31,7 @@ struct safetensors_entry {
 struct safetensors {
     uint64_t data_offset; /* 8 + N */
     uint64_t file_bytes;
+    struct io_identity identity; /* of the file whose header it is, from safetensors_read */
     uint64_t count;
     struct safetensors_entry *entries;
     struct json_t *root; /* holds the names and `__metadata__` */

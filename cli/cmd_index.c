@@ -198,8 +198,8 @@ const struct verb verb_index = {
     .summary = "Make the index of shards that other tools wrote.",
     .details = "Tars of GNU tar, bsdtar, Python and WebDataset are read like shards of millrace; their index "
                "is made when it is first "
-               "needed, from the headers alone, and kept in $XDG_CACHE_HOME/millrace/index (~/.cache) as "
-               "long as size and mtime of the tar stay. "
+               "needed, from the headers alone, and kept in $XDG_CACHE_HOME/millrace/index (~/.cache) "
+               "while the tar does not change. "
                "This makes it anew, also of a shard whose own index was lost. A shard whose own index is "
                "whole needs none.",
     .options = {rows, sizeof rows / sizeof rows[0]},

@@ -9,8 +9,8 @@
 
 enum { IDENTITY_BYTES = 32 };
 
-/* options: a text with all that decides about the bytes. Of a step the checksums of its blocks tell what is in it, of a plain file its size and
- * when it was written. text (IDENTITY_BYTES): "convert." and 16 hex digits. */
+/* options: a text with all that decides about the bytes. Of a step the checksums of its blocks tell what is in it, of a plain file its
+ * identity (io.h) when its header was read. text (IDENTITY_BYTES): "convert." and 16 hex digits. */
 int identity_of(const struct ckpt_reader *reader, const char *options, char *text, struct err *err);
 
 #endif

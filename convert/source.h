@@ -34,8 +34,8 @@ enum {
 enum source_kind { SOURCE_CLASSES, SOURCE_FILES, SOURCE_TEXT };
 
 struct source_file {
-    uint64_t name_at;        /* in names */
-    uint64_t bytes, version; /* as they were when listed */
+    uint64_t name_at; /* in names */
+    uint64_t bytes;   /* when listed */
     uint32_t class_number;
     uint16_t base_at, dot_at; /* in the name: of the base name, of its last dot */
 };

@@ -104,7 +104,6 @@ static int add_file(struct listing *listing, const char *relative)
     struct source_file file = {
         .name_at = source->names.bytes,
         .bytes = info.size_bytes,
-        .version = info.version,
         .class_number = listing->class_number,
         .base_at = (uint16_t)(base - relative),
         .dot_at = (uint16_t)(strrchr(base, '.') - relative),

@@ -35,12 +35,13 @@ struct io_file {
 /* For a table of operations: all that is the same whatever the engine. */
 #define LOCAL_FILE_OPS                                                                                       \
     .scheme = "file", .file_open = local_file_open, .file_close = local_file_close,                          \
-    .file_size = local_file_size, .stat = local_stat, .list = local_list, .make_folder = local_make_folder,  \
-    .remove = local_remove, .set_begin = local_set_begin, .set_join = local_set_join,                        \
-    .set_place = local_set_place, .set_create = local_set_create, .set_open = local_set_open,                \
-    .set_seal = local_set_seal, .set_publish = local_set_publish, .set_abort = local_set_abort,              \
-    .set_leave = local_set_leave, .sweep = local_sweep, .lock_acquire = local_lock_acquire,                  \
-    .lock_check = local_lock_check, .lock_release = local_lock_release, .hold_acquire = local_hold_acquire,  \
+    .file_size = local_file_size, .file_identity = local_file_identity, .resolve = local_resolve,            \
+    .stat = local_stat, .list = local_list, .make_folder = local_make_folder, .remove = local_remove,        \
+    .set_begin = local_set_begin, .set_join = local_set_join, .set_place = local_set_place,                  \
+    .set_create = local_set_create, .set_open = local_set_open, .set_seal = local_set_seal,                  \
+    .set_publish = local_set_publish, .set_abort = local_set_abort, .set_leave = local_set_leave,            \
+    .sweep = local_sweep, .lock_acquire = local_lock_acquire, .lock_check = local_lock_check,                \
+    .lock_release = local_lock_release, .hold_acquire = local_hold_acquire,                                  \
     .hold_release = local_hold_release
 
 /* The result of a system call that returns -1 and errno, repeated while a signal interrupts it. Not for close: Linux has
@@ -58,6 +59,8 @@ struct io_file {
 int local_file_open(struct io *io, const char *path, struct io_file **ret_file, struct err *err);
 void local_file_close(struct io_file *file);
 uint64_t local_file_size(const struct io_file *file);
+int local_file_identity(const struct io_file *file, struct io_identity *ret_identity, struct err *err);
+int local_resolve(struct io *io, const char *path, char *full_path, struct err *err);
 int local_stat(struct io *io, const char *path, struct io_stat *ret_stat, struct err *err);
 int local_list(struct io *io, const char *path, int (*entry)(void *context, const struct io_entry *entry),
                void *context, struct err *err);

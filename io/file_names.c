@@ -5,10 +5,12 @@
 #include "io/file_transfer.h"
 #include "io/whole.h"
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/open_files.h"
 #include "base/str.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,8 +24,8 @@ int local_path(const char *path, const char **ret_path, struct err *err)
     const char *at = path;
     if (strncmp(at, "file:", 5) == 0) {
         at += 5;
-        if (strncmp(at, "//localhost/", 12) == 0) {
-            at += 11;
+        if (strncmp(at, "//localhost/", 12) == 0 || strcmp(at, "//localhost") == 0) {
+            at = at[11] ? at + 11 : "/"; /* what io_parent_path leaves of file://localhost/x */
         } else if (strncmp(at, "///", 3) == 0) {
             at += 2;
         } else if (strncmp(at, "//", 2) == 0) {
@@ -170,6 +172,48 @@ uint64_t local_file_size(const struct io_file *file)
     return file->size_bytes;
 }
 
+static uint64_t nanoseconds(struct timespec time)
+{
+    return (uint64_t)time.tv_sec * CLOCK_NS_PER_S + (uint64_t)time.tv_nsec;
+}
+
+static struct io_identity identity_of(const struct stat *info)
+{
+    const uint64_t words[] = {(uint64_t)info->st_dev, (uint64_t)info->st_ino, (uint64_t)info->st_size,
+                              nanoseconds(info->st_mtim), nanoseconds(info->st_ctim)};
+    struct io_identity identity = {.bytes_count = sizeof words};
+    static_assert(sizeof words <= sizeof identity.bytes, "an identity holds them");
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        bytes_put_u64(identity.bytes + 8 * i, words[i]);
+    return identity;
+}
+
+int local_file_identity(const struct io_file *file, struct io_identity *ret_identity, struct err *err)
+{
+    struct stat info;
+    if (fstat(file->fd, &info))
+        return local_fail(err, -errno, file->path, "could not look at the file");
+    *ret_identity = identity_of(&info);
+    return 0;
+}
+
+int local_resolve(struct io *io, const char *path, char *full_path, struct err *err)
+{
+    (void)io;
+    int status = local_path(path, &path, err);
+    if (status)
+        return status;
+    char *real = realpath(path, NULL);
+    if (!real)
+        return local_fail(err, -errno, path, "could not look at the file");
+    if (strlen(real) < IO_PATH_BYTES_MAX)
+        strcpy(full_path, real);
+    else
+        status = local_fail(err, -ENAMETOOLONG, path, "the path is too long");
+    free(real);
+    return status;
+}
+
 static enum io_entry_kind kind_of(mode_t mode)
 {
     return S_ISREG(mode) ? IO_ENTRY_FILE : S_ISDIR(mode) ? IO_ENTRY_FOLDER : IO_ENTRY_OTHER;
@@ -184,12 +228,11 @@ int local_stat(struct io *io, const char *path, struct io_stat *ret_stat, struct
     struct stat info;
     if (stat(path, &info))
         return local_fail(err, -errno, path, "could not look at the file");
-    uint64_t mtime_ns = (uint64_t)info.st_mtim.tv_sec * CLOCK_NS_PER_S + (uint64_t)info.st_mtim.tv_nsec;
     *ret_stat = (struct io_stat){
         .kind = kind_of(info.st_mode),
         .size_bytes = (uint64_t)info.st_size,
-        .mtime_ns = mtime_ns,
-        .version = mtime_ns,
+        .mtime_ns = nanoseconds(info.st_mtim),
+        .identity = identity_of(&info),
     };
     return 0;
 }

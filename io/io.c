@@ -5,6 +5,7 @@
 #include "io/io.h"
 
 #include "io/io_fault.h"
+#include "io/whole.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -14,6 +15,8 @@
 size_t io_scheme_bytes(const char *path)
 {
     size_t bytes = 0;
+    if (strncmp(path, "file:", 5) == 0)
+        return 4;
     while (isalnum((unsigned char)path[bytes]) || (bytes > 0 && strchr("+.-", path[bytes]) && path[bytes]))
         bytes++;
     return strncmp(path + bytes, "://", 3) == 0 ? bytes : 0;

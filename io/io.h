@@ -93,12 +93,22 @@ struct io_entry {
     enum io_entry_kind kind;
 };
 
-/* What a path is. version changes whenever the bytes do: mtime here, ETag elsewhere. */
+enum { IO_IDENTITY_BYTES_MAX = 64 };
+
+/* Identifies one state of a file: while it stays the same, so do the file's bytes. Opaque: it is only stored and compared. A
+ * local file's is its device, inode, size, mtime and ctime; an object's would be its ETag or generation. Two writes of equal
+ * size within one tick of the file system's clock can not be told apart. */
+struct io_identity {
+    uint8_t bytes[IO_IDENTITY_BYTES_MAX];
+    uint8_t bytes_count;
+};
+
+/* What a path is. */
 struct io_stat {
     enum io_entry_kind kind;
     uint64_t size_bytes;
     uint64_t mtime_ns;
-    uint64_t version;
+    struct io_identity identity;
 };
 
 /* How a folder's owner keeps others off. */
@@ -146,6 +156,8 @@ struct io_ops {
                      struct err *err); /* for reading */
     void (*file_close)(struct io_file *file);
     uint64_t (*file_size)(const struct io_file *file); /* bytes, as it was when opened */
+    /* Of the open file as it is now, whatever its path names by now. */
+    int (*file_identity)(const struct io_file *file, struct io_identity *ret_identity, struct err *err);
     /* Optional (NULL: 0). How whole blocks of this file move with IO_ONCE: 0, through the page cache; else around it, where their
      * memory is aligned to so many bytes, at most IO_ALIGN_BYTES. So who has a choice of memory takes what is not copied. */
     unsigned (*once_align)(struct io *io, struct io_file *file);
@@ -166,6 +178,9 @@ struct io_ops {
     void (*cancel)(struct io_queue *queue, struct io_request *request);
 
     /* Names. */
+    /* Optional (NULL: as it is). The name of an existing file that is the same wherever a program runs: of a local file its
+     * absolute path without symbolic links, into full_path of IO_PATH_BYTES_MAX. */
+    int (*resolve)(struct io *io, const char *path, char *full_path, struct err *err);
     int (*stat)(struct io *io, const char *path, struct io_stat *ret_stat, struct err *err);
     /* The entries of a folder in byte order of their names, "." and ".." and nothing else left out; the callback's first
      * non-zero result ends it and is returned. */
@@ -254,7 +269,7 @@ struct io_options {
 };
 #define IO_FAULT_VARIABLE "MILLRACE_FAULT"
 
-/* The length of "scheme" in "scheme://...", 0 for a plain path. */
+/* The length of "scheme" in "scheme://...", or in "file:..."; 0 for a plain path. */
 size_t io_scheme_bytes(const char *path_or_url);
 /* Whether a backend of this build serves the path: plain paths, and URLs of the schemes that io.c lists. Configuration
  * keys and arguments that are paths go through it before anything is written. -EPROTONOSUPPORT with what to do. */

@@ -113,6 +113,12 @@ static uint64_t fault_file_size(const struct io_file *file)
     return file->fault->inner->ops->file_size(file->inner);
 }
 
+static int fault_file_identity(const struct io_file *file, struct io_identity *ret_identity, struct err *err)
+{
+    int status = enter(file->fault, FAULT_STAT, file->path, err);
+    return status ? status : file->fault->inner->ops->file_identity(file->inner, ret_identity, err);
+}
+
 static unsigned fault_once_align(struct io *io, struct io_file *file)
 {
     struct io *inner = of(io)->inner;
@@ -120,6 +126,11 @@ static unsigned fault_once_align(struct io *io, struct io_file *file)
 }
 
 /* ---- Names. ---- */
+
+static int fault_resolve(struct io *io, const char *path, char *full_path, struct err *err)
+{
+    return io_resolve(of(io)->inner, path, full_path, err);
+}
 
 static int fault_stat(struct io *io, const char *path, struct io_stat *ret_stat, struct err *err)
 {
@@ -321,6 +332,8 @@ static const struct io_ops fault_ops = {
     .file_open = fault_file_open,
     .file_close = fault_file_close,
     .file_size = fault_file_size,
+    .file_identity = fault_file_identity,
+    .resolve = fault_resolve,
     .once_align = fault_once_align,
     .queue_open = fault_queue_open,
     .queue_close = fault_queue_close,

@@ -161,6 +161,17 @@ void io_let_go(struct io *io, struct io_hold *hold)
         io->ops->hold_release(hold);
 }
 
+int io_resolve(struct io *io, const char *path, char *full_path, struct err *err)
+{
+    return io->ops->resolve ? io->ops->resolve(io, path, full_path, err)
+                            : io_join_path("", path, full_path, err);
+}
+
+bool io_identity_is_same(const struct io_identity *a, const struct io_identity *b)
+{
+    return a->bytes_count == b->bytes_count && memcmp(a->bytes, b->bytes, a->bytes_count) == 0;
+}
+
 int io_join_path(const char *folder, const char *name, char *path, struct err *err)
 {
     size_t folder_bytes = strcmp(folder, ".") == 0 ? 0 : strlen(folder), name_bytes = strlen(name);
@@ -187,7 +198,7 @@ void io_parent_path(const char *path, char *folder)
     while (bytes > 1 && path[bytes - 1] == '/' && path[bytes - 2] != '/' && path[bytes - 2] != ':')
         bytes--;
     if (bytes == 0) {
-        strcpy(folder, strncmp(path, "file:", 5) == 0 ? "file:." : ".");
+        strcpy(folder, io_scheme_bytes(path) ? "file:." : ".");
         return;
     }
     assert(bytes < IO_PATH_BYTES_MAX);

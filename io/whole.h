@@ -35,6 +35,10 @@ int io_write_file(struct io *io, const char *path, const void *data, size_t byte
 int io_hold(struct io *io, const char *path, bool is_exclusive, struct io_hold **ret_hold, struct err *err);
 void io_let_go(struct io *io, struct io_hold *hold); /* NULL is fine */
 
+/* The resolve of a backend that may lack it. */
+int io_resolve(struct io *io, const char *path, char *full_path, struct err *err);
+bool io_identity_is_same(const struct io_identity *a, const struct io_identity *b);
+
 /* folder + "/" + name, or name alone where folder is "" or ".". -ENAMETOOLONG. path holds IO_PATH_BYTES_MAX. */
 int io_join_path(const char *folder, const char *name, char *path, struct err *err);
 /* The folder part of path, "." where there is none, into folder, which holds IO_PATH_BYTES_MAX. */

@@ -55,7 +55,7 @@ int dataset_shard_path(const struct dataset *dataset, uint64_t shard, char *path
 {
     assert(shard < dataset->shards_count);
     const char *url = dataset->shards[shard].url;
-    bool absolute = url[0] == '/' || strstr(url, "://");
+    bool absolute = url[0] == '/' || io_scheme_bytes(url) > 0;
     return io_join_path(absolute ? "" : dataset->folder, url, path, err);
 }
 

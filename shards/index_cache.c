@@ -8,33 +8,30 @@
 #include "base/crc.h"
 #include "base/hash.h"
 #include "io/whole.h"
+#include "shards/index_layout.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { HEADER_BYTES = 128, HEADER_CRC_AT = 124, PATH_AT = 128, ENTRY_VERSION = 1, ALIGN_BYTES = 8 };
-enum { NAME_DIGITS = 16, LEFTOVER_AGE_S = 3600 }; /* nobody takes so long to store one */
-enum { ENTRY_PARTIAL = 256 };                     /* a flag beside the trailer's */
+enum { HEADER_BYTES = 256, HEADER_CRC_AT = 252, PATH_AT = 256, ENTRY_VERSION = 2, ALIGN_BYTES = 8 };
+enum { PROBES_AT = 72, IDENTITY_AT = 104 };
+enum { NAME_DIGITS = 16, LEFTOVER_AGE_S = 3600 };         /* nobody takes so long to store one */
+enum { ENTRY_PARTIAL = 256 };                             /* a flag beside the trailer's */
+enum { TURN_WAIT_NS = 20000000, TURN_WAITS_MAX = 15000 }; /* 5 minutes */
+enum {
+    PROBES = 4
+}; /* header blocks that are looked at again before an entry counts: 4 small reads a shard */
+#define NO_PROBE UINT64_MAX
 
 static const char entry_magic[8] = "MRINDEX";
 
 static bool is_local(const struct io *io)
 {
     return strcmp(io->ops->scheme, "file") == 0;
-}
-
-/* The path that names the tar wherever the program was started: absolute, or a URL as it is. text: IO_PATH_BYTES_MAX. */
-static int full_path(const struct io *io, const char *path, char *text)
-{
-    char *real = is_local(io) ? realpath(strncmp(path, "file:", 5) == 0 ? path + 5 : path, NULL) : NULL;
-    if (is_local(io) && !real)
-        return -errno;
-    int bytes = snprintf(text, IO_PATH_BYTES_MAX, "%s", real ? real : path);
-    free(real);
-    return bytes < 0 || bytes >= IO_PATH_BYTES_MAX ? -ENAMETOOLONG : 0;
 }
 
 /* An absolute path that is set and not empty, as the XDG base directory specification asks. */
@@ -68,7 +65,7 @@ static int entry_path(const char *full, char *cache_path)
 int index_cache_path(struct io *io, const char *path, char *cache_path, struct err *err)
 {
     char full[IO_PATH_BYTES_MAX];
-    int status = full_path(io, path, full);
+    int status = io_resolve(io, path, full, NULL);
     if (!status)
         status = entry_path(full, cache_path);
     if (status == -ENOENT) {
@@ -88,18 +85,78 @@ static int open_backend(struct io *io, const char *cache_path, struct io **ret_o
     return is_local(io) ? 0 : io_open(cache_path, NULL, ret_own, err);
 }
 
+/* ---- Header blocks of members, which carry names and sizes. ---- */
+
+/* The blocks before the data of some samples, spread evenly. */
+static int choose_probes(const struct foreign_index *index, const char *path, uint64_t probes[PROBES],
+                         struct err *err)
+{
+    struct shard_index *decoded;
+    int status = shard_index_decode((const uint8_t *)index->index.data, index->index.bytes, &index->trailer,
+                                    path, &decoded, err);
+    if (status)
+        return status;
+    uint64_t samples = shard_index_samples(decoded);
+    for (uint64_t i = 0; i < PROBES; i++) {
+        struct shard_field field = {0};
+        probes[i] = NO_PROBE;
+        for (uint32_t f = 0; samples > 0 && f < shard_index_fields(decoded) && !field.present; f++)
+            shard_index_field(decoded, i * (samples - 1) / (PROBES - 1), f, &field);
+        if (field.present)
+            probes[i] = field.data_offset - INDEX_UNIT_BYTES;
+    }
+    shard_index_close(decoded);
+    return 0;
+}
+
+static int read_probes(const struct index_cache_tar *tar, const uint64_t probes[PROBES], uint32_t *ret_crc32c,
+                       struct err *err)
+{
+    uint8_t block[INDEX_UNIT_BYTES];
+    uint32_t crc = 0;
+    for (int i = 0; i < PROBES; i++) {
+        if (probes[i] == NO_PROBE)
+            continue;
+        int status =
+            io_read_exact(tar->queue, tar->io, tar->file, tar->path, probes[i], block, sizeof block, err);
+        if (status)
+            return status;
+        crc = crc32c(crc, block, sizeof block);
+    }
+    *ret_crc32c = crc;
+    return 0;
+}
+
+/* Whether the members that the entry names are still where it says. */
+static bool probes_hold(const struct index_cache_tar *tar, const char *entry)
+{
+    uint64_t probes[PROBES];
+    uint32_t crc;
+    for (size_t i = 0; i < PROBES; i++)
+        probes[i] = bytes_get_u64(entry + PROBES_AT + 8 * i);
+    return read_probes(tar, probes, &crc, NULL) == 0 && crc == bytes_get_u32(entry + 68);
+}
+
+/* ---- Entries. ---- */
+
 /* -EBADMSG where the bytes are no entry for this tar as it is now. */
-static int decode(const char *bytes, size_t count_bytes, const char *full, const struct io_stat *info,
+static int decode(const char *bytes, size_t count_bytes, const char *full, const struct index_cache_tar *tar,
                   struct foreign_index *found)
 {
+    struct io_identity identity, kept = {0};
+    uint64_t file_bytes = tar->io->ops->file_size(tar->file);
+
     size_t path_bytes = strlen(full), index_at = PATH_AT + (size_t)bytes_round_up(path_bytes, ALIGN_BYTES);
     bool is_entry = count_bytes > index_at && memcmp(bytes, entry_magic, sizeof entry_magic) == 0 &&
                     crc32c(0, bytes, HEADER_CRC_AT) == bytes_get_u32(bytes + HEADER_CRC_AT) &&
                     bytes_get_u32(bytes + 8) == ENTRY_VERSION;
-    if (!is_entry || bytes_get_u64(bytes + 16) != info->size_bytes ||
-        bytes_get_u64(bytes + 24) != info->mtime_ns || bytes_get_u64(bytes + 32) != info->version ||
-        bytes_get_u32(bytes + 76) != path_bytes || memcmp(bytes + PATH_AT, full, path_bytes) != 0 ||
-        bytes_get_u64(bytes + 64) != count_bytes - index_at)
+    if (!is_entry || tar->io->ops->file_identity(tar->file, &identity, NULL) ||
+        bytes_get_u64(bytes + 16) != file_bytes || bytes_get_u32(bytes + 60) != path_bytes ||
+        memcmp(bytes + PATH_AT, full, path_bytes) != 0 || bytes_get_u64(bytes + 48) != count_bytes - index_at)
+        return -EBADMSG;
+    kept.bytes_count = (uint8_t)bytes_min(bytes_get_u32(bytes + 64), IO_IDENTITY_BYTES_MAX);
+    memcpy(kept.bytes, bytes + IDENTITY_AT, kept.bytes_count);
+    if (!io_identity_is_same(&kept, &identity))
         return -EBADMSG;
     uint32_t flags = bytes_get_u32(bytes + 12);
     found->is_partial = flags & ENTRY_PARTIAL;
@@ -108,41 +165,40 @@ static int decode(const char *bytes, size_t count_bytes, const char *full, const
         .flags = flags & SHARD_FLAG_NO_CRCS,
         .index_offset = index_at,
         .index_bytes = count_bytes - index_at,
-        .file_bytes = info->size_bytes,
-        .archive_end = bytes_get_u64(bytes + 40),
-        .samples = bytes_get_u64(bytes + 48),
-        .index_crc32c = bytes_get_u32(bytes + 60),
-        .fields = bytes_get_u32(bytes + 56),
+        .file_bytes = file_bytes,
+        .archive_end = bytes_get_u64(bytes + 24),
+        .samples = bytes_get_u64(bytes + 32),
+        .index_crc32c = bytes_get_u32(bytes + 44),
+        .fields = bytes_get_u32(bytes + 40),
     };
-    found->identity_crc32c = bytes_get_u32(bytes + 72);
-    bool plausible = found->trailer.archive_end <= info->size_bytes && found->trailer.samples <= UINT32_MAX &&
+    found->identity_crc32c = bytes_get_u32(bytes + 56);
+    bool plausible = found->trailer.archive_end <= file_bytes && found->trailer.samples <= UINT32_MAX &&
                      found->trailer.fields <= SHARD_FIELDS_MAX &&
                      !(flags & ~(uint32_t)(SHARD_FLAG_NO_CRCS | ENTRY_PARTIAL));
-    if (!plausible || crc32c(0, bytes + index_at, count_bytes - index_at) != found->trailer.index_crc32c)
+    if (!plausible || crc32c(0, bytes + index_at, count_bytes - index_at) != found->trailer.index_crc32c ||
+        !probes_hold(tar, bytes))
         return -EBADMSG;
     str_add(&found->index, bytes + index_at, count_bytes - index_at);
     return str_status(&found->index);
 }
 
-int index_cache_load(struct io *io, const char *path, bool partial_will_do, struct foreign_index *ret_index)
+int index_cache_load(const struct index_cache_tar *tar, bool partial_will_do, struct foreign_index *ret_index)
 {
     char full[IO_PATH_BYTES_MAX], cache_path[IO_PATH_BYTES_MAX];
     struct io *own = NULL;
-    struct io_stat info;
     struct foreign_index found = {0};
     char *bytes = NULL;
     size_t count_bytes;
-    int status = full_path(io, path, full);
+    int status = io_resolve(tar->io, tar->path, full, NULL);
     if (!status)
         status = entry_path(full, cache_path);
     if (!status)
-        status = io->ops->stat(io, path, &info, NULL);
+        status = open_backend(tar->io, cache_path, &own, NULL);
     if (!status)
-        status = open_backend(io, cache_path, &own, NULL);
+        status =
+            io_read_file(own ? own : tar->io, cache_path, SHARD_INDEX_BYTES_MAX, &bytes, &count_bytes, NULL);
     if (!status)
-        status = io_read_file(own ? own : io, cache_path, SHARD_INDEX_BYTES_MAX, &bytes, &count_bytes, NULL);
-    if (!status)
-        status = decode(bytes, count_bytes, full, &info, &found);
+        status = decode(bytes, count_bytes, full, tar, &found);
     if (!status && found.is_partial && !partial_will_do)
         status = -ENOENT;
     free(bytes);
@@ -154,31 +210,108 @@ int index_cache_load(struct io *io, const char *path, bool partial_will_do, stru
     return status ? -ENOENT : 0;
 }
 
-static int encode(const char *full, const struct io_stat *info, const struct foreign_index *index,
-                  struct str *out)
+/* Where the lock of a tar's turn is, in a folder that is there. */
+static int turn_path(const struct index_cache_tar *tar, char *path)
+{
+    static const char lock_suffix[] = ".lock";
+    char cache_path[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX];
+    struct io *own = NULL;
+    int status = index_cache_path(tar->io, tar->path, cache_path, NULL);
+    if (status)
+        return status;
+    io_parent_path(cache_path, folder);
+    status = open_backend(tar->io, cache_path, &own, NULL);
+    struct io *backend = own ? own : tar->io;
+    if (!status)
+        status = backend->ops->make_folder(backend, folder, NULL);
+    io_close(own);
+    size_t bytes = strlen(cache_path);
+    if (status || bytes + sizeof lock_suffix > IO_PATH_BYTES_MAX)
+        return status ? status : -ENAMETOOLONG;
+    memcpy(path, cache_path, bytes);
+    memcpy(path + bytes, lock_suffix, sizeof lock_suffix);
+    return 0;
+}
+
+int index_cache_load_or_begin(const struct index_cache_tar *tar, bool partial_will_do,
+                              struct foreign_index *ret_index, struct io_turn **ret_turn)
+{
+    struct foreign_index any = {0};
+    char path[IO_PATH_BYTES_MAX];
+    int turn = -EBUSY;
+    *ret_turn = NULL;
+    if (index_cache_load(tar, partial_will_do, ret_index) == 0)
+        return 0;
+    if (turn_path(tar, path))
+        return -ENOENT;
+    for (int waits = 0; turn == -EBUSY && waits < TURN_WAITS_MAX; waits++) {
+        turn = io_turn_begin(path, waits > 0, ret_turn);
+        if (turn == -EBUSY)
+            nanosleep(&(struct timespec){.tv_nsec = TURN_WAIT_NS}, NULL);
+        if (index_cache_load(tar, true, &any) == 0)
+            break; /* also one that will not do: who made it has ended, and so would all that wait */
+    }
+    bool will_do = any.index.bytes > 0 && (partial_will_do || !any.is_partial);
+    if (will_do)
+        *ret_index = any;
+    else
+        foreign_index_deinit(&any);
+    if (will_do) {
+        io_turn_end(*ret_turn);
+        *ret_turn = NULL;
+    }
+    return will_do ? 0 : -ENOENT;
+}
+
+static int encode(const struct index_cache_tar *tar, const char *full, const struct io_identity *identity,
+                  const struct foreign_index *index, struct str *out, struct err *err)
 {
     const struct shard_trailer *trailer = &index->trailer;
     size_t path_bytes = strlen(full);
     uint8_t header[HEADER_BYTES] = {0};
+    uint64_t probes[PROBES];
+    uint32_t probes_crc = 0;
+    int status = choose_probes(index, tar->path, probes, err);
+    if (!status)
+        status = read_probes(tar, probes, &probes_crc, err);
+    if (status)
+        return status;
     memcpy(header, entry_magic, sizeof entry_magic);
     bytes_put_u32(header + 8, ENTRY_VERSION);
     bytes_put_u32(header + 12, trailer->flags | (index->is_partial ? ENTRY_PARTIAL : 0));
-    bytes_put_u64(header + 16, info->size_bytes);
-    bytes_put_u64(header + 24, info->mtime_ns);
-    bytes_put_u64(header + 32, info->version);
-    bytes_put_u64(header + 40, trailer->archive_end);
-    bytes_put_u64(header + 48, trailer->samples);
-    bytes_put_u32(header + 56, trailer->fields);
-    bytes_put_u32(header + 60, trailer->index_crc32c);
-    bytes_put_u64(header + 64, trailer->index_bytes);
-    bytes_put_u32(header + 72, index->identity_crc32c);
-    bytes_put_u32(header + 76, (uint32_t)path_bytes);
+    bytes_put_u64(header + 16, trailer->file_bytes);
+    bytes_put_u64(header + 24, trailer->archive_end);
+    bytes_put_u64(header + 32, trailer->samples);
+    bytes_put_u32(header + 40, trailer->fields);
+    bytes_put_u32(header + 44, trailer->index_crc32c);
+    bytes_put_u64(header + 48, trailer->index_bytes);
+    bytes_put_u32(header + 56, index->identity_crc32c);
+    bytes_put_u32(header + 60, (uint32_t)path_bytes);
+    bytes_put_u32(header + 64, identity->bytes_count);
+    bytes_put_u32(header + 68, probes_crc);
+    for (size_t i = 0; i < PROBES; i++)
+        bytes_put_u64(header + PROBES_AT + 8 * i, probes[i]);
+    memcpy(header + IDENTITY_AT, identity->bytes, identity->bytes_count);
     bytes_put_u32(header + HEADER_CRC_AT, crc32c(0, header, HEADER_CRC_AT));
     str_add(out, header, sizeof header);
     str_add(out, full, path_bytes);
     str_add_fill(out, 0, (size_t)bytes_round_up(path_bytes, ALIGN_BYTES) - path_bytes);
     str_add(out, index->index.data, index->index.bytes);
-    return str_status(out);
+    return str_status(out) ? err_set(err, -ENOMEM, "out of memory for an index") : 0;
+}
+
+/* After the headers of the members were read for the last time. */
+static int check_unchanged(const struct index_cache_tar *tar, const struct io_identity *identity,
+                           struct err *err)
+{
+    struct io_identity now;
+    int status = tar->io->ops->file_identity(tar->file, &now, err);
+    if (status || io_identity_is_same(identity, &now))
+        return status;
+    err_set(err, -ESTALE, "the tar changed while its index was made");
+    err_at(err, tar->path, ERR_NO_OFFSET);
+    err_advise(err, "run the same command again when nothing writes the tar any more");
+    return -ESTALE;
 }
 
 struct leftovers {
@@ -210,25 +343,24 @@ static void sweep(struct io *io, const char *folder, const char *cache_path)
         (void)io->ops->list(io, folder, remove_leftover, &leftovers, NULL);
 }
 
-int index_cache_store(struct io *io, const char *path, const struct io_stat *info,
+int index_cache_store(const struct index_cache_tar *tar, const struct io_identity *identity,
                       const struct foreign_index *index, struct err *err)
 {
     char full[IO_PATH_BYTES_MAX], cache_path[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX];
     struct io *own = NULL;
     struct str bytes = {0};
-    int status = index_cache_path(io, path, cache_path, err);
-    if (status)
-        return status;
-    status = full_path(io, path, full);
+    int status = index_cache_path(tar->io, tar->path, cache_path, err);
     if (!status)
-        status = encode(full, info, index, &bytes);
-    if (status) {
-        err_errno(err, status, "could not keep the index of %s", path);
+        status = io_resolve(tar->io, tar->path, full, err);
+    if (!status)
+        status = encode(tar, full, identity, index, &bytes, err);
+    if (!status)
+        status = check_unchanged(tar, identity, err);
+    if (status)
         goto out;
-    }
     io_parent_path(cache_path, folder);
-    status = open_backend(io, cache_path, &own, err);
-    struct io *backend = own ? own : io;
+    status = open_backend(tar->io, cache_path, &own, err);
+    struct io *backend = own ? own : tar->io;
     if (!status)
         status = backend->ops->make_folder(backend, folder, err);
     if (!status)

@@ -48,27 +48,39 @@ static int adopt(struct shard *shard, struct foreign_index *found, struct err *e
     return status;
 }
 
+static struct index_cache_tar tar_of(const struct shard *shard, struct io_queue *queue)
+{
+    return (struct index_cache_tar){shard->io, shard->file, queue, shard->path};
+}
+
 /* Walks the tar and keeps the index, in vain where the cache can't be written: then it is walked again next time. */
-static int walk(struct shard *shard, const struct salvage *salvage, struct err *err)
+static int walk(struct shard *shard, struct io_queue *queue, const struct salvage *salvage, struct err *err)
 {
     const struct foreign_options options = {.salvage = salvage};
+    const struct index_cache_tar tar = tar_of(shard, queue);
     struct foreign_index found = {0};
-    struct io_stat info;
-    int status = shard->io->ops->stat(shard->io, shard->path, &info, err);
+    struct io_identity identity;
+    int status = shard->io->ops->file_identity(shard->file, &identity, err);
     if (!status)
         status = foreign_index_build(shard->io, shard->file, shard->path, &options, &found, err);
     if (status)
         return status;
-    (void)index_cache_store(shard->io, shard->path, &info, &found, NULL);
+    (void)index_cache_store(&tar, &identity, &found, NULL);
     return adopt(shard, &found, err);
 }
 
-static int load_foreign(struct shard *shard, const struct salvage *salvage, struct err *err)
+static int load_foreign(struct shard *shard, struct io_queue *queue, const struct salvage *salvage,
+                        struct err *err)
 {
+    const struct index_cache_tar tar = tar_of(shard, queue);
     struct foreign_index found = {0};
+    struct io_turn *turn;
     bool partial_will_do = salvage && !salvage->left_out;
-    return index_cache_load(shard->io, shard->path, partial_will_do, &found) ? walk(shard, salvage, err)
-                                                                             : adopt(shard, &found, err);
+    if (index_cache_load_or_begin(&tar, partial_will_do, &found, &turn) == 0)
+        return adopt(shard, &found, err);
+    int status = walk(shard, queue, salvage, err);
+    io_turn_end(turn);
+    return status;
 }
 
 /* tail: what the file ends with, its trailer last. */
@@ -78,13 +90,14 @@ static int load(struct shard *shard, struct io_queue *queue, const uint8_t *tail
     const uint8_t *trailer = tail + tail_bytes - SHARD_TRAILER_BYTES;
     uint64_t file_bytes = shard->io->ops->file_size(shard->file);
     struct foreign_index found = {0};
+    const struct index_cache_tar tar = tar_of(shard, queue);
     if (!shard_trailer_is_ours(trailer))
-        return load_foreign(shard, salvage, err);
+        return load_foreign(shard, queue, salvage, err);
     int status = shard_trailer_decode(trailer, file_bytes, shard->path, &shard->trailer, err);
     if (!status)
         status = load_index(shard, queue, tail, file_bytes - tail_bytes, err);
     shard->identity_crc32c = shard->trailer.index_crc32c;
-    if (status == -EBADMSG && index_cache_load(shard->io, shard->path, false, &found) == 0)
+    if (status == -EBADMSG && index_cache_load(&tar, false, &found) == 0)
         status = adopt(shard, &found, err);
     return status;
 }
@@ -94,7 +107,7 @@ static int load_tail(struct shard *shard, struct io_queue *queue, const struct s
 {
     uint64_t file_bytes = shard->io->ops->file_size(shard->file);
     if (file_bytes < SHARD_TRAILER_BYTES)
-        return load_foreign(shard, salvage, err);
+        return load_foreign(shard, queue, salvage, err);
     uint64_t tail_bytes = bytes_min(file_bytes, SHARD_TAIL_BYTES);
     uint8_t *tail = malloc(tail_bytes);
     if (!tail)
@@ -161,19 +174,23 @@ int shard_has_trailer(struct io *io, const char *path, bool *ret_has_trailer, st
 
 int shard_reindex(struct io *io, const char *path, const struct foreign_options *options, struct err *err)
 {
-    struct io_file *file = NULL;
-    struct io_stat info;
+    struct index_cache_tar tar = {.io = io, .path = path};
+    struct io_identity identity;
     struct foreign_index found = {0};
-    int status = io->ops->stat(io, path, &info, err);
-    if (!status)
-        status = io->ops->file_open(io, path, &file, err);
+    int status = io->ops->file_open(io, path, &tar.file, err);
     if (status)
         return status;
-    status = foreign_index_build(io, file, path, options, &found, err);
+    status = io->ops->file_identity(tar.file, &identity, err);
     if (!status)
-        status = index_cache_store(io, path, &info, &found, err);
+        status = io->ops->queue_open(io, 1, &tar.queue, err);
+    if (!status)
+        status = foreign_index_build(io, tar.file, path, options, &found, err);
+    if (!status)
+        status = index_cache_store(&tar, &identity, &found, err);
     foreign_index_deinit(&found);
-    io->ops->file_close(file);
+    if (tar.queue)
+        io->ops->queue_close(tar.queue);
+    io->ops->file_close(tar.file);
     return status;
 }
 

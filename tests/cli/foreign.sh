@@ -95,12 +95,18 @@ index_rebuilds_and_keeps_checksums() {
   millrace index a.tar --check --json >report
   same "$(json 'd["shards"][0]["has_checksums"]' report)" True
   same "$(millrace inspect a.tar --json | sed 's/"has_checksums":[a-z]*,"index_bytes":[0-9]*//')" "$before"
-  cp -p a.tar b.tar # a flipped byte behind the cache's back: size and time stay
+  # A disk that loses bits of members, which are read behind the tail and four header blocks; read opens the tar twice.
+  local flips=:a.tar,seed=1
+  same "$(MILLRACE_FAULT=read:flip@6+$flips status_of millrace verify a.tar)" 1 "status of verify"
+  same "$(MILLRACE_FAULT=read:flip@11+$flips status_of millrace read a.tar --batch 1 --micro 1)" 1 "status of read"
+  contains "$(cat errors)" "CRC32C of field"
+  contains "$(cat errors)" "a.tar at "
+  same "$(status_of millrace verify a.tar)" 0
+  cp -p a.tar b.tar # written over in place, size and time set back: the checksums are of the bytes before
   printf 'X' | dd of=a.tar bs=1 seek=1700 conv=notrunc status=none
   touch -r b.tar a.tar
-  same "$(status_of millrace verify a.tar)" 1
-  same "$(status_of millrace read a.tar)" 1
-  contains "$(cat errors)" "a.tar at "
+  millrace inspect a.tar --json >report
+  contains "$(cat report)" '"has_checksums":false'
   millrace index shards/shard-000000.tar --json >report
   same "$(json 'd["shards"][0]["kept_in"]' report)" shards/shard-000000.tar
   millrace index a.tar >table # two columns of one name could not be told apart

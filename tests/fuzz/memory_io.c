@@ -87,6 +87,14 @@ static int stat_file(struct io *io, const char *path, struct io_stat *ret_stat, 
     return 0;
 }
 
+static int file_identity(const struct io_file *file, struct io_identity *ret_identity, struct err *err)
+{
+    (void)file;
+    (void)err;
+    *ret_identity = (struct io_identity){0};
+    return 0;
+}
+
 /* The hooks that parsers need; a target that reaches another one crashes, and shows which. */
 static const struct io_ops memory_ops = {
     .name = "memory",
@@ -94,6 +102,7 @@ static const struct io_ops memory_ops = {
     .file_open = file_open,
     .file_close = file_close,
     .file_size = file_size,
+    .file_identity = file_identity,
     .queue_open = queue_open,
     .queue_close = queue_close,
     .submit = submit,

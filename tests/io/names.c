@@ -68,7 +68,7 @@ static void file_urls_and_paths_name_the_same_file(void **state)
     assert_int_equal(io->ops->stat(io, long_path, &info, &err), -ENAMETOOLONG);
 }
 
-static void stat_tells_kind_size_and_version(void **state)
+static void stat_tells_kind_size_and_time(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -80,11 +80,66 @@ static void stat_tells_kind_size_and_version(void **state)
     assert_int_equal(test_run("touch -d '2001-02-03 04:05:06.789 UTC' '%s'", in_folder("a")), 0);
     assert_ok(io->ops->stat(io, in_folder("a"), &after, &err), &err);
     assert_true(after.mtime_ns == UINT64_C(981173106789000000));
-    assert_true(after.version != before.version);
+    assert_false(io_identity_is_same(&before.identity, &after.identity));
     assert_ok(io->ops->stat(io, folder, &after, &err), &err);
     assert_int_equal(after.kind, IO_ENTRY_FOLDER);
     assert_int_equal(io->ops->stat(io, in_folder("absent"), &after, &err), -ENOENT);
     assert_string_equal(err.path, in_folder("absent"));
+}
+
+static void an_identity_is_of_the_open_file_and_changes_with_its_bytes(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_file *file;
+    struct io_identity opened, again;
+    struct io_stat named;
+    test_write_file(in_folder("a"), "abc", 3);
+    assert_int_equal(test_run("touch -d '2001-02-03 04:05:06 UTC' '%s'", in_folder("a")), 0);
+    assert_ok(io->ops->file_open(io, in_folder("a"), &file, &err), &err);
+    assert_ok(io->ops->file_identity(file, &opened, &err), &err);
+    assert_in_range(opened.bytes_count, 1, IO_IDENTITY_BYTES_MAX);
+    assert_ok(io->ops->stat(io, in_folder("a"), &named, &err), &err);
+    assert_true(io_identity_is_same(&opened, &named.identity));
+    test_write_file(in_folder("b"), "xyz", 3); /* another file of that name, size and time */
+    assert_int_equal(test_run("touch -d '2001-02-03 04:05:06 UTC' '%s'", in_folder("b")), 0);
+    assert_int_equal(rename(in_folder("b"), in_folder("a")), 0);
+    assert_ok(io->ops->stat(io, in_folder("a"), &named, &err), &err);
+    assert_false(io_identity_is_same(&opened, &named.identity));
+    assert_ok(io->ops->file_identity(file, &again, &err), &err);
+    assert_int_equal(io->ops->file_size(file), 3);
+    io->ops->file_close(file);
+    assert_ok(io->ops->file_open(io, in_folder("a"), &file, &err), &err);
+    assert_ok(io->ops->file_identity(file, &opened, &err), &err);
+    assert_true(io_identity_is_same(&opened, &named.identity));
+    test_write_file(in_folder("a"), "XYZ", 3); /* in place; size and time stay */
+    assert_int_equal(test_run("touch -d '2001-02-03 04:05:06 UTC' '%s'", in_folder("a")), 0);
+    assert_ok(io->ops->file_identity(file, &again, &err), &err);
+    assert_false(io_identity_is_same(&opened, &again));
+    io->ops->file_close(file);
+}
+
+static void paths_are_resolved_whatever_their_spelling(void **state)
+{
+    (void)state;
+    static const char *const prefixes[] = {"", "file:", "file://", "file://localhost"};
+    struct err err = {0};
+    char real[IO_PATH_BYTES_MAX], full[IO_PATH_BYTES_MAX];
+    test_write_file(in_folder("a"), "abc", 3);
+    assert_int_equal(symlink("a", in_folder("link")), 0);
+    assert_non_null(realpath(in_folder("a"), real));
+    for (size_t i = 0; i < 4; i++) {
+        char url[2 * TEST_PATH_BYTES_MAX];
+        snprintf(url, sizeof url, "%s%s", prefixes[i], in_folder("link"));
+        assert_ok(io_resolve(io, url, full, &err), &err);
+        assert_string_equal(full, real);
+    }
+    assert_int_equal(io_resolve(io, "file://elsewhere/a", full, &err), -EINVAL);
+    assert_int_equal(io_resolve(io, in_folder("absent"), full, &err), -ENOENT);
+    struct io_stat info;
+    io_parent_path("file://localhost/x", full);
+    assert_ok(io->ops->stat(io, full, &info, &err), &err);
+    assert_int_equal(info.kind, IO_ENTRY_FOLDER);
 }
 
 static void only_regular_files_are_opened(void **state)
@@ -312,7 +367,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_scheme_picks_the_backend, scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(file_urls_and_paths_name_the_same_file, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(stat_tells_kind_size_and_version, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(stat_tells_kind_size_and_time, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(an_identity_is_of_the_open_file_and_changes_with_its_bytes,
+                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(paths_are_resolved_whatever_their_spelling, scratch_set_up,
+                                        scratch_tear_down),
         cmocka_unit_test_setup_teardown(only_regular_files_are_opened, scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(entries_come_in_byte_order_with_their_kinds, scratch_set_up,
                                         scratch_tear_down),

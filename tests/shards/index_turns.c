@@ -1,0 +1,182 @@
+/*
+ * index_turns — of processes that open one tar without an index at once, one walks it and the others wait for its entry.
+ *
+ * The processes are real. Each runs on a backend that notices its walk (reads of the tar beyond its tail and beyond single
+ * header blocks) and its looks for the entry, and tells the case through a pipe.
+ */
+#include "base/bytes.h"
+#include "shards/index_cache.h"
+#include "shards/shard.h"
+#include "shards/tar.h"
+#include "tests/shards/fixture.h"
+#include "tests/support/child.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SAMPLES = 64, FOLLOWERS = 3, LOOKS_OF_A_WAITER = 3, WALKED = 1, BAD = 2 };
+
+/* ---- What a process runs on. ---- */
+
+static const struct io_ops *sound_ops;
+static struct io_ops noting_ops;
+static const char *entry; /* where the index is kept */
+static int tell_fd, hold_fd;
+static unsigned looks_count, reads_count;
+static bool has_told;
+
+static void tell(char what)
+{
+    if (!has_told && write(tell_fd, &what, 1) != 1)
+        _exit(BAD);
+    has_told = true;
+}
+
+/* A waiter looks again and again; one that walks looks twice at most. */
+static int noting_open(struct io *io, const char *path, struct io_file **ret_file, struct err *err)
+{
+    if (strcmp(path, entry) == 0 && ++looks_count == LOOKS_OF_A_WAITER)
+        tell('l');
+    return sound_ops->file_open(io, path, ret_file, err);
+}
+
+/* The first read is of the tail; a walk's reads are longer than a block. */
+static int noting_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
+{
+    char byte;
+    if (count > 0 && requests[0]->kind == IO_READ && requests[0]->bytes > 512 && ++reads_count == 2) {
+        tell('w');
+        if (hold_fd >= 0 && read(hold_fd, &byte, 1) != 1)
+            _exit(BAD);
+    }
+    return sound_ops->submit(queue, requests, count);
+}
+
+static pid_t start(const struct fixture *fixture, int tells, int holds)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child > 0)
+        return child;
+    struct io *io;
+    struct shard *shard;
+    tell_fd = tells;
+    hold_fd = holds;
+    if (io_open(fixture->path, NULL, &io, NULL))
+        _exit(BAD);
+    sound_ops = io->ops;
+    noting_ops = *sound_ops;
+    noting_ops.file_open = noting_open;
+    noting_ops.submit = noting_submit;
+    io->ops = &noting_ops;
+    if (shard_open(io, fixture->path, &shard, NULL) || shard->trailer.samples != SAMPLES)
+        _exit(BAD);
+    _exit(reads_count > 2 ? WALKED : 0); /* the second may be of the entry */
+}
+
+/* ---- The case. ---- */
+
+static void write_tar(const struct fixture *fixture)
+{
+    struct str text = {0};
+    struct err err;
+    for (int i = 0; i < SAMPLES; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%02d.x", i);
+        assert_ok(tar_add_header(&text, name, 3, &err), &err);
+        str_add_text(&text, "abc");
+        str_add_fill(&text, 0, 509);
+    }
+    str_add_fill(&text, 0, 1024);
+    test_write_file(fixture->path, text.data, text.bytes);
+    str_deinit(&text);
+}
+
+static int set_up(void **state)
+{
+    struct err err;
+    char cache[TEST_PATH_BYTES_MAX];
+    static char path[IO_PATH_BYTES_MAX];
+    fixture_set_up(state, "a.tar");
+    const struct fixture *fixture = *state;
+    snprintf(cache, sizeof cache, "%.900s/cache", fixture->folder);
+    setenv("XDG_CACHE_HOME", cache, 1);
+    write_tar(fixture);
+    assert_ok(index_cache_path(fixture->io, fixture->path, path, &err), &err);
+    entry = path;
+    return 0;
+}
+
+/* Starts one that is held in its walk, and then others that wait for it. */
+static pid_t start_all(const struct fixture *fixture, int told[2], int held[2], pid_t followers[FOLLOWERS])
+{
+    char byte;
+    assert_int_equal(pipe(told), 0);
+    assert_int_equal(pipe(held), 0);
+    pid_t first = start(fixture, told[1], held[0]);
+    assert_int_equal(read(told[0], &byte, 1), 1);
+    assert_int_equal(byte, 'w');
+    for (int i = 0; i < FOLLOWERS; i++)
+        followers[i] = start(fixture, told[1], -1);
+    for (int i = 0; i < FOLLOWERS; i++) {
+        assert_int_equal(read(told[0], &byte, 1), 1);
+        assert_int_equal(byte, 'l'); /* 'w': it walks while another one does */
+    }
+    return first;
+}
+
+static int count_walks(const pid_t followers[FOLLOWERS])
+{
+    int walks = 0;
+    for (int i = 0; i < FOLLOWERS; i++) {
+        int status = child_wait(followers[i]);
+        assert_in_range(status, 0, WALKED);
+        walks += status;
+    }
+    return walks;
+}
+
+static void close_all(int told[2], int held[2])
+{
+    for (int i = 0; i < 2; i++) {
+        close(told[i]);
+        close(held[i]);
+    }
+}
+
+static void a_tar_is_walked_by_one_process_while_others_wait(void **state)
+{
+    const struct fixture *fixture = *state;
+    int told[2], held[2];
+    pid_t followers[FOLLOWERS], first = start_all(fixture, told, held, followers);
+    assert_int_equal(write(held[1], "g", 1), 1);
+    assert_int_equal(child_wait(first), WALKED);
+    assert_int_equal(count_walks(followers), 0);
+    close_all(told, held);
+}
+
+static void where_the_walker_dies_one_of_the_others_walks(void **state)
+{
+    const struct fixture *fixture = *state;
+    int told[2], held[2];
+    pid_t followers[FOLLOWERS], first = start_all(fixture, told, held, followers);
+    child_kill(first);
+    assert_int_equal(count_walks(followers), 1);
+    close_all(told, held);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_tar_is_walked_by_one_process_while_others_wait, set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(where_the_walker_dies_one_of_the_others_walks, set_up,
+                                        fixture_tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
