@@ -27,10 +27,44 @@ bool json_is_deeper(const struct json_t *node, int levels)
     return false;
 }
 
+/* Commas and opening brackets outside of strings: no document has more values than these and its root. */
+static size_t count_values(const char *text, size_t bytes)
+{
+    size_t count = 1;
+    bool is_string = false;
+    for (size_t i = 0; i < bytes; i++) {
+        if (text[i] == '"')
+            is_string = !is_string;
+        else if (is_string)
+            i += text[i] == '\\'; /* what it escapes is no end */
+        else
+            count += text[i] == ',' || text[i] == '[' || text[i] == '{';
+    }
+    return count;
+}
+
+static int check_size(const char *text, size_t bytes, const char *path, int64_t base_offset, struct err *err)
+{
+    size_t values = bytes > JSON_BYTES_MAX ? 0 : count_values(text, bytes);
+    if (bytes <= JSON_BYTES_MAX && values <= JSON_VALUES_MAX)
+        return 0;
+    err_set(err, -EBADMSG, "the JSON document is too large");
+    err_at(err, path, base_offset);
+    err_expected(err, "at most %d bytes and %d values", JSON_BYTES_MAX, JSON_VALUES_MAX);
+    if (values)
+        err_found(err, "up to %zu values", values);
+    else
+        err_found(err, "%zu bytes", bytes);
+    return -EBADMSG;
+}
+
 int json_parse(const char *text, size_t bytes, const char *path, int64_t base_offset,
                struct json_t **ret_root, struct err *err)
 {
     json_error_t error;
+    int status = check_size(text, bytes, path, base_offset, err);
+    if (status)
+        return status;
     json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
     if (!root) {
         if (json_error_code(&error) == json_error_out_of_memory)

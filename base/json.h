@@ -19,7 +19,14 @@
 
 struct json_t; /* a node, of any type */
 
-enum { JSON_DEPTH_MAX = 64 };
+enum {
+    JSON_DEPTH_MAX = 64,
+    /* A document in memory takes its text's bytes and some 100 bytes a value, so at most about 1 GiB. The header of a
+     * safetensors file may have 100 MB by its format, which is 8 values for each 100 bytes; a checkpoint's manifest has
+     * 8 digits for each MiB of data, which is one value a file. */
+    JSON_BYTES_MAX = 256 << 20,
+    JSON_VALUES_MAX = 8 << 20,
+};
 
 enum json_kind {
     JSON_KIND_NULL,
@@ -32,7 +39,7 @@ enum json_kind {
 };
 
 /* path and base_offset only serve messages: the text starts at base_offset of path. The root is an object or an array.
- * -EBADMSG where it is no JSON, -ENOMEM. Gives the root. */
+ * -EBADMSG where it is no JSON or beyond the limits above, -ENOMEM. Gives the root. */
 int json_parse(const char *text, size_t bytes, const char *path, int64_t base_offset,
                struct json_t **ret_root, struct err *err);
 void json_free(struct json_t *root); /* NULL is fine */

@@ -120,10 +120,13 @@ int manifest_encode(const struct manifest *manifest, const char *state_json, con
     json_end_object(&json);
     str_add_text(out, "\n");
     int status = str_status(tensors_text) ? str_status(tensors_text) : str_status(out);
+    size_t tensors_text_bytes = tensors_text->bytes;
     str_deinit(&own_text);
     if (status)
         return err_set(err, status, "out of memory for a manifest");
-    if (out->bytes - start > MANIFEST_BYTES_MAX)
+    if (out->bytes - start > MANIFEST_BYTES_MAX ||
+        out->bytes - start - tensors_text_bytes >
+            JSON_BYTES_MAX) /* readers parse the tensors by themselves */
         return err_set(err, -EFBIG, "a manifest of %zu bytes is longer than readers take",
                        out->bytes - start);
     snprintf(digits, sizeof digits, "%08x", (unsigned)crc32c(0, out->data + start, out->bytes - start));

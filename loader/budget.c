@@ -30,16 +30,34 @@ struct costs {
     uint64_t fixed, slot_memory, slot_lists, slot_reads, room_least;
 };
 
+/* Sums and products that end at UINT64_MAX, which no budget is large enough for. */
+static uint64_t plus(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+static uint64_t times(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+static uint64_t round_up(uint64_t bytes, uint64_t unit)
+{
+    return bytes > UINT64_MAX - unit ? UINT64_MAX : bytes_round_up(bytes, unit);
+}
+
 static uint64_t batch_memory(const struct loader *loader)
 {
     const struct loader_options *options = &loader->options;
     uint64_t items = options->batching.micro;
     switch (options->decode) {
     case LOADER_IMAGE:
-        return bytes_round_up(items * loader_picture_bytes(loader), ARRAY_ALIGN_BYTES) +
-               items * 4 * loader_image_words(loader);
+        return plus(round_up(times(items, loader_picture_bytes(loader)), ARRAY_ALIGN_BYTES),
+                    items * 4 * loader_image_words(loader));
     case LOADER_TOKENS:
-        return items * ((uint64_t)options->text.block + 1) * 4;
+        return times(items, ((uint64_t)options->text.block + 1) * 4);
     case LOADER_BYTES:
         break;
     }
@@ -50,33 +68,39 @@ static uint64_t worker_memory(const struct loader *loader)
 {
     if (loader->options.decode != LOADER_IMAGE)
         return WORKER_OTHER_BYTES;
-    return WORKER_IMAGE_BYTES + (loader->mixup ? loader_picture_bytes(loader) : 0);
+    return plus(WORKER_IMAGE_BYTES, loader->mixup ? loader_picture_bytes(loader) : 0);
+}
+
+/* The lists have LOADER_MICRO_MAX items at most, so their bytes are far from overflowing. */
+static uint64_t list_memory(const struct loader *loader)
+{
+    bool is_bytes = loader->options.decode == LOADER_BYTES;
+    uint64_t items = loader->options.batching.micro, pieces = items * loader->pieces_max;
+    return sizeof(struct load_slot) +
+           items * (sizeof(struct batch_item) + sizeof(struct load_item) + sizeof(struct load_work)) +
+           pieces * (sizeof(struct load_piece) + sizeof(struct load_order) + sizeof(struct load_chunk) +
+                     (is_bytes ? sizeof(struct batch_bytes) : 0));
 }
 
 static struct costs count_costs(const struct loader *loader)
 {
     bool is_bytes = loader->options.decode == LOADER_BYTES;
-    uint64_t items = loader->options.batching.micro, pieces = items * loader->pieces_max;
     uint64_t read_bytes = 0; /* of the dataset with the largest samples */
     for (uint32_t i = 0; i < loader->sources_count; i++) {
-        uint64_t bytes = view_read_bytes(loader->sources[i].view) + 2 * ROOM_PAGE_BYTES;
+        uint64_t bytes = plus(view_read_bytes(loader->sources[i].view), 2 * ROOM_PAGE_BYTES);
         read_bytes = bytes > read_bytes ? bytes : read_bytes;
     }
     struct costs costs = {
-        .fixed = loader->workers_count * worker_memory(loader) +
-                 LOADER_QUARANTINE_MAX * (sizeof(struct loader_bad_sample) + LOADER_REASON_BYTES) +
-                 sizeof *loader,
+        .fixed = plus(times(loader->workers_count, worker_memory(loader)),
+                      LOADER_QUARANTINE_MAX * (sizeof(struct loader_bad_sample) + LOADER_REASON_BYTES) +
+                          sizeof *loader),
         .slot_memory = batch_memory(loader),
-        .slot_lists =
-            sizeof(struct load_slot) +
-            items * (sizeof(struct batch_item) + sizeof(struct load_item) + sizeof(struct load_work)) +
-            pieces * (sizeof(struct load_piece) + sizeof(struct load_order) + sizeof(struct load_chunk) +
-                      (is_bytes ? sizeof(struct batch_bytes) : 0)),
-        .slot_reads = items * read_bytes,
+        .slot_lists = list_memory(loader),
+        .slot_reads = times(loader->options.batching.micro, read_bytes),
     };
-    uint64_t least =
-        is_bytes ? 2 * costs.slot_reads : 4 * read_bytes; /* of what is handed out, whole batches stay */
-    costs.room_least = bytes_round_up(least > ROOM_LEAST_BYTES ? least : ROOM_LEAST_BYTES, ROOM_PAGE_BYTES);
+    uint64_t least = is_bytes ? times(2, costs.slot_reads)
+                              : times(4, read_bytes); /* of what is handed out, whole batches stay */
+    costs.room_least = round_up(least > ROOM_LEAST_BYTES ? least : ROOM_LEAST_BYTES, ROOM_PAGE_BYTES);
     return costs;
 }
 
@@ -145,7 +169,7 @@ static int allocate_all(struct loader *loader, uint64_t room_bytes, struct err *
 /* Few, but enough of them to keep the disk busy while the first are decoded. */
 static uint32_t ahead_at_first(uint64_t slots, const struct costs *costs)
 {
-    uint64_t reads = costs->slot_reads ? (AHEAD_BYTES + costs->slot_reads - 1) / costs->slot_reads : 0;
+    uint64_t reads = costs->slot_reads ? plus(AHEAD_BYTES, costs->slot_reads - 1) / costs->slot_reads : 0;
     return (uint32_t)bytes_min(slots, reads > AHEAD_LEAST ? reads : AHEAD_LEAST);
 }
 
@@ -173,18 +197,19 @@ int loader_budget_init(struct loader *loader, struct err *err)
     const struct loader_options *options = &loader->options;
     uint64_t budget = options->memory_bytes;
     struct costs costs = count_costs(loader);
-    uint64_t slot = costs.slot_memory + costs.slot_lists;
-    uint64_t least = costs.fixed + LOADER_SLOTS_LEAST * slot + costs.room_least;
-    if (budget < least)
-        return too_small(loader, least, err);
+    uint64_t slot = plus(costs.slot_memory, costs.slot_lists);
+    uint64_t least = plus(plus(costs.fixed, times(LOADER_SLOTS_LEAST, slot)), costs.room_least);
+    if (budget < least || least == UINT64_MAX)
+        return too_small(loader, least,
+                         err); /* from here on, only reads of more than two slots can overflow */
     uint64_t most =
         options->batches_ahead ? bytes_min(options->batches_ahead, LOADER_SLOTS_MAX) : LOADER_SLOTS_MAX;
     uint64_t rest = budget - costs.fixed;
-    uint64_t slots = bytes_min(rest / (slot + costs.slot_reads), most);
+    uint64_t slots = bytes_min(rest / plus(slot, costs.slot_reads), most);
     if (slots > LOADER_SLOTS_LEAST && rest - slots * slot < costs.room_least)
         slots = (rest - costs.room_least) / slot;
     slots = slots < LOADER_SLOTS_LEAST ? LOADER_SLOTS_LEAST : slots;
-    uint64_t useful = 2 * slots * costs.slot_reads;
+    uint64_t useful = times(2 * slots, costs.slot_reads);
     uint64_t room_bytes =
         bytes_min(rest - slots * slot, useful > costs.room_least ? useful : costs.room_least);
     room_bytes = room_bytes / ROOM_PAGE_BYTES * ROOM_PAGE_BYTES;

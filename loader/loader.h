@@ -149,7 +149,7 @@ struct loader_options {
     bool memory_only;
     unsigned workers; /* decoding threads; 0: one a CPU */
     /* For batch buffers, read-ahead, lists and scratch together; 0: 1 GiB. Beside it: the indexes of open shards,
-     * the bytes of a substitute until its batch is released, and of a picture whose decoded part takes more than 2 MiB the rest, once a worker
+     * the bytes of substitutes until their batches are released, at most as much again, and of a picture whose decoded part takes more than 2 MiB the rest, once a worker
      * (PIXELS_MAX bounds it). */
     uint64_t memory_bytes;
     unsigned

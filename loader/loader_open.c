@@ -309,7 +309,7 @@ static void close_workers(struct loader *loader)
             loader->io->ops->queue_close(worker->queue);
         free(worker->pieces);
         free(worker->picture);
-        free(worker->scratch);
+        substitute_free(loader, worker->scratch, worker->scratch_bytes);
     }
     free(loader->workers);
 }

@@ -101,9 +101,10 @@ void slot_clear(struct loader *loader, struct load_slot *slot)
             shard_cache_put(loader->cache, load->place.shard);
         if (load->other)
             shard_cache_put(loader->cache, load->other_number);
-        free(load->owned);
+        substitute_free(loader, load->owned, load->owned_bytes);
         load->shard = load->other = NULL;
         load->owned = NULL;
+        load->owned_bytes = 0;
     }
     slot->batch.items_count = 0;
 }

@@ -84,7 +84,8 @@ struct load_item {
     bool is_bad;
     bool has_failed; /* a read of it failed: the run ends here */
     uint64_t substitute;
-    uint8_t *owned; /* LOADER_BYTES: memory of a substitute's data */
+    uint8_t *owned; /* LOADER_BYTES: memory of a substitute's data, owned_bytes of it */
+    uint64_t owned_bytes;
     int64_t bad_offset;
     char reason[LOADER_REASON_BYTES];
 };
@@ -187,6 +188,7 @@ struct loader {
     bool stop;                                 /* G */
     struct room room;                          /* G */
     uint64_t spare_bytes;                      /* G: of the budget, what nothing has: for large reads */
+    atomic_uint_least64_t substitute_bytes;    /* that workers and batches have: as many as memory_bytes */
     uint8_t **spare_memory; /* G: a stack of what no slot has, spare_count of slots_count */
     uint32_t spare_count;
     uint32_t ahead_max;     /* G: at most slots_count */
@@ -330,6 +332,8 @@ int item_decode_bytes(const struct loader *loader, struct load_slot *slot, uint3
 void pair_slot(struct load_worker *worker, struct load_slot *slot);
 /* substitute.c: finds and decodes another sample in the place of a bad one. */
 int item_substitute(struct load_worker *worker, struct load_slot *slot, uint32_t item, struct err *err);
+/* Frees memory of a substitute's bytes; NULL is fine. */
+void substitute_free(struct loader *loader, uint8_t *memory, uint64_t bytes);
 /* False where the sample's bytes are at fault: -EBADMSG, -ENODATA (a file that is cut), -ENOTSUP. All else (memory, I/O, a shard that is gone)
  * ends the run: a substitute would make what is delivered depend on the disk's day. */
 bool item_failure_is_ours(int status);

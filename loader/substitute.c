@@ -15,16 +15,46 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Memory for a candidate's bytes: the worker's own, or the slot's where the batch will point at it. */
-static int reserve(struct load_worker *worker, uint64_t bytes, struct err *err)
+void substitute_free(struct loader *loader, uint8_t *memory, uint64_t bytes)
+{
+    free(memory);
+    atomic_fetch_sub(&loader->substitute_bytes, bytes);
+}
+
+static int too_large(const struct loader *loader, const char *path, uint64_t bytes, struct err *err)
+{
+    err_set(err, -ENOBUFS, "a substitute for a bad sample does not fit the loader's memory");
+    err_at(err, path, ERR_NO_OFFSET);
+    err_expected(err, "at most %" PRIu64 " bytes for all substitutes at a time",
+                 loader->options.memory_bytes);
+    err_found(err, "a sample of %" PRIu64 " bytes", bytes);
+    err_advise(err, "give the loader more memory, or repair the dataset (`millrace verify %.120s`)",
+               loader->sources[0].dataset->path);
+    return -ENOBUFS;
+}
+
+/* Memory for a candidate's bytes: the worker's own, or the slot's where the batch will point at it. Not taken from the
+ * budget, of which others hold what they need, but bounded by as much again. */
+static int reserve(struct load_worker *worker, const char *path, uint64_t bytes, struct err *err)
 {
     if (bytes <= worker->scratch_bytes)
         return 0;
-    free(worker->scratch);
+    struct loader *loader = worker->loader;
+    substitute_free(loader, worker->scratch, worker->scratch_bytes);
+    worker->scratch = NULL;
+    worker->scratch_bytes = 0;
+    uint64_t had = atomic_fetch_add(&loader->substitute_bytes, bytes);
+    if (had > loader->options.memory_bytes || bytes > loader->options.memory_bytes - had) {
+        atomic_fetch_sub(&loader->substitute_bytes, bytes);
+        return too_large(loader, path, bytes, err);
+    }
     worker->scratch = malloc(bytes);
-    worker->scratch_bytes = worker->scratch ? bytes : 0;
-    return worker->scratch ? 0
-                           : err_set(err, -ENOMEM, "out of memory for a sample of %" PRIu64 " bytes", bytes);
+    if (!worker->scratch) {
+        atomic_fetch_sub(&loader->substitute_bytes, bytes);
+        return err_set(err, -ENOMEM, "out of memory for a sample of %" PRIu64 " bytes", bytes);
+    }
+    worker->scratch_bytes = bytes;
+    return 0;
 }
 
 static int read_pieces(struct load_worker *worker, const struct shard *shard, uint32_t count, struct err *err)
@@ -35,7 +65,7 @@ static int read_pieces(struct load_worker *worker, const struct shard *shard, ui
         bytes += worker->pieces[i].read_bytes;
         wanted += worker->pieces[i].want_bytes;
     }
-    int status = reserve(worker, bytes, err);
+    int status = reserve(worker, shard->path, bytes, err);
     if (!status && !worker->queue)
         status = loader->io->ops->queue_open(loader->io, 1, &worker->queue, err);
     for (uint32_t i = 0; !status && i < count; i++) {
@@ -78,6 +108,7 @@ static int try_candidate(struct load_worker *worker, struct load_slot *slot, uin
     }
     load->other = shard;
     load->other_number = place.shard;
+    load->owned_bytes = worker->scratch_bytes;
     load->owned = worker->scratch; /* the batch points at it: the worker takes another one next time */
     worker->scratch = NULL;
     worker->scratch_bytes = 0;

@@ -16,9 +16,17 @@ enum {
     DATASET_VERSION = 1,
     DATASET_SHARDS_MAX = 1 << 20,
     DATASET_CLASSES_MAX = 1 << 20,
-    DATASET_JSON_BYTES_MAX = 1 << 30
+    /* 2^20 shards of about 250 bytes each, and as many class names of 60 bytes. Each shard's entry is parsed by itself. */
+    DATASET_JSON_BYTES_MAX = 320 << 20,
+    DATASET_SHARD_JSON_BYTES_MAX = 64
+                                   << 10, /* a path of IO_PATH_BYTES_MAX, escaped, and another tool's keys */
 };
-#define DATASET_FILE_NAME "dataset.json"
+/* Of one shard's file and of one sample. A shard's offsets end at 2 TiB, but its last field may be longer. All shards of a
+ * dataset together stay below 2^63. */
+#define DATASET_SHARD_BYTES_MAX (UINT64_C(1) << 43)
+#define DATASET_SAMPLES_MAX     ((UINT64_C(1) << 48) - 1) /* what an order can number (sampler.h) */
+#define DATASET_TOKENS_MAX      (UINT64_C(1) << 60)
+#define DATASET_FILE_NAME       "dataset.json"
 
 /* One line of the shard list. */
 struct dataset_shard {

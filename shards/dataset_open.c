@@ -61,13 +61,28 @@ static int get_text(const struct dataset *dataset, const struct json_t *object, 
     return status;
 }
 
+/* At most `most`. */
+static int get_number(const struct dataset *dataset, const struct json_t *object, const char *key,
+                      uint64_t most, uint64_t *ret_value, struct err *err)
+{
+    uint64_t value;
+    int status = json_get_u64(object, key, &value, dataset->path, err);
+    if (!status && value > most) {
+        status = bad(dataset, err, "number in dataset.json is too large");
+        err_expected(err, "\"%s\" of at most %" PRIu64, key, most);
+        err_found(err, "%" PRIu64, value);
+        err_advise(err, "the file was damaged or edited: convert the dataset again");
+    }
+    if (!status)
+        *ret_value = value;
+    return status;
+}
+
 static int get_u32(const struct dataset *dataset, const struct json_t *object, const char *key,
                    uint32_t *ret_value, struct err *err)
 {
     uint64_t value;
-    int status = json_get_u64(object, key, &value, dataset->path, err);
-    if (!status && value > UINT32_MAX)
-        status = bad(dataset, err, "number in dataset.json is too large");
+    int status = get_number(dataset, object, key, UINT32_MAX, &value, err);
     if (!status)
         *ret_value = (uint32_t)value;
     return status;
@@ -78,7 +93,7 @@ static int load_sums(const struct dataset *dataset, const struct json_t *entry, 
                      struct err *err)
 {
     uint64_t crc;
-    int status = json_get_u64(entry, "filesize", &shard->file_bytes, dataset->path, err);
+    int status = get_number(dataset, entry, "filesize", DATASET_SHARD_BYTES_MAX, &shard->file_bytes, err);
     if (!status)
         status = get_hex(dataset, entry, "xxh3", 16, &shard->xxh3, err);
     if (!status)
@@ -86,7 +101,7 @@ static int load_sums(const struct dataset *dataset, const struct json_t *entry, 
     if (!status)
         shard->index_crc32c = (uint32_t)crc;
     if (!status && json_get(entry, "last_tokens"))
-        status = json_get_u64(entry, "last_tokens", &shard->last_tokens, dataset->path, err);
+        status = get_number(dataset, entry, "last_tokens", DATASET_SHARD_BYTES_MAX, &shard->last_tokens, err);
     return status;
 }
 
@@ -96,19 +111,21 @@ static int load_shard(struct dataset *dataset, const struct json_t *entry, bool 
     const char *url;
     int status = json_get_string(entry, "url", &url, dataset->path, err);
     if (!status)
-        status = json_get_u64(entry, "nsamples", &shard->samples, dataset->path, err);
+        status = get_number(dataset, entry, "nsamples", UINT32_MAX, &shard->samples, err);
     if (!status && ours)
         status = load_sums(dataset, entry, shard, err);
     if (status)
         return status;
-    if (!url[0] || shard->samples > UINT32_MAX)
+    if (!url[0])
         return bad(dataset, err, "bad shard in dataset.json");
     shard->url = strdup(url);
     if (!shard->url)
         return err_set(err, -ENOMEM, "out of memory for a list of shards");
     shard->first_sample = dataset->samples;
     dataset->samples += shard->samples; /* 2^20 shards of 2^32 samples at most */
-    return 0;
+    return dataset->samples <= DATASET_SAMPLES_MAX
+               ? 0
+               : bad(dataset, err, "the shards of dataset.json have too many samples together");
 }
 
 /* How many elements the list has; false where it is no list, or a broken one. */
@@ -139,6 +156,8 @@ static int load_shards(struct dataset *dataset, const char *text, struct json_sp
         struct json_span element;
         struct json_t *entry = NULL;
         json_scan_element(text, &list, &element);
+        if (element.end - element.begin > DATASET_SHARD_JSON_BYTES_MAX)
+            return bad(dataset, err, "a shard's entry in dataset.json is too long");
         status = json_parse(text + element.begin, element.end - element.begin, dataset->path,
                             (int64_t)element.begin, &entry, err);
         if (!status)
@@ -213,9 +232,10 @@ static int load_text(struct dataset *dataset, const struct json_t *ours, struct 
     if (!status)
         status = get_u32(dataset, node, "document_end", &text->document_end, err);
     if (!status)
-        status = json_get_u64(node, "tokens", &text->tokens, dataset->path, err);
+        status = get_number(dataset, node, "tokens", DATASET_TOKENS_MAX, &text->tokens, err);
     if (!status)
-        status = json_get_u64(node, "member_tokens", &text->member_tokens, dataset->path, err);
+        status =
+            get_number(dataset, node, "member_tokens", DATASET_SHARD_BYTES_MAX, &text->member_tokens, err);
     if (!status)
         status = get_u32(dataset, node, "header_bytes", &text->header_bytes, err);
     const struct json_t *options = json_get(ours, "options");
@@ -246,7 +266,8 @@ static int load_ours(struct dataset *dataset, const struct json_t *root, struct 
     }
     status = json_get_u64(ours, "samples", &samples, dataset->path, err);
     if (!status)
-        status = json_get_u64(ours, "mean_sample_bytes", &dataset->mean_sample_bytes, dataset->path, err);
+        status = get_number(dataset, ours, "mean_sample_bytes", DATASET_SHARD_BYTES_MAX,
+                            &dataset->mean_sample_bytes, err);
     if (!status)
         status = get_hex(dataset, ours, "fingerprint", 16, &fingerprint, err);
     if (!status)

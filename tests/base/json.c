@@ -78,6 +78,32 @@ static void nesting_has_a_limit(void **state)
     }
 }
 
+static void size_has_a_limit(void **state)
+{
+    (void)state;
+    struct json_t *root;
+    struct err err;
+    size_t values = JSON_VALUES_MAX, bytes = 2 * values + 1; /* and the array itself */
+    char *text = malloc(bytes);
+    assert_non_null(text);
+    for (size_t i = 0; i < bytes; i++)
+        text[i] = i % 2 ? '0' : ',';
+    text[0] = '[';
+    text[bytes - 1] = ']';
+    assert_int_equal(json_parse(text, bytes, "long", 7, &root, &err), -EBADMSG);
+    assert_string_equal(err.path, "long");
+    assert_int_equal(err.offset, 7);
+    assert_non_null(strstr(err.expected, "values"));
+    memset(text, ',', bytes); /* in a string they are no values, whatever is escaped there */
+    memcpy(text, "[\"\\\"", 4);
+    memcpy(text + bytes - 2, "\"]", 2);
+    assert_int_equal(json_parse(text, bytes, "long", 0, &root, &err), 0);
+    json_free(root);
+    free(text);
+    assert_int_equal(json_parse("", (size_t)JSON_BYTES_MAX + 1, "long", 0, &root, &err), -EBADMSG);
+    assert_non_null(strstr(err.found, "bytes")); /* no byte of it is looked at */
+}
+
 static void values_have_the_type_that_is_asked_for(void **state)
 {
     (void)state;
@@ -275,6 +301,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_documents_are_refused_with_their_offset),
         cmocka_unit_test(nesting_has_a_limit),
+        cmocka_unit_test(size_has_a_limit),
         cmocka_unit_test(values_have_the_type_that_is_asked_for),
         cmocka_unit_test(entries_come_in_file_order_until_told_to_stop),
         cmocka_unit_test(a_copy_keeps_the_files_order_and_a_canonical_text_sorts_at_every_depth),

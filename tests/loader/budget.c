@@ -148,11 +148,70 @@ static void least_budget_that_the_error_names_is_enough(void **state)
     }
 }
 
+/* Whatever dataset.json says of its samples is refused, or asks for more memory than there is. */
+static void no_mean_size_overflows(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_make_plain(&fixture, GLOBAL);
+    for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
+        for (int bits = 42; bits <= 63; bits++) {
+            struct loader_options options = fixture_loader_options(&fixture, decode);
+            struct loader *loader;
+            struct err err;
+            options.batching = (struct batching){.global = GLOBAL, .micro = MICRO, .ranks = 1};
+            fixture_claim_mean_bytes(&fixture, (UINT64_C(1) << bits) - 8192); /* two pages are added to it */
+            int status = loader_open(&options, &loader, &err);
+            assert_int_equal(status, bits <= 43 ? -EINVAL : -EBADMSG);
+            assert_string_not_equal(err.advice, "");
+        }
+    }
+    fixture_remove(&fixture);
+}
+
+/* The only sample that can take the place of a bad one is larger than the budget. */
+static void a_substitute_is_bounded_too(void **state)
+{
+    (void)state;
+    for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
+        struct fixture_options made = fixture_options_default(2);
+        struct fixture fixture;
+        struct err err;
+        made.cut_jpg = 0;
+        made.large = 1;
+        made.large_bytes = 12 << 20;
+        fixture_make_images(&fixture, &made);
+        fixture_claim_mean_bytes(&fixture, 1000);
+        if (decode == LOADER_BYTES) {
+            struct shard_field field;
+            char path[IO_PATH_BYTES_MAX];
+            fixture_find_field(&fixture, 0, "jpg", path, &field);
+            fixture_flip_bit(path, field.data_offset);
+        }
+        struct loader_options options = fixture_loader_options(&fixture, decode);
+        options.order = ORDER_SEQUENTIAL;
+        options.batching = (struct batching){.global = 1, .micro = 1, .ranks = 1};
+        options.positions_max = 1; /* the large one is read in the place of the other alone */
+        options.bad_fraction_max = 1;
+        options.memory_bytes = 8 << 20;
+        assert_int_equal(deliver_to_error(&options, &err), -ENOBUFS);
+        assert_non_null(strstr(err.what, "substitute"));
+        options.memory_bytes = 32 << 20;
+        struct delivered delivered;
+        deliver_all(&options, &delivered, NULL, NULL);
+        assert_int_equal(delivered.items, 1);
+        delivered_free(&delivered);
+        fixture_remove(&fixture);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(budget_is_kept),
         cmocka_unit_test(large_pictures_take_what_is_told_beside_the_budget),
+        cmocka_unit_test(no_mean_size_overflows),
+        cmocka_unit_test(a_substitute_is_bounded_too),
         cmocka_unit_test(least_budget_that_the_error_names_is_enough),
     };
     return cmocka_run_group_tests(tests, make_images, fixture_tear_down);
