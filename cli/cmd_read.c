@@ -1,6 +1,7 @@
 /*
  * cmd_read — `millrace read DATASET`: the samples in the order a training run would see.
  */
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "cli/augment_args.h"
 #include "cli/error_limit.h"
@@ -27,7 +28,7 @@ struct read_args {
     uint32_t order, decode, crop, print, on_error;
     uint64_t seed, epoch, lanes, window, run;
     uint64_t batch, micro, rank, ranks, start, count;
-    uint64_t workers, memory_bytes, size, block, timeout_ns;
+    uint64_t workers, memory_bytes, size, max_pixels, block, timeout_ns;
     uint32_t engine, page_cache;
     bool flip, force, quality, cold;
     const char *out, *max_errors, *fault, *randaugment, *jitter, *mixup, *cutmix;
@@ -43,6 +44,7 @@ static const char *const page_cache_choices[] = {"auto", "always", "never", NULL
 static const enum loader_bad_policy bad_policies[] = {LOADER_BAD_STOP, LOADER_BAD_SKIP};
 static const enum crop_kind crop_kinds[] = {CROP_RANDOM, CROP_CENTER, CROP_NONE};
 enum { DECODE_NONE, DECODE_IMAGE };
+enum { MICRO_DEFAULT_MAX = 32 };
 static_assert(ORDER_SHUFFLE == 0 && ORDER_FULL == 1 && ORDER_SEQUENTIAL == 2,
               "order_choices stand in this order");
 static_assert(READ_PRINT_KEYS == 0 && READ_PRINT_JSON == 1 && READ_PRINT_NONE == 2, "so do print_choices");
@@ -63,7 +65,8 @@ static const struct option rows[] = {
     {"run", 0, OPTION_COUNT, AT(run), "C", NULL, "neighbours that stay together on disk; 0: 1 MiB of them"},
     {"batch", 0, OPTION_COUNT, AT(batch), "B", "256", "samples of a global batch", .least = 1,
      .most = BATCHING_SAMPLES_MAX},
-    {"micro", 0, OPTION_COUNT, AT(micro), "b", "32", "samples of a micro-batch; divides B", .least = 1,
+    {"micro", 0, OPTION_COUNT, AT(micro), "b", NULL,
+     "samples of a micro-batch; divides B; 0: the largest divisor up to 32 that leaves each rank one",
      .most = BATCHING_SAMPLES_MAX},
     {"rank", 0, OPTION_COUNT, AT(rank), "R", "0", "read what rank R of --ranks would", .most = UINT32_MAX},
     {"ranks", 0, OPTION_COUNT, AT(ranks), "W", "1", "how many share the micro-batches", .least = 1,
@@ -77,6 +80,8 @@ static const struct option rows[] = {
      decode_choices},
     {"size", 0, OPTION_COUNT, AT(size), "PIXELS", "224", "with --decode image: width and height", .least = 1,
      .most = 4096},
+    {"max-pixels", 0, OPTION_COUNT, AT(max_pixels), "PIXELS", NULL,
+     "with --decode image: a photo with more is a bad sample; 0: 134217728", .most = LOADER_PIXELS_MAX},
     {"crop", 0, OPTION_CHOICE, AT(crop), NULL, "random", "with --decode image: which part of the photo",
      crop_choices},
     {"flip", 0, OPTION_FLAG, AT(flip), .help = "with --decode image: mirror half of them"},
@@ -121,6 +126,15 @@ static enum loader_decode decode_of(const struct read_args *args)
     return args->block ? LOADER_TOKENS : args->decode == DECODE_IMAGE ? LOADER_IMAGE : LOADER_BYTES;
 }
 
+/* The default of --micro. Where there are more ranks than samples, 1 is left, and batching_check names them. */
+static uint64_t choose_micro(uint64_t batch, uint64_t ranks)
+{
+    uint64_t micro = bytes_min(batch, MICRO_DEFAULT_MAX);
+    while (micro > 1 && (batch % micro != 0 || batch / micro < ranks))
+        micro--;
+    return micro;
+}
+
 static bool wants_stop(const void *flag)
 {
     return atomic_load((const atomic_int *)flag);
@@ -140,12 +154,14 @@ static struct loader_options options_of(const struct invocation *invocation)
     options.positions_max = args->count;
     options.epochs_max = 1;
     options.drop_tail = false;
-    options.batching = (struct batching){.global = args->batch,
-                                         .micro = args->micro,
-                                         .rank = (uint32_t)args->rank,
-                                         .ranks = (uint32_t)args->ranks};
+    options.batching =
+        (struct batching){.global = args->batch,
+                          .micro = args->micro ? args->micro : choose_micro(args->batch, args->ranks),
+                          .rank = (uint32_t)args->rank,
+                          .ranks = (uint32_t)args->ranks};
     options.decode = decode_of(args);
     options.image.width = options.image.height = (uint32_t)args->size;
+    options.image.pixels_max = args->max_pixels;
     options.image.crop = crop_options_default(crop_kinds[args->crop]);
     options.image.crop.flip = args->flip;
     if (args->block)

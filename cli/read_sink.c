@@ -5,6 +5,7 @@
 
 #include "base/json_writer.h"
 #include "io/whole.h"
+#include "shards/class_number.h"
 #include "shards/npy.h"
 
 #include <errno.h>
@@ -22,15 +23,29 @@ static int set_name(struct read_sink *sink, const struct batch_item *item, struc
     return str_status(&sink->name) ? err_set(err, -ENOMEM, "out of memory for a key") : 0;
 }
 
-/* Of an image that may be mixed with another: whose labels count, and how much. */
+/* The label among the fields of a sample that is not decoded; -1: it has none, or one that is no class number. */
+static int32_t stored_label(const struct batch_item *item)
+{
+    int32_t label = -1;
+    for (uint32_t f = 0; f < item->fields_count; f++)
+        if (strcmp(item->fields[f].extension, "cls") == 0 &&
+            class_number_parse(item->fields[f].data, item->fields[f].bytes, 0, &label))
+            return -1;
+    return label;
+}
+
+/* A sample without a label has no such key. Of an image that may be mixed with another also whose labels count, and how
+ * much. */
 static void write_labels(struct json_writer *json, const struct batch *batch, uint32_t n)
 {
     const struct batch_field *labels = batch_field_named(batch, "label"),
                              *partner_labels = batch_field_named(batch, "partner_label"),
                              *weights = batch_field_named(batch, "label_weight");
-    if (!labels || !partner_labels || !weights)
+    int32_t label = labels ? ((const int32_t *)labels->data)[n] : stored_label(&batch->items[n]);
+    if (label >= 0 || weights)
+        json_write_i64(json, "label", label);
+    if (!partner_labels || !weights)
         return;
-    json_write_i64(json, "label", ((const int32_t *)labels->data)[n]);
     json_write_i64(json, "partner_label", ((const int32_t *)partner_labels->data)[n]);
     json_write_f64(json, "label_weight", (double)((const float *)weights->data)[n]);
 }

@@ -275,6 +275,11 @@ int jpeg_decoder_open(struct jpeg_decoder **ret_decoder, struct err *err)
     return 0;
 }
 
+void jpeg_decoder_limit(struct jpeg_decoder *decoder, uint64_t pixels_max)
+{
+    decoder->reader.pixels_max = pixels_max;
+}
+
 void jpeg_decoder_close(struct jpeg_decoder *decoder)
 {
     if (!decoder)

@@ -81,6 +81,9 @@ int jpeg_simd(void);
 struct jpeg_decoder; /* owner thread */
 int jpeg_decoder_open(struct jpeg_decoder **ret_decoder, struct err *err);
 void jpeg_decoder_close(struct jpeg_decoder *decoder); /* NULL is fine */
+/* libjpeg may take the memory that an image of so many pixels needs, which for a progressive one is that of all its
+ * coefficients; -EBADMSG where another one needs more. PIXELS_MAX at first. */
+void jpeg_decoder_limit(struct jpeg_decoder *decoder, uint64_t pixels_max);
 
 /* Decodes the whole image, and checks everything up to its end. planes borrow from the decoder until its next call. -EBADMSG,
  * -ENOMEM. */

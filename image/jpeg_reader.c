@@ -8,6 +8,7 @@
 #include "image/pixels.h"
 
 #include <errno.h>
+#include <inttypes.h>
 
 #include <jerror.h>
 
@@ -17,6 +18,10 @@ enum {
     WINDOW_BYTES = 511,
     APP1 = JPEG_APP0 + 1,
     MARKER_BYTES_MAX = 65535,
+    /* Of coefficients: 2 bytes in each of up to 4 components. And of all else, and the blocks that fill up the last MCUs of
+     * very flat or narrow images: 32 rows of 65500 samples in 4 components. */
+    PIXEL_BYTES_MAX = 8,
+    OTHER_BYTES_MAX = 32 << 20,
 };
 
 /* ---- The source: the whole file is in memory and shown through a window. ---- */
@@ -132,6 +137,13 @@ static int report_failure(struct jpeg_reader *reader, struct err *err)
         err_at(err, reader->path, ERR_NO_OFFSET);
         return -ENOMEM;
     }
+    if (reader->errors.msg_code == JERR_NO_BACKING_STORE) {
+        err_set(err, -EBADMSG, "the JPEG takes too much memory to decode");
+        err_at(err, reader->path, offset_of(reader));
+        err_expected(err, "at most that of %" PRIu64 " pixels", reader->pixels_max);
+        err_found(err, "%u x %u", reader->codec.image_width, reader->codec.image_height);
+        return advise(err);
+    }
     reader->errors.format_message(codec, message);
     err_set(err, -EBADMSG, "JPEG can't be decoded");
     err_at(err, reader->path, offset_of(reader));
@@ -154,6 +166,7 @@ static void read_headers(void *context)
     struct jpeg_reader *reader = context;
     j_decompress_ptr codec = &reader->codec;
     jpeg_create_decompress(codec);
+    codec->mem->max_memory_to_use = (long)(reader->pixels_max * PIXEL_BYTES_MAX + OTHER_BYTES_MAX);
     codec->src = &reader->source;
     codec->progress = &reader->progress;
     if (reader->markers == JPEG_MARKERS_SAVE) {
@@ -262,6 +275,7 @@ void jpeg_reader_init(struct jpeg_reader *reader)
     *reader = (struct jpeg_reader){0};
     reader->codec.err = jpeg_std_error(&reader->errors);
     reader->codec.client_data = reader;
+    reader->pixels_max = PIXELS_MAX;
     reader->errors.error_exit = on_error;
     reader->errors.emit_message = on_message;
     reader->errors.output_message = on_output;

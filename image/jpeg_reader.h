@@ -41,6 +41,7 @@ struct jpeg_reader {
     uint32_t warnings; /* harmless ones since begin */
     uint32_t orientation;
     enum jpeg_markers markers;
+    uint64_t pixels_max; /* that libjpeg may take memory for */
 };
 
 void jpeg_reader_init(struct jpeg_reader *reader);

@@ -11,6 +11,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -33,6 +34,25 @@ struct image {
     uint32_t orientation;
 };
 
+static uint64_t pixels_max(const struct image_options *options)
+{
+    return options->pixels_max ? options->pixels_max : PIXELS_MAX;
+}
+
+static int check_pixels(const struct image_options *options, const struct image *image, const char *path,
+                        struct err *err)
+{
+    uint64_t pixels = (uint64_t)image->width * image->height;
+    if (pixels <= pixels_max(options))
+        return 0;
+    err_set(err, -EBADMSG, "the %s has too many pixels", image_kind_name(image->kind));
+    err_at(err, path, 0);
+    err_expected(err, "at most %" PRIu64, pixels_max(options));
+    err_found(err, "%" PRIu32 " x %" PRIu32 " = %" PRIu64, image->width, image->height, pixels);
+    err_advise(err, "raise data.image.max_pixels (`millrace read --max-pixels`), up to %d", PIXELS_MAX);
+    return -EBADMSG;
+}
+
 static int begin(struct image_pipeline *pipeline, const void *data, size_t bytes, const char *path,
                  struct image *image, struct err *err)
 {
@@ -45,7 +65,7 @@ static int begin(struct image_pipeline *pipeline, const void *data, size_t bytes
         image->width = image->jpeg.width;
         image->height = image->jpeg.height;
         image->orientation = image->jpeg.orientation;
-        return 0;
+        return check_pixels(&pipeline->options, image, path, err);
     }
     int status = pixels_begin(pipeline->pixels, image->kind, data, bytes, path, &image->pixels, err);
     if (status)
@@ -53,7 +73,7 @@ static int begin(struct image_pipeline *pipeline, const void *data, size_t bytes
     image->width = image->pixels.width;
     image->height = image->pixels.height;
     image->orientation = image->pixels.orientation;
-    return 0;
+    return check_pixels(&pipeline->options, image, path, err);
 }
 
 /* Decodes what the framing needs, or all, and renders it; the image was begun. */
@@ -133,8 +153,9 @@ static struct framing choose_rows_framing(const struct image_options *options, c
 bool image_rows_needed(const struct image_options *options, struct image_key key, struct image_rows *rows)
 {
     uint32_t end;
-    if (pixels_check_size("PPM", NULL, rows->width, rows->height, NULL))
-        return false;
+    if (pixels_check_size("PPM", NULL, rows->width, rows->height, NULL) ||
+        (uint64_t)rows->width * rows->height > pixels_max(options))
+        return false; /* of the whole, its headers are refused */
     struct framing framing = choose_rows_framing(options, rows, key);
     struct resample_span span = {framing.stored.y, framing.stored.height, 1};
     resample_find_source(span, rows->height, framing.height, &rows->first, &end);
@@ -239,6 +260,8 @@ int image_pipeline_open(const struct image_options *options, struct image_pipeli
     pipeline->augment_scratch = malloc(3 * (size_t)options->width * options->height);
     status = pipeline->augment_scratch ? jpeg_decoder_open(&pipeline->jpeg, err)
                                        : err_set(err, -ENOMEM, "no memory for an image pipeline");
+    if (!status)
+        jpeg_decoder_limit(pipeline->jpeg, pixels_max(options));
     if (!status)
         status = pixels_decoder_open(&pipeline->pixels, err);
     if (status)

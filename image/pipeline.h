@@ -23,6 +23,7 @@ struct image_options {
     uint32_t width, height; /* of the target in pixels, 1..RESAMPLE_TARGET_MAX */
     struct crop_options crop;
     struct augment_options augment; /* done to the target, after crop and flip */
+    uint64_t pixels_max;            /* of an image as stored: larger ones are refused; 0: PIXELS_MAX */
 };
 
 /* What the random choices are keyed by. */

@@ -147,7 +147,8 @@ int loader_next(struct loader *loader, const struct batch **ret_batch, struct er
     bool has_failed = slot->failed_item != UINT32_MAX;
     if (!has_failed) {
         loader->taken++;
-        if (loader->stats.batches_count++ == 0)
+        loader->stats.batches_count += slot->batch.items_count > 0;
+        if (loader->stats.first_batch_ns == 0)
             loader->stats.first_batch_ns = clock_now_ns() - loader->opened_ns;
         loader->stats.samples_count += slot->batch.items_count;
         read_stage_note_slots(loader);

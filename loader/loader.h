@@ -83,6 +83,11 @@ struct loader_schema {
     uint32_t vocabulary, document_end;
 };
 
+enum {
+    LOADER_PIXELS_DEFAULT = 1 << 27, /* above the largest photos: 100 megapixels */
+    LOADER_PIXELS_MAX = 1 << 28,
+};
+
 /* Immutable after open; texts are copied. */
 struct loader_options {
     const char *dataset; /* dataset.json or its folder, a tar, a pattern of tars: see dataset_open */
@@ -127,6 +132,9 @@ struct loader_options {
         /* Labels are below it, also where the dataset names no classes: others make the sample bad. loader_open
          * returns -EINVAL where more classes are named. 0: the dataset's class names alone limit labels. */
         uint64_t classes;
+        /* Of a stored image: one with more is a bad sample. Bounds what decoding takes, up to 12 bytes a pixel of
+         * a progressive JPEG. At most LOADER_PIXELS_MAX; 0: LOADER_PIXELS_DEFAULT. */
+        uint64_t pixels_max;
     } image;
     struct {
         const char *field;   /* extension, "npy" */
@@ -150,7 +158,7 @@ struct loader_options {
     unsigned workers; /* decoding threads; 0: one a CPU */
     /* For batch buffers, read-ahead, lists and scratch together; 0: 1 GiB. Beside it: the indexes of open shards,
      * the bytes of substitutes until their batches are released, at most as much again, and of a picture whose decoded part takes more than 2 MiB the rest, once a worker
-     * (PIXELS_MAX bounds it). */
+     * (image.pixels_max bounds it). */
     uint64_t memory_bytes;
     unsigned
         batches_ahead; /* micro-batches in the making, 2 to 64; 0: few, and more where they prove too few, as memory allows */
@@ -293,9 +301,9 @@ enum loader_stage {
 const char *loader_stage_name(enum loader_stage stage);
 
 struct loader_stats {
-    uint64_t samples_count, batches_count;
-    uint64_t read_bytes, reads_count; /* from the engine: merged, with what verifying needs */
-    uint64_t wanted_bytes;            /* of these, what samples are made of: their fields, windows or rows */
+    uint64_t samples_count, batches_count; /* a micro-batch without items is no batch here */
+    uint64_t read_bytes, reads_count;      /* from the engine: merged, with what verifying needs */
+    uint64_t wanted_bytes; /* of these, what samples are made of: their fields, windows or rows */
     uint64_t bad_samples_count, jpeg_warnings_count;
     /* Of damaged tars, in all of the data: members, or all from some place on, each of which counts once. Known once open. */
     uint64_t left_out_count;

@@ -10,13 +10,16 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "base/workers.h"
+#include "image/pixels.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MEMORY_DEFAULT_BYTES = 1 << 30 };
+static_assert((int)LOADER_PIXELS_MAX == (int)PIXELS_MAX, "loader.h says what image/ takes");
 
 struct loader_options loader_options_default(void)
 {
@@ -235,6 +238,8 @@ static void copy_options(struct loader *loader, const struct loader_options *opt
     loader->options = *options;
     if (options->memory_bytes == 0)
         loader->options.memory_bytes = MEMORY_DEFAULT_BYTES;
+    if (options->image.pixels_max == 0)
+        loader->options.image.pixels_max = LOADER_PIXELS_DEFAULT;
     strcpy(loader->field, field_of(options)); /* check_options found that it fits */
     loader->options.image.field = loader->options.text.field = loader->field;
 }

@@ -38,7 +38,7 @@ static int take(struct loader *loader, struct loader_speed *speed, bool *ret_goe
     *ret_goes_on = status == LOADER_BATCH;
     if (!*ret_goes_on)
         return status;
-    if (loader_stats(loader).batches_count == 1)
+    if (speed->first_batch_samples_count == 0)
         speed->first_batch_samples_count = batch->items_count;
     speed->samples_count += batch->items_count;
     loader_release(loader, batch);

@@ -76,7 +76,8 @@ struct image_options view_image_options(const struct loader_options *options)
     return (struct image_options){.width = options->image.width,
                                   .height = options->image.height,
                                   .crop = options->image.crop,
-                                  .augment = options->image.augment};
+                                  .augment = options->image.augment,
+                                  .pixels_max = options->image.pixels_max};
 }
 
 int view_open(const struct loader_options *options, const struct dataset *dataset, struct shard_cache *cache,

@@ -63,7 +63,7 @@ struct train_config {
         } bad_samples;
         struct {
             char field[128];
-            uint64_t size;
+            uint64_t size, max_pixels;
             uint32_t crop; /* enum crop_kind */
             double scale_min, scale_max;
             bool flip;

@@ -109,6 +109,8 @@ static const struct config_field fields[] = {
      .help = "extension of the image member, or some with ; between them: a sample's first counts"},
     {"data.image.size", CONFIG_COUNT, AT(data.image.size), "224", 1, 4096, ORDERS,
      .help = "side of the square that the model sees, pixels"},
+    {"data.image.max_pixels", CONFIG_COUNT, AT(data.image.max_pixels), "134217728", 1, LOADER_PIXELS_MAX,
+     .help = "a stored image with more pixels is a bad sample: bounds the memory that decoding takes"},
     {"data.image.crop", CONFIG_CHOICE, AT(data.image.crop), "random", .choices = crop_names, ORDERS,
      .help = "how training images are cut; evaluation takes the centre"},
     {"data.image.scale", CONFIG_PAIR, AT(data.image.scale_min), "[0.08, 1]", 0.001, 1, ORDERS,

@@ -72,6 +72,7 @@ struct loader_options run_loader_options(struct run *run, bool training)
     o.decode = c->model.type == MODEL_VIT ? LOADER_IMAGE : LOADER_TOKENS;
     o.image.field = c->data.image.field;
     o.image.width = o.image.height = (uint32_t)c->data.image.size;
+    o.image.pixels_max = c->data.image.max_pixels;
     o.image.crop.kind = CROP_CENTER;
     o.image.crop.flip = false;
     o.image.requires_label = true;

@@ -102,6 +102,37 @@ json_names_what_was_done() {
   same "$(json 'sorted(x["position"] for x in d)' lines)" "[0, 1, 2, 3, 4, 5, 6, 7, 8]"
 }
 
+micro_batches_fit_the_batch_and_empty_ones_are_not_counted() {
+  need_python
+  local options expected
+  # 24 samples: of 64 micro-batches of 4 the first 24 have one sample each
+  millrace read shards --count 24 --micro 4 --json >summary
+  same "$(json 'd["batches_count"], d["samples_count"]' summary)" "(24, 24)"
+  while read -r options expected; do # one whole step each: as many batches as it has micro-batches
+    millrace read shards ${options//_/ } --count "${options##*_}" --json >summary
+    same "$(json 'd["batches_count"]' summary)" "$expected" "batches of $options"
+  done <<'END'
+--batch_16 1
+--batch_32 1
+--batch_36 2
+--batch_37 37
+--ranks_4_--batch_16 1
+--ranks_3_--batch_16 1
+END
+  same "$(status_of millrace read shards --batch 2 --ranks 3)" 2
+  contains "$(cat errors)" "more ranks than micro-batches"
+}
+
+labels_are_printed() {
+  need_python
+  local labels
+  labels=$(for shard in shards/*.tar; do tar xOf "$shard" --wildcards '*.cls'; done | tr -d '\n') # of one digit each
+  for decode in none image; do
+    millrace read shards --order sequential --batch 1 --decode $decode --size 8 --print json --quiet >lines
+    same "$(json '"".join(str(x["label"]) for x in d)' lines)" "$labels" "labels with --decode $decode"
+  done
+}
+
 reading_cold_and_by_either_engine_gives_the_same() {
   need_python
   local engine cache
@@ -353,6 +384,7 @@ wrong_rules_are_wrong_usage() {
 run_cases each_sample_comes_once a_folder_that_is_no_dataset_is_told_what_it_holds keys_come_alone_on_stdout ranks_share_the_order_without_gap_or_repeat \
   a_rank_reads_the_micro_batches_it_owns the_order_depends_on_seed_and_epoch_alone start_and_count_cut_the_same_line \
   out_writes_the_members_as_they_are decoded_images_are_portable_pixmaps json_names_what_was_done \
+  micro_batches_fit_the_batch_and_empty_ones_are_not_counted labels_are_printed \
   reading_cold_and_by_either_engine_gives_the_same a_pass_leaves_the_page_cache_alone_unless_told_otherwise quiet_prints_only_what_was_asked_for the_order_is_the_oracles a_mix_is_the_oracles \
   ranks_share_a_mix_without_gap_or_repeat files_of_a_mix_lie_apart wrong_mixes_are_refused quality_tells_how_well_batches_are_mixed quality_reads_no_sample making_cold_is_not_what_faults_are_for \
   a_window_of_text_is_named_by_member_and_number \

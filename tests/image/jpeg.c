@@ -307,6 +307,37 @@ static void probe_tells_what_the_headers_say(void **state)
     }
 }
 
+/* All coefficients of a progressive image are in memory at a time. */
+static void a_progressive_image_takes_no_more_memory_than_the_limit(void **state)
+{
+    (void)state;
+    if (test_run("command -v jpegtran >/dev/null"))
+        test_skip("no jpegtran here (libjpeg-turbo-progs)");
+    enum { WIDTH = 5000, HEIGHT = 4000 };
+    char folder[TEST_PATH_BYTES_MAX], path[TEST_PATH_BYTES_MAX + 8];
+    struct jpeg_decoder *decoder;
+    struct jpeg_planes planes;
+    struct err err;
+    size_t bytes;
+    unsigned char *plain = test_render_jpeg(WIDTH, HEIGHT, 80, &bytes);
+    test_make_folder(folder);
+    snprintf(path, sizeof path, "%s/a.jpg", folder);
+    test_write_file(path, plain, bytes);
+    free(plain);
+    assert_int_equal(test_run("jpegtran -progressive -outfile '%s/b.jpg' '%s'", folder, path), 0);
+    snprintf(path, sizeof path, "%s/b.jpg", folder);
+    unsigned char *progressive = test_read_file(path, &bytes);
+    assert_ok(jpeg_decoder_open(&decoder, &err), &err);
+    jpeg_decoder_limit(decoder, WIDTH); /* what libjpeg may take for other things would not be enough */
+    assert_int_equal(jpeg_decode(decoder, progressive, bytes, path, &planes, &err), -EBADMSG);
+    assert_non_null(strstr(err.what, "memory"));
+    jpeg_decoder_limit(decoder, (uint64_t)WIDTH * HEIGHT);
+    assert_ok(jpeg_decode(decoder, progressive, bytes, path, &planes, &err), &err);
+    jpeg_decoder_close(decoder);
+    free(progressive);
+    test_remove_folder(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +351,7 @@ int main(void)
         cmocka_unit_test(oversized_images_are_refused_before_anything_is_allocated),
         cmocka_unit_test(endless_scans_are_refused),
         cmocka_unit_test(probe_tells_what_the_headers_say),
+        cmocka_unit_test(a_progressive_image_takes_no_more_memory_than_the_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -259,12 +259,44 @@ static void invalid_sizes_are_refused(void **state)
     assert_int_equal(image_pipeline_open(&options, &pipeline, &err), -EINVAL);
 }
 
+/* The limit is of the stored image, whatever is made of it. */
+static void an_image_of_too_many_pixels_is_refused_before_it_is_decoded(void **state)
+{
+    (void)state;
+    struct err err;
+    size_t bytes;
+    unsigned char *photo = test_render_jpeg(120, 100, 80, &bytes);
+    struct image_options options = {16, 16, crop_options_default(CROP_CENTER)};
+    uint8_t rgb[3 * 16 * 16];
+    for (int fits = 0; fits < 2; fits++) {
+        struct image_pipeline *pipeline;
+        options.pixels_max = 120 * 100 - 1 + (uint64_t)fits;
+        assert_ok(image_pipeline_open(&options, &pipeline, &err), &err);
+        int status =
+            image_pipeline_run(pipeline, photo, bytes, "a.jpg", (struct image_key){0}, rgb, 48, &err);
+        assert_int_equal(status, fits ? 0 : -EBADMSG);
+        if (!fits) {
+            assert_string_equal(err.expected, "at most 11999");
+            assert_string_equal(err.found, "120 x 100 = 12000");
+            assert_non_null(strstr(err.advice, "max_pixels"));
+        }
+        image_pipeline_close(pipeline);
+    }
+    struct image_rows rows = {.width = 120, .height = 100};
+    options.pixels_max = 120 * 100 - 1;
+    assert_false(image_rows_needed(&options, (struct image_key){0}, &rows));
+    options.pixels_max++;
+    assert_true(image_rows_needed(&options, (struct image_key){0}, &rows));
+    free(photo);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_orientation_equals_turning_the_upright_result),
         cmocka_unit_test(crops_of_turned_images_show_what_those_of_upright_copies_show),
         cmocka_unit_test(flip_mirrors_left_and_right),
+        cmocka_unit_test(an_image_of_too_many_pixels_is_refused_before_it_is_decoded),
         cmocka_unit_test(pixels_do_not_depend_on_what_came_before),
         cmocka_unit_test(rows_are_written_a_stride_apart_and_nothing_between),
         cmocka_unit_test(whole_images_keep_their_shape),
