@@ -68,6 +68,16 @@ static int read_config(const struct invocation *invocation, struct train_config 
     return status ? status : io_open(config->data.val, NULL, ret_io, err);
 }
 
+static int compare_ranks(const struct eval_args *args, const struct trainer_options *options, struct err *err)
+{
+    struct rank_record record = {0};
+    rank_record_add(&record, "the verb", "eval");
+    rank_record_add(&record, "--from", args->from);
+    int status = crew_compare(options->comm, options->config, &record, err);
+    rank_record_deinit(&record);
+    return status;
+}
+
 static int run(const struct invocation *invocation, struct err *err)
 {
     const struct eval_args *args = invocation->args;
@@ -84,6 +94,8 @@ static int run(const struct invocation *invocation, struct err *err)
     if (status)
         return status;
     status = crew_agree(options.comm, read_config(invocation, &config, &options.io, err), err);
+    if (!status)
+        status = compare_ranks(args, &options, err);
     if (!status) {
         options.stop = signals_install();
         status = trainer_evaluate(&options, args->from, &evaluation, err);
@@ -91,7 +103,7 @@ static int run(const struct invocation *invocation, struct err *err)
     }
     if (reporter.has_told) {
         err_clear(err);
-        status = EXIT_FAILED;
+        status = status == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
     }
     if (!status && options.comm->rank == 0)
         status = print_result(args, &config, &evaluation, err);

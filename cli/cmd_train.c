@@ -368,7 +368,7 @@ static int run_training(const struct invocation *invocation, struct trainer_opti
     progress_end(invocation->console);
     if (reporter.has_told) {
         err_clear(err);
-        return EXIT_FAILED;
+        return status == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
     }
     if (!status && options->comm->rank == 0)
         status = tell_end(invocation, &result, err);
@@ -401,6 +401,21 @@ static int run_dry(const struct invocation *invocation, const struct trainer_opt
     return -EINVAL;
 }
 
+/* Ranks that differ in what the verb does would wait for each other for ever. */
+static int compare_ranks(const struct train_args *args, const struct trainer_options *options,
+                         struct err *err)
+{
+    struct rank_record record = {0};
+    rank_record_add(&record, "the verb", "train");
+    rank_record_add(&record, "--print-config", args->print_config ? "given" : "absent");
+    rank_record_add(&record, "--dry-run", args->dry_run ? "given" : "absent");
+    rank_record_add(&record, "--resume", args->resume ? args->resume : "absent");
+    rank_record_add(&record, "--profile", args->profile ? args->profile : "absent");
+    int status = crew_compare(options->comm, options->config, &record, err);
+    rank_record_deinit(&record);
+    return status;
+}
+
 static int run(const struct invocation *invocation, struct err *err)
 {
     const struct train_args *args = invocation->args;
@@ -412,6 +427,8 @@ static int run(const struct invocation *invocation, struct err *err)
     if (status)
         return status;
     status = crew_agree(options.comm, read_options(invocation, &config, &options, err), err);
+    if (!status)
+        status = compare_ranks(args, &options, err);
     if (!status && is_dry(args, &config) && !args->print_config)
         status = run_dry(invocation, &options, err);
     else if (!status && !args->print_config)

@@ -43,6 +43,17 @@ int crew_agree(struct comm *comm, int status, struct err *err)
     return comm->ranks == 1 ? status : comm_agree(comm, status, &options, err);
 }
 
+int crew_compare(struct comm *comm, const struct train_config *config, struct rank_record *record,
+                 struct err *err)
+{
+    struct comm_options options = {.deadline_ns = clock_now_ns() + START_TIMEOUT_NS,
+                                   .what = "comparing the configurations of the ranks"};
+    rank_record_add_config(record, config);
+    return rank_agreement_check(comm, record,
+                                "give every rank the same configuration, options and version of millrace",
+                                &options, err);
+}
+
 int crew_close(const struct invocation *invocation, struct comm *comm, int status, struct err *err)
 {
     bool has_failed = status < 0 || (status != EXIT_DONE && err->code);
@@ -53,7 +64,8 @@ int crew_close(const struct invocation *invocation, struct comm *comm, int statu
     if (comm->ranks > 1 && has_failed) {
         if (err->code == 0)
             err_errno(err, status, "the verb failed");
-        console_error(invocation->console, err);
+        if (err->what[0]) /* else a rank before this one prints the same error */
+            console_error(invocation->console, err);
         err_clear(err);
         status = status == -EINVAL ? EXIT_USAGE : status < 0 ? EXIT_FAILED : status;
     }

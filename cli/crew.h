@@ -13,12 +13,17 @@
 
 #include "cli/verb.h"
 #include "comm/comm.h"
+#include "trainer/rank_agreement.h"
 
 /* All ranks. From here on the console knows which rank it is. ret_local_rank: as struct ranks has it; NULL is fine. -EINVAL where the environment contradicts itself or MPI. */
 int crew_open(const struct invocation *invocation, struct comm **ret_comm, int *ret_local_rank,
               struct err *err);
 /* Did all come as far as this with status 0? As comm_agree. */
 int crew_agree(struct comm *comm, int status, struct err *err);
+/* Compares the configuration, and what the verb's record holds of its own options, between ranks. As
+ * rank_agreement_check. */
+int crew_compare(struct comm *comm, const struct train_config *config, struct rank_record *record,
+                 struct err *err);
 /* Prints what is in err where status is a failure, flushes stdout, and closes. What the verb is to return: its status, or that of what was
  * printed. */
 int crew_close(const struct invocation *invocation, struct comm *comm, int status, struct err *err);

@@ -104,7 +104,7 @@ int comm_agree(struct comm *comm, int status, const struct comm_options *options
     if (!status)
         return reduced ? reduced : err_set(err, -EREMOTEIO, "rank %d failed", first);
     if (!reduced && err && comm->rank != first && own == told)
-        err_set(err, status, "the same as rank %d", first);
+        err_set(err, status, "%s", ""); /* the first rank prints it */
     return status;
 }
 

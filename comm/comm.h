@@ -141,8 +141,8 @@ int comm_barrier(struct comm *comm, const struct comm_options *options, struct e
 /* Fast sums find what they need of the library, once a communicator: a library may have to meet the others for it, and would start the first sum
  * behind those after it. Nothing else is under way. */
 int comm_prepare_fast(struct comm *comm, const struct comm_options *options, struct err *err);
-/* 0 on all ranks if status is 0 on all. Else -EREMOTEIO here where only others failed, naming the first of them; status where this one
- * did, with its detail, but for a few words where that is the first one's, word for word: what is wrong everywhere is told once. */
+/* 0 on all ranks if status is 0 on all. Else -EREMOTEIO where only others failed, naming the first of them; status where this one
+ * did, with its detail, which is emptied where it equals that of the first: an error that ranks share is printed by one of them. */
 int comm_agree(struct comm *comm, int status, const struct comm_options *options, struct err *err);
 
 /* Never freed, and found by tools that look for leaks: a buffer of work that failed. From malloc and its like; NULL is fine. */

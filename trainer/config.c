@@ -403,6 +403,24 @@ void config_print_json(const struct train_config *config, struct str *out)
     str_deinit(&value);
 }
 
+int config_each(const struct train_config *config,
+                void (*visit)(void *context, const struct config_field *field, const char *value),
+                void *context)
+{
+    size_t count;
+    const struct config_field *fields = config_fields(&count);
+    struct str value = {0};
+    for (size_t i = 0; i < count && !str_status(&value); i++) {
+        str_clear(&value);
+        add_value(&value, &fields[i], (const char *)config + fields[i].offset);
+        if (!str_status(&value))
+            visit(context, &fields[i], str_text(&value));
+    }
+    int status = str_status(&value);
+    str_deinit(&value);
+    return status;
+}
+
 /* A saved JSON value as the text that add_value gives. */
 static void saved_text(const struct json_t *node, struct str *out)
 {

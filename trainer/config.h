@@ -28,6 +28,8 @@ enum config_precision { CONFIG_FP32, CONFIG_BF16, CONFIG_FP16 };
 enum config_compression { CONFIG_COMPRESSION_NONE, CONFIG_COMPRESSION_POWERSGD };
 enum config_schedule_by { CONFIG_BY_STEP, CONFIG_BY_EPOCH };
 
+/* What a run does whose ranks compute with different kernels. */
+enum config_mixed { CONFIG_MIXED_REFUSE, CONFIG_MIXED_ALLOW };
 enum config_comm { CONFIG_COMM_AUTO, CONFIG_COMM_HOST, CONFIG_COMM_NCCL };
 enum config_resume { CONFIG_RESUME_AUTO, CONFIG_RESUME_NEVER, CONFIG_RESUME_PATH };
 
@@ -119,6 +121,7 @@ struct train_config {
     struct {
         uint32_t strategy, reduction; /* a row of strategy_names; enum reduction_kind */
         uint32_t comm;                /* enum config_comm */
+        uint32_t mixed;               /* enum config_mixed */
         uint64_t shard;     /* ranks that hold one copy together; 0: as replicate or the strategy has it */
         uint64_t replicate; /* copies; 0: as shard has it */
         uint64_t wrap_min_params;   /* units are joined to groups of as many; 0: each is one */
@@ -212,6 +215,8 @@ struct config_field {
     const struct config_alias
         *aliases; /* other names of choices, which are taken and not listed; ended by a NULL */
     bool orders;  /* a resume under another value would change the order of samples or the model: refused */
+    bool
+        may_differ; /* between ranks: it changes neither the result nor what ranks do together, or is a path */
     const char *help; /* a sentence, with the unit */
 };
 
@@ -249,6 +254,10 @@ int config_check(const struct train_config *config, const int *lines, const char
 void config_print(const struct train_config *config, struct str *out);
 /* The same as one JSON object of "a.b": value. */
 void config_print_json(const struct train_config *config, struct str *out);
+/* Calls visit for each field, with the value as YAML. -ENOMEM. */
+int config_each(const struct train_config *config,
+                void (*visit)(void *context, const struct config_field *field, const char *value),
+                void *context);
 /* Each field whose value differs from a saved object (of config_print_json), with both values as text; a key that the saved one
  * lacks had its default. -ENOMEM. */
 int config_compare(const struct train_config *config, const struct json_t *saved,

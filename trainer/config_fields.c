@@ -28,6 +28,7 @@ static const char *const compute_names[] = {"fp32", "bf16", "fp16", NULL};
 static const char *const reduction_names[] = {"canonical", "fast", NULL};
 static const char *const compression_names[] = {"none", "powersgd", NULL};
 static const char *const comm_names[] = {"auto", "host", "nccl", NULL};
+static const char *const mixed_names[] = {"refuse", "allow", NULL};
 static const char *const mask_names[] = {"none", "document", NULL};
 static const char *const layout_names[] = {"sharded", "full", NULL};
 static const char *const owner_names[] = {"auto", "lock", "lease", NULL};
@@ -43,6 +44,7 @@ static_assert(CROP_NONE == 0 && CROP_CENTER == 1 && CROP_RANDOM == 2, "crop_name
 static_assert(OPTIMIZER_ADAMW == 0 && OPTIMIZER_SGD == 1, "optimizer_names is in step");
 static_assert(MODEL_VIT == 0 && MODEL_GPT2 == 1 && MODEL_LLAMA == 2, "model_names is in step");
 static_assert(CONFIG_MASK_NONE == 0 && CONFIG_MASK_DOCUMENT == 1, "mask_names is in step");
+static_assert(CONFIG_MIXED_REFUSE == 0 && CONFIG_MIXED_ALLOW == 1, "mixed_names is in step");
 static_assert(CKPT_SHARDED == 0 && CKPT_FULL == 1, "layout_names is in step");
 static_assert(IO_LOCK_AUTO == 0 && IO_LOCK_KERNEL == 1 && IO_LOCK_LEASE == 2, "owner_names is in step");
 static_assert(CONFIG_FP32 == 0 && CONFIG_BF16 == 1 && CONFIG_FP16 == 2, "compute_names is in step");
@@ -59,13 +61,14 @@ static_assert(CONFIG_METRIC_VAL_LOSS == 0 && CONFIG_METRIC_VAL_ACCURACY == 1, "m
 
 #define AT(field)                                                                                            \
     .offset = offsetof(struct train_config, field), .bytes = sizeof(((struct train_config *)0)->field)
-#define ORDERS .orders = true
+#define ORDERS     .orders = true
+#define MAY_DIFFER .may_differ = true
 
 enum { COUNT_MAX = 1 << 30 };
 #define SAMPLES_MAX 281474976710656.0 /* 2^48 */
 
 static const struct config_field fields[] = {
-    {"run.dir", CONFIG_PATH, AT(run.dir), "runs/a",
+    {"run.dir", CONFIG_PATH, AT(run.dir), "runs/a", MAY_DIFFER,
      .help = "folder of the run: checkpoints and metrics go below it"},
     {"run.seed", CONFIG_COUNT, AT(run.seed), "0", 0, 9e15, ORDERS, .help = "key of every random choice"},
     {"run.steps", CONFIG_COUNT, AT(run.steps), "0", 0, COUNT_MAX, .help = "updates to make; 0: epochs say"},
@@ -77,14 +80,14 @@ static const struct config_field fields[] = {
              "job's 24; 0s: no limit"},
     {"device", CONFIG_CHOICE, AT(device), "auto", .choices = device_names,
      .help = "what computes; auto: a GPU where there is one; null: nothing, as with --dry-run"},
-    {"threads", CONFIG_COUNT_AUTO, AT(threads), "auto", 0, 256,
+    {"threads", CONFIG_COUNT_AUTO, AT(threads), "auto", 0, 256, MAY_DIFFER,
      .help = "threads that compute; changes no bit"},
 
-    {"data.train", CONFIG_MIX, AT(data.train), "\"\"",
+    {"data.train", CONFIG_MIX, AT(data.train), "\"\"", MAY_DIFFER,
      .help =
          "dataset.json of the training data, its folder, or a pattern of tars; or a list of {path, weight}: "
          "datasets that are drawn from by weight"},
-    {"data.val", CONFIG_PATH, AT(data.val), "\"\"",
+    {"data.val", CONFIG_PATH, AT(data.val), "\"\"", MAY_DIFFER,
      .help = "the same of the validation data; empty: no evaluation"},
     {"data.order", CONFIG_CHOICE, AT(data.order), "shuffle", .choices = order_names, ORDERS,
      .help = "order of the training samples"},
@@ -93,11 +96,11 @@ static const struct config_field fields[] = {
      .help = "samples a lane that are shuffled together"},
     {"data.run", CONFIG_COUNT_AUTO, AT(data.run), "auto", 0, SAMPLES_MAX, ORDERS,
      .help = "neighbours in a shard that stay neighbours until the windows shuffle them, samples"},
-    {"data.workers", CONFIG_COUNT_AUTO, AT(data.workers), "auto", 0, 256,
+    {"data.workers", CONFIG_COUNT_AUTO, AT(data.workers), "auto", 0, 256, MAY_DIFFER,
      .help = "threads that decode; changes no bit"},
-    {"data.memory", CONFIG_SIZE, AT(data.memory_bytes), "256MiB", 1 << 20, 1e15,
+    {"data.memory", CONFIG_SIZE, AT(data.memory_bytes), "256MiB", 1 << 20, 1e15, MAY_DIFFER,
      .help = "budget of a loader: batches, read-ahead and scratch; an evaluation has one of its own"},
-    {"data.timeout", CONFIG_DURATION, AT(data.timeout_ns), "0s", 0, 1e18,
+    {"data.timeout", CONFIG_DURATION, AT(data.timeout_ns), "0s", 0, 1e18, MAY_DIFFER,
      .help = "data that does not come for so long ends the run; 0s: never"},
     {"data.bad_samples.policy", CONFIG_CHOICE, AT(data.bad_samples.policy), "substitute",
      .choices = policy_names, ORDERS, .help = "what happens at a sample that can't be used"},
@@ -301,6 +304,10 @@ static const struct config_field fields[] = {
          "the way of weights and gradients between GPUs: host through its memory, which lets ranks "
          "share a GPU, nccl from one to the other; auto: nccl where each rank has a GPU of its own; changes "
          "no bit"},
+    {"parallel.mixed", CONFIG_CHOICE, AT(parallel.mixed), "refuse", .choices = mixed_names,
+     .help = "ranks whose processors, GPUs or libraries compute with different kernels: refuse ends the run "
+             "before its first step; allow trains, gives up the promise of the same bits, and records the "
+             "numerics_id of every rank in checkpoints"},
     {"parallel.timeout", CONFIG_DURATION, AT(parallel.timeout_ns), "10min", 0, 1e18,
      .help =
          "the run ends where ranks wait for one longer than this in a step; 0: they wait for ever; in saves "
@@ -320,7 +327,7 @@ static const struct config_field fields[] = {
              "needs them, with a strategy "
              "that shares weights, on one rank too; changes no bit"},
 
-    {"checkpoint.dir", CONFIG_PATH, AT(checkpoint.dir), "\"\"",
+    {"checkpoint.dir", CONFIG_PATH, AT(checkpoint.dir), "\"\"", MAY_DIFFER,
      .help = "folder of the checkpoints; empty: ckpt below run.dir"},
     {"checkpoint.shared", CONFIG_BOOL, AT(checkpoint.shared), "true",
      .help = "whether all nodes see the same folder of checkpoints; false: each node has its own, with the "
@@ -370,11 +377,11 @@ static const struct config_field fields[] = {
      .help = "by how much more than this an evaluation has to beat the best one before it"},
     {"early_stop.metric", CONFIG_CHOICE, AT(early_stop.metric), "val_loss", .choices = metric_names,
      .help = "what they are compared by: val_loss is better small, val_accuracy large"},
-    {"log.every", CONFIG_COUNT, AT(log.every), "10", 1, COUNT_MAX,
+    {"log.every", CONFIG_COUNT, AT(log.every), "10", 1, COUNT_MAX, MAY_DIFFER,
      .help = "updates between lines of progress"},
-    {"log.jsonl", CONFIG_PATH, AT(log.jsonl), "\"\"",
+    {"log.jsonl", CONFIG_PATH, AT(log.jsonl), "\"\"", MAY_DIFFER,
      .help = "file of the metrics; empty: metrics.jsonl below run.dir"},
-    {"log.tensorboard", CONFIG_PATH, AT(log.tensorboard), "\"\"",
+    {"log.tensorboard", CONFIG_PATH, AT(log.tensorboard), "\"\"", MAY_DIFFER,
      .help = "folder of the same metrics as event files for TensorBoard, in train and validation below it; "
              "empty: none"},
 };

@@ -124,7 +124,7 @@ int run_evaluate(struct run *run, struct err *err)
     int status = loader_open(&options, &loader, err);
     if (status)
         return status;
-    status = run_compare_data(run, loader, err);
+    status = run_compare_data(run, loader, "data.val", err);
     if (!status)
         status = evaluate_all(run, loader, &words, err);
     if (!status)

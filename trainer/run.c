@@ -236,27 +236,13 @@ static int open_place(struct run *run, struct err *err)
     return status ? status : open_ops(run, err); /* before the loader's threads: see ops_cpu_blas.h */
 }
 
-/* Errors of the validation data end the run now, not at its first evaluation. */
-static int check_validation(struct run *run, struct err *err)
-{
-    if (!run->config->data.val[0])
-        return 0;
-    struct loader_options options = run_loader_options(run, false);
-    struct loader *loader = NULL;
-    options.order_only = true;
-    options.log = NULL; /* each evaluation logs what is left out of damaged tars */
-    int status = loader_open(&options, &loader, err);
-    loader_close(loader);
-    return status;
-}
-
 /* What each rank does by itself after that: all else that is read, and memory. */
 static int open_parts(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
 {
     const struct train_config *c = run->config;
     int status = run_open_data(run, reader, path, err);
     if (!status)
-        status = check_validation(run, err);
+        status = run_look_at_validation(run, err);
     if (!status)
         status = run_open_model(run, true, err);
     if (!status)
@@ -315,7 +301,7 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
     status = open_parts(run, *reader, path, err);
     status = run_agree(run, status, "opening the data and the model", err);
     if (!status)
-        status = run_compare_data(run, run->loader, err);
+        status = run_compare_data(run, run->loader, "data.train", err);
     if (!status)
         status = run_connect(run, err);
     if (!status)
@@ -349,7 +335,11 @@ static int look_at_validation(struct run *run, struct err *err)
     if (status)
         return status;
     run->shape = loader_shape(loader);
+    run->validation_fingerprint = run->shape.fingerprint;
+    status = run_name_numerics(run, err); /* names libraries, which the loader's memory holds */
     loader_close(loader);
+    if (status)
+        return status;
     if (c->model.classes == 0)
         c->model.classes = run->shape.classes_count;
     if (c->model.vocabulary == 0)
@@ -413,6 +403,10 @@ int run_open_for_evaluation(struct run *run, const struct trainer_options *optio
         status = run_agree(run, take_from_checkpoint(run, from, err), "reading the checkpoint's state", err);
     if (!status)
         status = run_agree(run, open_for_evaluation(run, from, err), "opening the data and the model", err);
+    if (!status)
+        status = run_compare_data(run, NULL, NULL, err);
+    if (!status)
+        status = run_compare_numerics(run, err);
     if (status)
         run_close(run);
     return status;

@@ -164,8 +164,9 @@ struct run {
     struct time_spent device_spent; /* by the device, in all steps that are settled */
     char folder[IO_PATH_BYTES_MAX]; /* of the checkpoints */
     char run_id[17];
-    struct str numerics_id;
-    struct str state_json; /* reused */
+    struct str numerics_id;          /* of all ranks, where parallel.mixed allows them to differ */
+    uint64_t validation_fingerprint; /* 0: unknown */
+    struct str state_json;           /* reused */
 };
 
 /* All of it, resumed where there is something to resume. On failure the run is closed. */
@@ -240,9 +241,16 @@ void run_close_bulk(struct run *run);
 struct comm_options run_comm_options(const struct run *run, const char *what);
 /* As comm_agree, of the ranks of the run. Alone: status. */
 int run_agree(const struct run *run, int status, const char *what, struct err *err);
-/* -EBADMSG on a rank whose loader has another dataset than the first one's, or left out more or less of its tars, as where a machine's own copy
- * is damaged; the others hear of it. Collective. */
-int run_compare_data(const struct run *run, const struct loader *loader, struct err *err);
+/* run_agreement.c. Opens the validation data, if there is any: its errors end the run at the start, not
+ * at the first evaluation, and its fingerprint is compared. */
+int run_look_at_validation(struct run *run, struct err *err);
+/* Both collective. -EINVAL on all ranks, as rank_agreement_check, where their loaders have other datasets, or left out more or less of damaged
+ * tars; where they compute with other kernels. name: the key of the data; loader NULL:
+ * only of the validation data, which was looked at. */
+int run_compare_data(const struct run *run, const struct loader *loader, const char *name, struct err *err);
+int run_compare_numerics(struct run *run, struct err *err);
+/* What the bits depend on, into run->numerics_id. */
+int run_name_numerics(struct run *run, struct err *err);
 
 /* Words of zero in device memory; then, queued, the losses and hits that a pass left in it; then all of them, which blocks until
  * the device has done what was queued; then those of all ranks. what: names the reduction in messages. */
@@ -290,7 +298,7 @@ int run_describe_tensors_of(const struct run *run, uint32_t rank, struct ckpt_te
                             char **ret_names, uint64_t *ret_count, struct err *err);
 /* Where the row lies of what this rank holds of a parameter; kind: 0 is the parameter, others its moments. */
 void *run_row_place(const struct run *run, const struct param *param, uint64_t row, unsigned kind);
-/* Names the run and its numerics, and opens the saver of all parameters and moments: the model, the optimizer and the loader are open. */
+/* Names the run and its numerics, which ranks compare, and opens the saver of all parameters and moments: the model, the optimizer and the loader are open. */
 int run_open_saver(struct run *run, struct err *err);
 
 /* Of all that ranks hold alike (run_sync.c): opens the comparison; then, collectively, makes it after what is queued. Where one was made after the

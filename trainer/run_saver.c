@@ -140,34 +140,15 @@ static int name_run(struct run *run, struct err *err)
     return status;
 }
 
-static int name_numerics(struct run *run, struct err *err)
-{
-    run->ops->table->numerics_id(run->ops, &run->numerics_id);
-    if (run->shape.pixels_version > 0)
-        str_add_format(&run->numerics_id, "; pixels %u by %s", run->shape.pixels_version,
-                       run->shape.pixels_libraries);
-    str_add_format(&run->numerics_id, "; micro-batch %" PRIu64, run->batching.micro);
-    char loss[REDUCTION_LOSS_BYTES];
-    reduction_tell_loss(&run->reduction->options, loss, sizeof loss);
-    if (loss[0])
-        str_add_format(&run->numerics_id, "; %s", loss);
-    char library[COMM_LIBRARY_BYTES] = "";
-    bool sums_fast = run->reduction->options.kind != REDUCTION_CANONICAL && run->batching.ranks > 1;
-    if (sums_fast && run->comm->ops->tell_library)
-        run->comm->ops->tell_library(run->comm, library);
-    if (library[0])
-        str_add_format(&run->numerics_id, ", summed by %s", library);
-    int status = str_status(&run->numerics_id);
-    return status ? err_set(err, status, "out of memory for the numerics' name") : 0;
-}
-
 int run_open_saver(struct run *run, struct err *err)
 {
-    int named = name_numerics(run, err), status = named;
+    int status = run_name_numerics(run, err);
     if (!status)
         status =
             run_describe_tensors(run, false, &run->tensors, &run->tensor_names, &run->tensors_count, err);
     status = run_agree(run, status, "describing the state", err);
+    if (!status)
+        status = run_compare_numerics(run, err);
     if (!status)
         status = name_run(run, err);
     if (status)

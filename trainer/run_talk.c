@@ -34,7 +34,8 @@ void run_say(const struct run *run, const char *format, ...)
 /* Nothing of NCCL ends before a save under way has: the others would see that, and end it. */
 void run_give_up(struct run *run, int status, const struct err *detail)
 {
-    bool is_known = status == -EREMOTEIO || status == -ECONNABORTED;
+    bool is_printed_elsewhere = detail->code && !detail->what[0]; /* see comm_agree */
+    bool is_known = status == -EREMOTEIO || status == -ECONNABORTED || is_printed_elsewhere;
     char text[ERR_LINE_BYTES_MAX];
     if (run->comm->ranks == 1)
         return;
@@ -66,35 +67,4 @@ int run_agree(const struct run *run, int status, const char *what, struct err *e
         return status;
     struct comm_options options = run_comm_options(run, what);
     return comm_agree(run->comm, status, &options, err);
-}
-
-int run_compare_data(const struct run *run, const struct loader *loader, struct err *err)
-{
-    if (run->comm->ranks == 1)
-        return 0;
-    uint64_t own = loader_shape(loader).fingerprint, own_left_out = loader_stats(loader).left_out_count;
-    int64_t first[2] = {0};
-    if (run->comm->rank == 0) {
-        first[0] = (int64_t)own;
-        first[1] = (int64_t)own_left_out;
-    }
-    const char *what = "comparing the data";
-    struct comm_options options = run_comm_options(run, what);
-    struct comm_work work;
-    int status = run->comm->ops->all_reduce_i64(run->comm, first, 2, COMM_OR, &options, &work, err);
-    if (!status)
-        status = comm_wait(run->comm, &work, err);
-    if (status)
-        return status;
-    if ((uint64_t)first[0] != own || (uint64_t)first[1] != own_left_out) {
-        const struct loader_dataset *list;
-        loader_datasets(loader, &list);
-        status = err_set(err, -EBADMSG, "this rank has other data than rank 0");
-        err_at(err, list[0].path, ERR_NO_OFFSET);
-        err_expected(err, "dataset %016" PRIx64 ", %" PRIu64 " left out of damaged tars", (uint64_t)first[0],
-                     (uint64_t)first[1]);
-        err_found(err, "%016" PRIx64 ", %" PRIu64, own, own_left_out);
-        err_advise(err, "give all machines the same files; warnings above tell which are damaged");
-    }
-    return run_agree(run, status, what, err);
 }

@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# Ranks with different configurations, data or kernels end before the first step, and one says why.
+. "$(dirname "$0")/lib.sh"
+mpirun_sh=$TEST_SOURCE_DIR/tests/support/mpirun.sh
+torchrun_sh=$TEST_SOURCE_DIR/tests/support/torchrun.sh
+command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"
+
+"$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
+"$RENDER_SHAPES" --count 8 --side 40 others >/dev/null
+millrace convert dataset photos shards --quiet >/dev/null
+millrace convert dataset others other --quiet >/dev/null
+cp -r shards copy
+cat >train.yaml <<'YAML'
+run:        {dir: runs/a, seed: 3, steps: 4}
+data:       {train: shards, val: shards, memory: 32MiB, image: {size: 32}}
+model:      {layers: 1, heads: 2, width: 32, patch: 8}
+batch:      {global: 16, micro: 4}
+checkpoint: {every: 4}
+eval:       {every: 4}
+log:        {every: 1}
+YAML
+# differs RANK WORDS... -- COMMAND: on that rank alone, the command ends in the words (--set KEY=VALUE)
+# or has them in its environment (NAME=VALUE).
+cat >differs <<'SH'
+#!/bin/bash
+rank=${OMPI_COMM_WORLD_RANK:-$RANK} other=$1; shift
+words=()
+while [[ $1 != -- ]]; do words+=("$1"); shift; done
+shift
+[[ $rank == "$other" ]] || exec "$@"
+[[ ${words[0]} == --* ]] && exec "$@" "${words[@]}"
+exec env "${words[@]}" "$@"
+SH
+chmod +x differs
+train=("$MILLRACE" train train.yaml)
+
+# refused KEY VALUES COMMAND...: status 2, the key and both values, once, and nothing is written.
+refused() {
+  local key=$1 values=$2
+  rm -rf runs
+  same "$(status_of "${@:3}")" 2 "$(cat errors)"
+  same "$(grep -c 'ranks do not agree' errors)" 1 "$(cat errors)"
+  contains "$(cat errors)" "millrace: rank 0: ranks do not agree on $key"
+  contains "$(cat errors)" "$values"
+  [[ ! -e runs ]] || fail "it wrote $(find runs)"
+}
+
+a_key_that_differs_is_named_with_both_values() {
+  local key first second
+  while read -r key first second; do
+    refused "$key" "expected $first on ranks 0, 2, found $second on rank 1; give every rank the same configuration" \
+      "$mpirun_sh" 3 ./differs 1 --set "$key=$second" -- "${train[@]}" --set "$key=$first"
+  done <<'KEYS'
+optimizer.lr 0.0003 1
+run.seed 3 4
+data.image.flip true false
+batch.micro 4 2
+schedule.warmup 100 1
+parallel.strategy ddp zero3
+eval.every 4 3
+device cpu null
+parallel.debug false true
+parallel.check_sync 0 1
+run.steps 4 5
+KEYS
+  refused model.freeze 'expected "" on rank 0, found "*.bias" on rank 1' "$mpirun_sh" 2 ./differs 1 --set 'model.freeze=*.bias' -- "${train[@]}"
+  refused checkpoint.dir 'expected runs/a/ckpt on rank 0, found runs/b/ckpt on rank 1' "$mpirun_sh" 2 ./differs 1 --set run.dir=runs/b -- "${train[@]}"
+  refused data.val 'expected given on rank 0, found empty on rank 1' "$mpirun_sh" 2 ./differs 1 --set data.val= -- "${train[@]}"
+  refused --resume 'expected absent on rank 0, found never on rank 1' "$mpirun_sh" 2 ./differs 1 --resume never -- "${train[@]}"
+  refused --dry-run 'expected absent on rank 0, found given on rank 1' "$mpirun_sh" 2 ./differs 1 --dry-run -- "${train[@]}"
+}
+
+several_keys_are_counted_and_listed() {
+  refused "run.seed and 2 more: optimizer.lr, schedule.warmup" "expected 3 on rank 0, found 9 on rank 1" \
+    "$mpirun_sh" 2 ./differs 1 --set run.seed=9 --set optimizer.lr=1 --set schedule.warmup=1 -- "${train[@]}"
+}
+
+ranks_of_torchrun_are_compared_too() {
+  refused optimizer.lr "expected 0.0003 on rank 0, found 1 on rank 1" "$torchrun_sh" 2 ./differs 1 --set optimizer.lr=1 -- "${train[@]}"
+}
+
+an_evaluation_compares_configurations_too() {
+  millrace train train.yaml --set run.dir=trained --quiet >/dev/null 2>&1
+  refused model.width "expected 32 on rank 0, found 64 on rank 1" "$mpirun_sh" 2 ./differs 1 --set model.width=64 -- "$MILLRACE" eval train.yaml --from trained/ckpt
+  refused "data.val" "" "$mpirun_sh" 2 ./differs 1 --set data.val=other -- "$MILLRACE" eval train.yaml --from trained/ckpt
+}
+
+other_data_is_refused_and_a_copy_is_not() {
+  local key
+  for key in data.train data.val; do
+    refused "$key" "give all machines the same files" "$mpirun_sh" 2 ./differs 1 --set $key=other -- "${train[@]}"
+  done
+  same "$(status_of "$mpirun_sh" 2 ./differs 1 --set data.train=copy -- "${train[@]}" --set data.val=copy --quiet)" 0 "$(cat errors)"
+}
+
+what_changes_no_result_may_differ() {
+  millrace train train.yaml --set run.dir=alone --quiet >/dev/null 2>&1
+  same "$(status_of "$mpirun_sh" 2 ./differs 1 --set log.every=3 --set log.jsonl=own.jsonl --set log.tensorboard=own --set data.workers=2 --set threads=2 --set data.memory=64MiB -- "${train[@]}" --quiet)" 0 "$(cat errors)"
+  millrace ckpt diff alone/ckpt runs/a/ckpt >/dev/null || fail "other bits"
+}
+
+other_kernels_are_refused_or_allowed_aloud() {
+  local own other=Haswell
+  own=$(millrace doctor --json | tr '\n' ' ')
+  [[ $own == *"(SkylakeX)"* || $own == *"(Sapphire"* || $own == *"(Cooperlake)"* || $own == *"(Zen)"* ]] || skip "OpenBLAS chooses no kernels here that differ from Haswell's"
+  refused numerics_id "(Haswell)" "$mpirun_sh" 2 ./differs 1 OPENBLAS_CORETYPE=$other -- "${train[@]}"
+  contains "$(cat errors)" "parallel.mixed: allow"
+  same "$(status_of "$mpirun_sh" 2 ./differs 1 OPENBLAS_CORETYPE=$other -- "${train[@]}" --set parallel.mixed=allow)" 0 "$(cat errors)"
+  same "$(grep -c 'ranks compute with different kernels' errors)" 1 "$(cat errors)"
+  local id
+  id=$(millrace inspect runs/a/ckpt/step-00000004 --json | grep -o '"numerics_id": *"[^"]*"')
+  contains "$id" "rank 0: cpu: "
+  contains "$id" " | rank 1: cpu: "
+  contains "$id" "(Haswell)"
+  same "$(status_of "$mpirun_sh" 2 "${train[@]}" --set parallel.mixed=allow --set run.dir=runs/equal)" 0 "$(cat errors)"
+  ! grep -q 'different kernels' errors || fail "a warning about equal ranks"
+}
+
+run_cases a_key_that_differs_is_named_with_both_values several_keys_are_counted_and_listed ranks_of_torchrun_are_compared_too \
+  an_evaluation_compares_configurations_too other_data_is_refused_and_a_copy_is_not what_changes_no_result_may_differ \
+  other_kernels_are_refused_or_allowed_aloud
