@@ -249,14 +249,18 @@ static int name_difference(const struct sync_check *check, int rank, uint64_t n,
     if (are_most) {
         err_expected(err, "%016" PRIx64 " everywhere, as on rank %d", hash, most);
         err_found(err, "other bits on rank %s", others);
-        err_advise(err, "go on from the newest checkpoint, and have that machine's memory tested");
+        err_advise(err,
+                   "check that this machine has the same libraries and files as the others, then test its "
+                   "memory; resume from the newest checkpoint");
     } else {
         err_expected(err, "the same bits everywhere");
         err_found(err,
                   "%016" PRIx64 " on rank %s but other bits on rank %s: one of them is wrong, and which can "
                   "not be told",
                   hash, those, others);
-        err_advise(err, "go on from the newest checkpoint, and have the memory of these machines tested");
+        err_advise(err,
+                   "check that these machines have the same libraries and files, then test their memory; "
+                   "resume from the newest checkpoint");
     }
     return -EBADMSG;
 }
