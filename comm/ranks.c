@@ -22,16 +22,50 @@
 
 static const struct launcher {
     const char *name, *rank, *ranks, *local_rank;
+    bool is_step;       /* a job step: a launcher that was started within it takes precedence */
+    const char *advice; /* where MPI counts other ranks than the launcher does */
 } launchers[] = {
-    [RANKS_ALONE] = {"one process", NULL, NULL, NULL},
+    [RANKS_ALONE] = {"one process"},
     [RANKS_TORCHRUN] = {"torchrun (WORLD_SIZE)", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
     [RANKS_OPEN_MPI] = {"mpirun (OMPI_COMM_WORLD_SIZE)", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
                         "OMPI_COMM_WORLD_LOCAL_RANK"},
+    [RANKS_MVAPICH] = {"mpirun (MV2_COMM_WORLD_SIZE)", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE",
+                       "MV2_COMM_WORLD_LOCAL_RANK"},
     [RANKS_PMI] = {"mpirun (PMI_SIZE)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
-    [RANKS_SLURM] = {"Slurm (SLURM_STEP_NUM_TASKS)", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"},
+    [RANKS_JSRUN] = {"jsrun (JSM_NAMESPACE_SIZE)", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE",
+                     "JSM_NAMESPACE_LOCAL_RANK", .is_step = true,
+                     .advice = "load the MPI that belongs to jsrun, or start it by mpirun within the job"},
+    [RANKS_FLUX] = {"Flux (FLUX_JOB_SIZE)", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID",
+                    .is_step = true,
+                    .advice = "start it by flux run -o pmi=pmix, or by mpirun within the job"},
+    [RANKS_PALS] = {"PALS (PMI_SIZE)", "PALS_RANKID", "PMI_SIZE", "PALS_LOCAL_RANKID", .is_step = true,
+                    .advice = "start it by mpiexec --pmi=pmix, or by the mpirun of the MPI that millrace "
+                              "was built with"},
+    [RANKS_SLURM] = {"Slurm (SLURM_STEP_NUM_TASKS)", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
+                     .is_step = true, .advice = "start it by srun --mpi=pmix, or by mpirun within the job"},
 };
 
 enum { LAUNCHERS = sizeof launchers / sizeof launchers[0] };
+
+/* A process with one of these variables is one of several, but nothing says how many there are. */
+static const struct partial {
+    const char *variable, *launcher, *advice;
+} partials[] = {
+    {"OMPI_COMM_WORLD_RANK", "Open MPI", "start the ranks by mpirun"},
+    {"MV2_COMM_WORLD_RANK", "MVAPICH", "start the ranks by mpirun"},
+    {"JSM_NAMESPACE_RANK", "jsrun", "start the ranks by jsrun or mpirun"},
+    {"FLUX_TASK_RANK", "Flux", "start the ranks by flux run or mpirun"},
+    {"PALS_RANKID", "PALS", "start the ranks by mpiexec --pmi=pmix"},
+    {"ALPS_APP_PE", "aprun", "start the ranks by mpirun within the job"},
+    {"PMI_RANK", "PMI", "start the ranks by mpirun, or by srun --mpi=pmix"},
+    {"PMIX_RANK", "PMIx", "start the ranks by mpirun, or by srun --mpi=pmix"},
+    {"JOB_COMPLETION_INDEX", "a Kubernetes indexed job",
+     "set RANK=$JOB_COMPLETION_INDEX, WORLD_SIZE to the job's completions, LOCAL_RANK=0, MASTER_ADDR to "
+     "the host name of pod 0, and MASTER_PORT"},
+    {"AWS_BATCH_JOB_NODE_INDEX", "an AWS Batch multi-node job",
+     "set RANK=$AWS_BATCH_JOB_NODE_INDEX, WORLD_SIZE=$AWS_BATCH_JOB_NUM_NODES, LOCAL_RANK=0, MASTER_ADDR "
+     "to the main node's address, and MASTER_PORT"},
+};
 
 const char *ranks_launcher_name(enum ranks_launcher launcher)
 {
@@ -71,7 +105,8 @@ static int ask(const char *(*variable)(const char *name), enum ranks_launcher la
         status = number_of(variable, from->local_rank, &found.local_rank, err);
     if (status)
         return status;
-    if (found.ranks < 0 || (found.rank < 0 && launcher == RANKS_TORCHRUN)) { /* others use such a name too */
+    bool is_shared = launcher == RANKS_TORCHRUN || launcher == RANKS_PALS; /* the name of the count */
+    if (found.ranks < 0 || (found.rank < 0 && is_shared)) {
         *ret_ranks = (struct ranks){0};
         return 0;
     }
@@ -118,24 +153,35 @@ static int contradict(const struct ranks *a, const struct ranks *b, struct err *
     return -EINVAL;
 }
 
-/* Of a process for which no launcher speaks. */
+static int refuse_partial(const struct partial *partial, const char *value, struct err *err)
+{
+    err_set(err, -EINVAL, "%s started this process as one of several (%s), but not how many there are",
+            partial->launcher, partial->variable);
+    err_expected(err, "the number of ranks");
+    err_found(err, "%s=%.60s alone", partial->variable, value);
+    err_advise(err, "%s; for a run of one process, set RANK=0 and WORLD_SIZE=1", partial->advice);
+    return -EINVAL;
+}
+
+/* No launcher gives both a rank and a number of ranks. */
 static int ask_alone(const char *(*variable)(const char *name), struct ranks *ranks, struct err *err)
 {
-    int pmix_rank, tasks;
-    int status = number_of(variable, "PMIX_RANK", &pmix_rank, err);
-    if (!status && pmix_rank >= 0) {
-        err_set(err, -EINVAL, "the environment's PMIX_RANK says that this is one of several processes");
-        err_expected(err, "how many they are, as mpirun and srun tell");
-        err_found(err, "PMIX_RANK=%d alone", pmix_rank);
-        err_advise(err, "start them by mpirun or by srun --mpi=pmix; unset PMIX_RANK for one that is alone");
-        return -EINVAL;
+    int tasks;
+    for (size_t i = 0; i < sizeof partials / sizeof partials[0]; i++) {
+        const char *value = variable(partials[i].variable);
+        if (value && *value)
+            return refuse_partial(&partials[i], value, err);
     }
-    if (!status)
-        status = number_of(variable, "SLURM_NTASKS", &tasks, err);
+    int status = number_of(variable, "SLURM_NTASKS", &tasks, err);
     if (status)
         return status;
     ranks->job_tasks = tasks > 0 ? tasks : 0;
     return 0;
+}
+
+static bool agree(const struct ranks *a, const struct ranks *b)
+{
+    return a->rank == b->rank && a->ranks == b->ranks;
 }
 
 int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ranks, struct err *err)
@@ -146,13 +192,20 @@ int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ra
         int status = ask(variable, (enum ranks_launcher)i, &said, err);
         if (status)
             return status;
-        if (said.ranks == 0 || (i == RANKS_SLURM && found.launcher != RANKS_ALONE))
+        bool is_first = found.launcher == RANKS_ALONE;
+        if (said.ranks == 0 || (launchers[i].is_step && !is_first && !agree(&found, &said)))
             continue;
-        if (found.launcher != RANKS_ALONE && (found.rank != said.rank || found.ranks != said.ranks))
+        if (!is_first && !agree(&found, &said))
             return contradict(&found, &said, err);
         if (i == RANKS_TORCHRUN && (status = ask_meeting(variable, &said, err)))
             return status;
-        found = said; /* of two that agree the one of MPI, which can let them talk */
+        if (said.local_rank < 0 && !is_first)
+            said.local_rank = found.local_rank;
+        /* Of two that agree, the one of MPI, which connects the ranks. PMI is a protocol of the others. */
+        if (is_first || !launchers[i].is_step || found.launcher == RANKS_PMI)
+            found = said;
+        else if (found.local_rank < 0)
+            found.local_rank = said.local_rank;
     }
     int status = found.launcher == RANKS_ALONE ? ask_alone(variable, &found, err) : 0;
     if (status)
@@ -212,9 +265,8 @@ static int check_opened(const struct ranks *ranks, const struct comm *comm, stru
     err_set(err, -EINVAL, "the launcher and MPI contradict each other");
     err_expected(err, "rank %d of %d as %s says", ranks->rank, ranks->ranks, launchers[ranks->launcher].name);
     err_found(err, "rank %d of %d by MPI", comm->rank, comm->ranks);
-    err_advise(err, ranks->launcher == RANKS_SLURM
-                        ? "start it by srun --mpi=pmix, or by mpirun within the job"
-                        : "start it by the mpirun of the MPI that millrace was built with");
+    const char *advice = launchers[ranks->launcher].advice;
+    err_advise(err, "%s", advice ? advice : "start it by the mpirun of the MPI that millrace was built with");
     return -EINVAL;
 }
 

@@ -6,10 +6,16 @@
  * | torchrun | RANK, WORLD_SIZE, LOCAL_RANK; MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RUN_ID |
  * | Open MPI's mpirun | OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK |
  * | MPICH's mpirun, srun --mpi=pmi2 | PMI_RANK, PMI_SIZE, MPI_LOCALRANKID |
+ * | MVAPICH's mpirun | MV2_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK |
+ * | jsrun | JSM_NAMESPACE_RANK, _SIZE, _LOCAL_RANK |
+ * | Flux | FLUX_TASK_RANK, FLUX_JOB_SIZE, FLUX_TASK_LOCAL_ID |
+ * | PALS | PALS_RANKID, PMI_SIZE, PALS_LOCAL_RANKID |
  * | srun | SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID |
  *
- * PMIX_RANK alone, as by prterun, names no count: it is refused. torchrun's and a launcher's of MPI must agree where both are there. Slurm's count only where no other's are: a step may be a script
- * that calls mpirun. They are those of srun's step: SLURM_NTASKS is the job's, which a batch script and the shell of salloc have too, and a
+ * A rank without a count is refused, because such a process would train as rank 0 of 1: PMIX_RANK alone (prterun),
+ * ALPS_APP_PE, JOB_COMPLETION_INDEX of a Kubernetes indexed job, AWS_BATCH_JOB_NODE_INDEX, or the rank variable of
+ * a launcher above. RANK=0 and WORLD_SIZE=1 declare a run of one process. torchrun's and a launcher's of MPI must agree where both are there. The count of a step (jsrun, Flux, PALS, Slurm) applies only where no other does: a step may be a
+ * script that calls mpirun. They are those of srun's step: SLURM_NTASKS is the job's, which a batch script and the shell of salloc have too, and a
  * process that one of these starts without srun is alone; job_tasks lets it say so.
  */
 #ifndef MILLRACE_COMM_RANKS_H
@@ -20,7 +26,17 @@
 
 #include <stdatomic.h>
 
-enum ranks_launcher { RANKS_ALONE, RANKS_TORCHRUN, RANKS_OPEN_MPI, RANKS_PMI, RANKS_SLURM };
+enum ranks_launcher {
+    RANKS_ALONE,
+    RANKS_TORCHRUN,
+    RANKS_OPEN_MPI,
+    RANKS_MVAPICH,
+    RANKS_PMI,
+    RANKS_JSRUN, /* from here on: steps of a job */
+    RANKS_FLUX,
+    RANKS_PALS,
+    RANKS_SLURM,
+};
 
 enum { RANKS_ADDRESS_BYTES = 256 };
 
@@ -36,7 +52,8 @@ struct ranks {
     } meeting;          /* of torchrun's ranks */
 };
 
-/* variable: getenv, or a test's own. -EINVAL where variables contradict each other or are no numbers, naming them. */
+/* variable: getenv, or a test's own. -EINVAL, naming the variables, where they contradict each other, are no
+ * numbers, or give a rank but no count. */
 int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ranks, struct err *err);
 /* "mpirun (OMPI_COMM_WORLD_SIZE)" and so on; lives for ever. */
 const char *ranks_launcher_name(enum ranks_launcher launcher);

@@ -20,6 +20,22 @@ tasks_of_slurm_that_mpi_knows_nothing_of_are_refused() {
   contains "$(cat out)" "expected rank 0 of 4 as Slurm (SLURM_STEP_NUM_TASKS) says, found rank 0 of 1 by MPI; start it by srun --mpi=pmix"
 }
 
+tasks_of_other_schedulers_that_mpi_knows_nothing_of_are_refused() {
+  [[ -n ${MPI:-} ]] || skip "there is no MPI"
+  same "$(ASAN_OPTIONS=detect_leaks=0 FLUX_JOB_SIZE=4 FLUX_TASK_RANK=2 status_of "$RANK_OF")" 1
+  contains "$(cat out)" "expected rank 2 of 4 as Flux (FLUX_JOB_SIZE) says, found rank 0 of 1 by MPI; start it by flux run"
+  same "$(ASAN_OPTIONS=detect_leaks=0 JSM_NAMESPACE_SIZE=4 JSM_NAMESPACE_RANK=2 status_of "$RANK_OF")" 1
+  contains "$(cat out)" "expected rank 2 of 4 as jsrun (JSM_NAMESPACE_SIZE) says, found rank 0 of 1 by MPI"
+  same "$(ASAN_OPTIONS=detect_leaks=0 PMI_SIZE=4 PMI_RANK=2 PALS_RANKID=2 status_of "$RANK_OF")" 1
+  contains "$(cat out)" "expected rank 2 of 4 as PALS (PMI_SIZE) says, found rank 0 of 1 by MPI"
+}
+
+a_pod_of_an_indexed_job_is_not_rank_0_of_1() {
+  same "$(JOB_COMPLETION_INDEX=1 status_of "$RANK_OF")" 1
+  contains "$(cat out)" "JOB_COMPLETION_INDEX=1 alone; set RANK=\$JOB_COMPLETION_INDEX"
+  same "$(JOB_COMPLETION_INDEX=1 RANK=0 WORLD_SIZE=1 "$RANK_OF")" "rank 0 of 1 by self"
+}
+
 ranks_of_torchrun_are_told_to_come_by_mpirun() {
   same "$(RANK=0 WORLD_SIZE=2 status_of "$RANK_OF")" 1
   contains "$(cat out)" "start them by mpirun or srun"
@@ -30,4 +46,5 @@ a_process_of_a_batch_script_is_alone() {
 }
 
 run_cases a_process_alone_loads_no_mpi ranks_of_mpirun_are_found tasks_of_slurm_that_mpi_knows_nothing_of_are_refused \
+  tasks_of_other_schedulers_that_mpi_knows_nothing_of_are_refused a_pod_of_an_indexed_job_is_not_rank_0_of_1 \
   ranks_of_torchrun_are_told_to_come_by_mpirun a_process_of_a_batch_script_is_alone

@@ -55,6 +55,43 @@ static void each_launcher_is_known_by_its_variables(void **state)
     check(ENVIRONMENT("PMI_RANK=1", "PMI_SIZE=2"), RANKS_PMI, 1, 2, -1);
     check(ENVIRONMENT("SLURM_PROCID=5", "SLURM_STEP_NUM_TASKS=6", "SLURM_LOCALID=2"), RANKS_SLURM, 5, 6, 2);
     check(ENVIRONMENT("RANK=7"), RANKS_ALONE, 0, 1, 0); /* somebody else's */
+    check(ENVIRONMENT("MV2_COMM_WORLD_RANK=3", "MV2_COMM_WORLD_SIZE=4", "MV2_COMM_WORLD_LOCAL_RANK=1"),
+          RANKS_MVAPICH, 3, 4, 1);
+    check(ENVIRONMENT("JSM_NAMESPACE_RANK=5", "JSM_NAMESPACE_SIZE=6", "JSM_NAMESPACE_LOCAL_RANK=2",
+                      "PMIX_RANK=5"),
+          RANKS_JSRUN, 5, 6, 2);
+    check(ENVIRONMENT("FLUX_TASK_RANK=5", "FLUX_JOB_SIZE=6", "FLUX_TASK_LOCAL_ID=2"), RANKS_FLUX, 5, 6, 2);
+    check(ENVIRONMENT("FLUX_TASK_RANK=5", "FLUX_JOB_SIZE=6", "FLUX_TASK_LOCAL_ID=2", "PMI_RANK=5",
+                      "PMI_SIZE=6"),
+          RANKS_FLUX, 5, 6, 2);
+    check(ENVIRONMENT("PALS_RANKID=5", "PALS_LOCAL_RANKID=2", "PMI_RANK=5", "PMI_SIZE=6"), RANKS_PALS, 5, 6,
+          2);
+    check(ENVIRONMENT("PMI_RANK=5", "PMI_SIZE=6", "SLURM_PROCID=5", "SLURM_STEP_NUM_TASKS=6",
+                      "SLURM_LOCALID=2"),
+          RANKS_SLURM, 5, 6, 2); /* srun --mpi=pmi2 */
+}
+
+static void a_rank_without_a_count_is_refused_not_taken_for_rank_0_of_1(void **state)
+{
+    static const char *const partial[] = {"PMIX_RANK=3",
+                                          "PMI_RANK=3",
+                                          "OMPI_COMM_WORLD_RANK=3",
+                                          "MV2_COMM_WORLD_RANK=3",
+                                          "JSM_NAMESPACE_RANK=3",
+                                          "FLUX_TASK_RANK=3",
+                                          "PALS_RANKID=3",
+                                          "ALPS_APP_PE=3",
+                                          "JOB_COMPLETION_INDEX=3",
+                                          "AWS_BATCH_JOB_NODE_INDEX=3"};
+    (void)state;
+    for (size_t i = 0; i < sizeof partial / sizeof partial[0]; i++) {
+        check_refused(ENVIRONMENT(partial[i]), partial[i], "expected the number of ranks");
+        check_refused(ENVIRONMENT(partial[i]), "started this process as one of several",
+                      "set RANK=0 and WORLD_SIZE=1");
+        /* What the advice says. */
+        check(ENVIRONMENT(partial[i], "RANK=0", "WORLD_SIZE=1"), RANKS_TORCHRUN, 0, 1, -1);
+        check(ENVIRONMENT(partial[i], "RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=0"), RANKS_TORCHRUN, 3, 4, 0);
+    }
 }
 
 static void ranks_of_torchrun_know_where_to_meet(void **state)
@@ -121,6 +158,17 @@ static void within_slurm_mpirun_counts(void **state)
           RANKS_OPEN_MPI, 1, 2, -1);
 }
 
+static void within_any_step_mpirun_counts(void **state)
+{
+    (void)state;
+    check(ENVIRONMENT("FLUX_TASK_RANK=0", "FLUX_JOB_SIZE=1", "FLUX_TASK_LOCAL_ID=0", "OMPI_COMM_WORLD_RANK=1",
+                      "OMPI_COMM_WORLD_SIZE=2"),
+          RANKS_OPEN_MPI, 1, 2, -1);
+    check(ENVIRONMENT("JSM_NAMESPACE_RANK=1", "JSM_NAMESPACE_SIZE=2", "JSM_NAMESPACE_LOCAL_RANK=1",
+                      "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"),
+          RANKS_OPEN_MPI, 1, 2, 1); /* the same ranks, whose places jsrun gives */
+}
+
 static void launchers_that_agree_are_one(void **state)
 {
     (void)state;
@@ -135,7 +183,6 @@ static void contradictions_are_refused_and_named(void **state)
                   "rank 1 of 4 as torchrun (WORLD_SIZE) says", "rank 1 of 2 by mpirun");
     check_refused(ENVIRONMENT("SLURM_PROCID=4", "SLURM_STEP_NUM_TASKS=4"), "SLURM_PROCID",
                   "a rank from 0 to 3");
-    check_refused(ENVIRONMENT("PMIX_RANK=3"), "PMIX_RANK", "how many they are");
     check_refused(ENVIRONMENT("PMI_SIZE=4"), "PMI_RANK and PMI_SIZE", "none");
     check_refused(ENVIRONMENT("OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=two"), "OMPI_COMM_WORLD_SIZE",
                   "two");
@@ -151,6 +198,8 @@ int main(void)
         cmocka_unit_test(of_slurm_the_step_counts_not_the_job),
         cmocka_unit_test(a_process_that_is_alone_in_a_job_knows_of_its_tasks),
         cmocka_unit_test(within_slurm_mpirun_counts),
+        cmocka_unit_test(within_any_step_mpirun_counts),
+        cmocka_unit_test(a_rank_without_a_count_is_refused_not_taken_for_rank_0_of_1),
         cmocka_unit_test(launchers_that_agree_are_one),
         cmocka_unit_test(contradictions_are_refused_and_named),
     };
