@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RANKS_MAX = 65536, SETS_OF_OURS = 2 };
+enum { RANKS_MAX = 65536 };
 
 struct launch_args {
     struct common_args common;
@@ -57,8 +57,6 @@ struct launch {
     const struct launch_args *args;
     struct launch_place place;
     char program[PATH_MAX];
-    char sets[SETS_OF_OURS][48]; /* a rank's share of the machine, where the configuration leaves it open */
-    int sets_count;
     char began[64]; /* for ranks' environment, alike for all attempts; "": there is no limit of time */
     char run_dir[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX]; /* of the run; of its checkpoints */
     struct launch_command command;
@@ -80,19 +78,6 @@ static int check_nodes(const struct launch_args *args, struct err *err)
     return -EINVAL;
 }
 
-/* Ranks of one machine divide its processors; a configuration that says how many threads it wants gets them. */
-static void share_machine(struct launch *launch, const struct train_config *config)
-{
-    unsigned each = launch->place.ranks / launch->place.nodes;
-    unsigned threads = launch->place.cpus / each > 0 ? launch->place.cpus / each : 1;
-    if (each == 1)
-        return;
-    if (config->threads == 0)
-        snprintf(launch->sets[launch->sets_count++], sizeof launch->sets[0], "threads=%u", threads);
-    if (config->data.workers == 0)
-        snprintf(launch->sets[launch->sets_count++], sizeof launch->sets[0], "data.workers=%u", threads);
-}
-
 /* An option that train has too, where it was given. */
 static int add_option(struct launch_command *command, const char *name, const char *value, struct err *err)
 {
@@ -112,8 +97,6 @@ static int make_command(struct launch *launch, const char *resume, struct err *e
     const char *const words[] = {launch->program, "train", launch->invocation->positional[0]};
     for (size_t i = 0; !status && i < sizeof words / sizeof words[0]; i++)
         status = launch_add(command, words[i], err);
-    for (int i = 0; !status && i < launch->sets_count; i++)
-        status = add_option(command, "--set", launch->sets[i], err);
     for (size_t i = 0; !status && i < args->set.count; i++)
         status = add_option(command, "--set", args->set.items[i], err);
     if (!status)
@@ -188,7 +171,6 @@ static int prepare(struct launch *launch, struct err *err)
                               .is_job = getenv("SLURM_JOB_ID") != NULL,
                               .cpus = workers_cpu_count(),
                               .is_root = geteuid() == 0};
-    share_machine(launch, &config);
     status = launch_own_program(launch->program, err);
     if (!status)
         status = note_beginning(launch, &config, err);
@@ -272,9 +254,7 @@ const struct verb verb_launch = {
     .summary = "Train on several ranks: mpirun, typed for you.",
     .details =
         "Runs `millrace train CONFIG.yaml` by Open MPI's mpirun, with what root and ranks that share cores "
-        "need; the "
-        "processors of a machine are divided among its ranks where the configuration leaves `threads` and "
-        "`data.workers` open. -v and --dry-run show the command.\n"
+        "need. -v and --dry-run show the command.\n"
         "Ctrl-C, SIGTERM and SIGUSR1 are passed on to all ranks, which save and end with status 75; a second "
         "Ctrl-C ends them at once, with status 130. With --restarts a run that fails for another reason than "
         "wrong usage (status 2) is started again, and goes on from its "

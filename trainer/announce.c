@@ -3,6 +3,7 @@
  */
 #include "trainer/announce.h"
 
+#include "base/workers.h"
 #include "trainer/strategy.h"
 
 #include <inttypes.h>
@@ -69,6 +70,10 @@ static void say_ranks(const struct run *run)
     run_say(run, "ranks: %u, %s: state in %u shard%s, %s", run->batching.ranks,
             strategy_of(run->config->parallel.strategy)->name, run->shards, run->shards == 1 ? "" : "s",
             travel);
+    if (run->cpus > 0 && run->cpus < workers_cpu_count() &&
+        (run->config->threads == 0 || run->config->data.workers == 0))
+        run_say(run, "ranks: this machine's processors are divided among its ranks: rank 0 uses %u of %u",
+                run->cpus, workers_cpu_count());
 }
 
 static void say_memory(const struct run *run)

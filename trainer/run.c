@@ -174,7 +174,7 @@ static int open_ops(struct run *run, struct err *err)
     const struct train_config *c = run->config;
     int status = run_open_device(run, err);
     if (!status)
-        status = ops_open(run->device, compute[c->precision.compute], (unsigned)c->threads, &run->ops, err);
+        status = ops_open(run->device, compute[c->precision.compute], run_threads(run), &run->ops, err);
     return status;
 }
 
@@ -203,7 +203,8 @@ static int open_comm(struct run *run, struct err *err)
             return status;
         run->plain_comm = run->own_comm;
     }
-    return run_count_traffic(run, err);
+    int status = run_count_traffic(run, err);
+    return status ? status : run_share_cpus(run, err);
 }
 
 /* The checkpoint to go on from, if there is one. */

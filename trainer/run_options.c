@@ -82,7 +82,7 @@ struct loader_options run_loader_options(struct run *run, bool training)
     o.text.vocabulary = c->model.vocabulary;
     o.bad_policy = (enum loader_bad_policy)c->data.bad_samples.policy;
     o.bad_fraction_max = c->data.bad_samples.limit;
-    o.workers = (unsigned)c->data.workers;
+    o.workers = run_workers(run);
     o.memory_bytes = c->data.memory_bytes;
     o.timeout_ns = c->data.timeout_ns;
     o.memory_only = run->is_rehearsal;

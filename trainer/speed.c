@@ -229,15 +229,16 @@ static int measure_steps(struct run *run, const struct trainer_speed_job *job, s
 int trainer_speed_run(const struct trainer_options *options, const struct trainer_speed_job *job,
                       struct trainer_speed *ret_speed, struct err *err)
 {
-    struct trainer_speed speed = {.threads = (unsigned)options->config->threads};
+    struct trainer_speed speed = {0};
     struct run run;
     struct err detail = {0};
-    if (speed.threads == 0)
-        speed.threads = workers_cpu_count();
     int status = run_open(&run, options, err);
     if (status)
         return status;
     bool is_host = run.device->ops->is_host;
+    speed.threads = run_threads(&run);
+    if (speed.threads == 0)
+        speed.threads = workers_cpu_count();
     if (is_host)
         status = measure_products(speed.threads, job->products_ns, &speed.limit_flops_per_second, &detail);
     else

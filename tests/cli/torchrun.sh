@@ -41,6 +41,26 @@ a_trace_has_what_the_ranks_exchanged_over_tcp() {
   done
 }
 
+# tracks N: of rank 0, how many threads computed beside its own.
+tracks() { grep -o '"compute [0-9]*"' "$1" | sort -u | wc -l; }
+
+# A rank whose share is one processor computes by its own thread alone.
+ranks_of_a_machine_divide_its_processors() {
+  (($(nproc) > 1)) || skip "one processor"
+  local all=(--set threads=auto --set data.workers=auto)
+  same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/share --profile 2:3 "${all[@]}")" 0 "$(cat said.*)"
+  contains "$(cat said.0)" "divided among its ranks: rank 0 uses $(($(nproc) / 2)) of $(nproc)"
+  same "$(tracks runs/share/trace-2-3.json)" "$(($(nproc) / 2 - 1))"
+  cat >bound <<'SH'
+#!/bin/sh
+exec taskset -c "$(echo "$CPUS" | cut -d' ' -f$((RANK + 1)))" ./rank "$@"
+SH
+  chmod +x bound
+  CPUS=$("$python" -c 'import os; print(*sorted(os.sched_getaffinity(0)))') \
+    "$torchrun_sh" 2 ./bound "$MILLRACE" train train.yaml --set run.dir=runs/bound "${all[@]}" || fail "$(cat said.*)"
+  ! grep -q "divided among" said.0 || fail "a bound rank gave up a part of its own: $(cat said.0)"
+}
+
 the_first_rank_alone_speaks() {
   same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/speaks)" 0 "$(cat said.*)"
   contains "$(cat said.0)" "checkpoint saved"
@@ -124,7 +144,7 @@ SH
   ! grep -q of-the-ranks said.* || fail "a secret was told"
 }
 
-run_cases ranks_of_torchrun_give_the_bits_of_one_and_of_mpirun a_trace_has_what_the_ranks_exchanged_over_tcp the_first_rank_alone_speaks \
+run_cases ranks_of_torchrun_give_the_bits_of_one_and_of_mpirun a_trace_has_what_the_ranks_exchanged_over_tcp ranks_of_a_machine_divide_its_processors the_first_rank_alone_speaks \
   a_rank_that_is_killed_ends_the_others_which_name_it a_rank_with_another_world_size_is_told ranks_that_do_not_know_where_to_meet_say_so \
   ranks_meet_by_the_secret_of_a_private_file_which_nobody_tells a_rank_with_another_secret_is_refused \
   a_save_that_takes_longer_than_the_timeout_of_ranks_ends_well

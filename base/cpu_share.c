@@ -1,0 +1,70 @@
+/*
+ * cpu_share — see cpu_share.h.
+ */
+#include "base/cpu_share.h"
+
+#include "base/hash.h"
+#include "base/machine.h"
+#include "base/workers.h"
+
+#include <assert.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define ROUNDING 1e-6 /* sums of nths fall short of a whole number by less */
+
+static_assert(CPU_SETSIZE >= CPU_SEAT_CPUS_MAX, "each CPU of a seat is one of the kernel's sets");
+
+static bool has_cpu(const struct cpu_seat *seat, unsigned cpu)
+{
+    return seat->cpus[cpu / 64] >> cpu % 64 & 1;
+}
+
+void cpu_seat_read(struct cpu_seat *ret_seat)
+{
+    char host[MACHINE_HOST_BYTES];
+    cpu_set_t set;
+    *ret_seat = (struct cpu_seat){.cpu_count = workers_cpu_count()};
+    machine_host(host);
+    ret_seat->host = hash_64(host, strlen(host));
+    if (sched_getaffinity(0, sizeof set, &set))
+        return;
+    for (unsigned cpu = 0; cpu < CPU_SEAT_CPUS_MAX; cpu++)
+        if (CPU_ISSET(cpu, &set))
+            ret_seat->cpus[cpu / 64] |= UINT64_C(1) << cpu % 64;
+}
+
+static size_t count_host(const struct cpu_seat *seats, size_t count, size_t own)
+{
+    size_t processes = 0;
+    for (size_t i = 0; i < count; i++)
+        processes += seats[i].host == seats[own].host;
+    return processes;
+}
+
+/* How many processes of the host may run on the CPU. */
+static size_t count_cpu(const struct cpu_seat *seats, size_t count, size_t own, unsigned cpu)
+{
+    size_t processes = 0;
+    for (size_t i = 0; i < count; i++)
+        processes += seats[i].host == seats[own].host && has_cpu(&seats[i], cpu);
+    return processes;
+}
+
+unsigned cpu_share(const struct cpu_seat *seats, size_t count, size_t own)
+{
+    uint64_t cpus_count = 0;
+    double share = 0;
+    for (unsigned cpu = 0; cpu < CPU_SEAT_CPUS_MAX; cpu++)
+        if (has_cpu(&seats[own], cpu)) {
+            cpus_count++;
+            share += 1.0 / (double)count_cpu(seats, count, own, cpu);
+        }
+    /* The affinity is unknown, or a control group leaves less time than that. */
+    bool is_limited = cpus_count == 0 || seats[own].cpu_count < cpus_count;
+    double limit = (double)seats[own].cpu_count / (double)count_host(seats, count, own);
+    if (is_limited && (cpus_count == 0 || limit < share))
+        share = limit;
+    return share >= 1 ? (unsigned)(share + ROUNDING) : 1;
+}

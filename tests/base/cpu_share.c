@@ -1,0 +1,94 @@
+/*
+ * cpu_share — what each of several processes takes of the CPUs of a host.
+ */
+#include "base/cpu_share.h"
+#include "base/workers.h"
+#include "tests/support/test.h"
+
+/* cpus: the affinity, of the first 64; cpu_count 0: all of it. */
+static struct cpu_seat seat(uint64_t host, uint64_t cpus, uint64_t cpu_count)
+{
+    uint64_t all = (uint64_t)__builtin_popcountll(cpus);
+    return (struct cpu_seat){.host = host, .cpu_count = cpu_count ? cpu_count : all, .cpus = {cpus}};
+}
+
+static void unbound_processes_divide_all_cpus(void **state)
+{
+    struct cpu_seat seats[4];
+    (void)state;
+    for (size_t i = 0; i < 4; i++)
+        seats[i] = seat(1, 0xffff, 0);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(cpu_share(seats, 4, i), 4);
+    assert_int_equal(cpu_share(seats, 3, 0), 5); /* rounded down */
+    assert_int_equal(cpu_share(seats, 1, 0), 16);
+}
+
+static void bound_processes_keep_their_own(void **state)
+{
+    const struct cpu_seat seats[] = {seat(1, 0x00f, 0), seat(1, 0x0f0, 0), seat(1, 0x100, 0)};
+    (void)state;
+    assert_int_equal(cpu_share(seats, 3, 0), 4);
+    assert_int_equal(cpu_share(seats, 3, 1), 4);
+    assert_int_equal(cpu_share(seats, 3, 2), 1);
+}
+
+static void processes_bound_to_one_group_divide_it(void **state)
+{
+    const struct cpu_seat seats[] = {seat(1, 0xf, 0), seat(1, 0xf, 0), seat(1, 0xf0, 0)};
+    (void)state;
+    assert_int_equal(cpu_share(seats, 3, 0), 2);
+    assert_int_equal(cpu_share(seats, 3, 2), 4);
+}
+
+static void other_hosts_do_not_count(void **state)
+{
+    const struct cpu_seat seats[] = {seat(1, 0xff, 0), seat(2, 0xff, 0), seat(2, 0xff, 0)};
+    (void)state;
+    assert_int_equal(cpu_share(seats, 3, 0), 8);
+    assert_int_equal(cpu_share(seats, 3, 1), 4);
+}
+
+static void a_limit_of_the_control_group_is_divided(void **state)
+{
+    const struct cpu_seat limited[] = {seat(1, 0xffff, 6), seat(1, 0xffff, 6)};
+    const struct cpu_seat loose[] = {seat(1, 0x3, 0), seat(1, 0xffff, 12)};
+    const struct cpu_seat unknown[] = {seat(1, 0, 6), seat(1, 0, 6)};
+    (void)state;
+    assert_int_equal(cpu_share(limited, 2, 0), 3);
+    assert_int_equal(cpu_share(loose, 2, 0), 1);
+    assert_int_equal(cpu_share(loose, 2, 1), 6);
+    assert_int_equal(cpu_share(unknown, 2, 1), 3);
+}
+
+static void more_processes_than_cpus_have_one_each(void **state)
+{
+    struct cpu_seat seats[7];
+    (void)state;
+    for (size_t i = 0; i < 7; i++)
+        seats[i] = seat(1, 0x3f, 0);
+    assert_int_equal(cpu_share(seats, 7, 6), 1);
+    assert_int_equal(cpu_share(seats, 6, 0), 1); /* six sixths */
+}
+
+static void a_process_alone_has_what_it_may_use(void **state)
+{
+    struct cpu_seat own;
+    (void)state;
+    cpu_seat_read(&own);
+    assert_int_equal(cpu_share(&own, 1, 0), workers_cpu_count());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unbound_processes_divide_all_cpus),
+        cmocka_unit_test(bound_processes_keep_their_own),
+        cmocka_unit_test(processes_bound_to_one_group_divide_it),
+        cmocka_unit_test(other_hosts_do_not_count),
+        cmocka_unit_test(a_limit_of_the_control_group_is_divided),
+        cmocka_unit_test(more_processes_than_cpus_have_one_each),
+        cmocka_unit_test(a_process_alone_has_what_it_may_use),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
