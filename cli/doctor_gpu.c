@@ -6,6 +6,7 @@
 #include "base/machine.h"
 #include "device/cuda_libraries.h"
 #include "device/device_cuda.h"
+#include "device/gpu_probe.h"
 #include "device/nvml.h"
 #include "device/peak.h"
 #include "loader/loader.h"
@@ -51,22 +52,10 @@ static size_t list_gpus(struct doctor_finding *finding)
     return count;
 }
 
-/* Device files as a container gets them, /dev/nvidia0 and so on; not nvidiactl. */
-static size_t count_device_files(void)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < GPUS_MAX; i++) {
-        char path[32];
-        snprintf(path, sizeof path, "/dev/nvidia%zu", i);
-        count += access(path, F_OK) == 0;
-    }
-    return count;
-}
-
 static void check_devices(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     (void)folder;
-    size_t gpus = list_gpus(finding), files = count_device_files();
+    size_t gpus = list_gpus(finding), files = gpu_probe_count_files("");
     if (gpus == 0)
         doctor_found(finding,
                      files ? "device files of an NVIDIA driver, which does not answer" : "no NVIDIA GPU");
@@ -116,7 +105,7 @@ static void check_driver(const struct doctor_folder *folder, struct doctor_findi
     }
     doctor_found(finding, "%s; metrics of a training lack the utilisation", err.what);
     json_write_null(&finding->json, "version");
-    if (count_device_files() > 0)
+    if (gpu_probe_count_files("") > 0)
         doctor_advise(finding, DOCTOR_NOTE, "%s", err.advice);
 }
 
@@ -174,9 +163,13 @@ static void check_backend(const struct doctor_folder *folder, struct doctor_find
         doctor_found(finding, "; `device: auto` trains on 0");
         device_close(device);
     } else {
-        doctor_found(finding, "%s%s; training runs on the CPU", listed ? "; " : "", err.what);
-        if (count_device_files() > 0)
-            doctor_advise(finding, DOCTOR_NOTE, "%s", err.advice);
+        struct err refusal = {0};
+        int gpus = 0, refused = device_auto_count("", &gpus, &refusal);
+        bool stays = refused || gpus > 0; /* `auto` does not pass over a GPU that it can't use */
+        doctor_found(finding, "%s%s; `device: auto` %s", listed ? "; " : "", err.what,
+                     stays ? "is an error, `device: cpu` trains on the CPU" : "trains on the CPU");
+        if (stays)
+            doctor_advise(finding, DOCTOR_NOTE, "%s", refused ? refusal.advice : err.advice);
     }
     json_write_bool(&finding->json, "is_usable", status == 0);
 }
@@ -202,7 +195,7 @@ static void check_libraries(const struct doctor_folder *folder, struct doctor_fi
         json_end_object(&finding->json);
     }
     json_end_array(&finding->json);
-    if (libraries[0].major == 0 && count_device_files() > 0)
+    if (libraries[0].major == 0 && gpu_probe_count_files("") > 0)
         doctor_advise(finding, DOCTOR_NOTE,
                       "training on the GPU needs cuBLASLt: install the CUDA toolkit's libcublas, or set "
                       "LD_LIBRARY_PATH to where it is");

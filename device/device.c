@@ -2,6 +2,7 @@
  * device — see device.h. Picks the backend by name.
  */
 #include "device/device_cuda.h"
+#include "device/gpu_probe.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -28,16 +29,49 @@ static bool parse_cuda(const char *name, int *ret_ordinal)
     return *end == '\0';
 }
 
+/* why: CUDA's reason. A GPU that this process was given and can't use must not be passed over. */
+static int refuse_gpu(const struct gpu_probe *probe, struct err *why)
+{
+    err_at(why, probe->place, ERR_NO_OFFSET);
+    if (probe->status == 0)
+        return -ENODEV;
+    err_expected(why, "a device file that can be opened");
+    err_found(why, "%s", strerror(-probe->status));
+    if (probe->status == -EACCES)
+        err_advise(why, "use device cpu, or let this user open the file (join its group)");
+    return -ENODEV;
+}
+
+int device_auto_count(const char *root, int *ret_gpus, struct err *err)
+{
+    struct gpu_probe probe;
+    struct err why = {0};
+    int status = device_cuda_count(ret_gpus, &why);
+    if (status == -ENODEV &&
+        (gpu_probe_hides_all(getenv("CUDA_VISIBLE_DEVICES")) || !gpu_probe_given(root, &probe))) {
+        *ret_gpus = 0;
+        return 0;
+    }
+    if (status == -ENODEV)
+        refuse_gpu(&probe, &why);
+    if (status && err)
+        *err = why;
+    return status;
+}
+
+static int open_auto(struct device **ret_device, struct err *err)
+{
+    int gpus = 0, status = device_auto_count("", &gpus, err);
+    if (status)
+        return status;
+    return gpus > 0 ? device_cuda_open(0, ret_device, err) : device_cpu_open(ret_device, err);
+}
+
 int device_open(const char *name, struct device **ret_device, struct err *err)
 {
     int ordinal = 0;
-    if (strcmp(name, "auto") == 0) {
-        int status = device_cuda_open(0, ret_device, err);
-        if (status != -ENODEV)
-            return status;
-        err_clear(err);
-        return device_cpu_open(ret_device, err);
-    }
+    if (strcmp(name, "auto") == 0)
+        return open_auto(ret_device, err);
     if (strcmp(name, "cpu") == 0)
         return device_cpu_open(ret_device, err);
     if (strcmp(name, "null") == 0)

@@ -79,7 +79,8 @@ static const struct config_field fields[] = {
              "23h of a "
              "job's 24; 0s: no limit"},
     {"device", CONFIG_CHOICE, AT(device), "auto", .choices = device_names,
-     .help = "what computes; auto: a GPU where there is one; null: nothing, as with --dry-run"},
+     .help = "what computes; auto: a GPU, or the cpu where there is none (a GPU that can't be used is an "
+             "error); null: nothing, as with --dry-run"},
     {"threads", CONFIG_COUNT_AUTO, AT(threads), "auto", 0, 256, MAY_DIFFER,
      .help = "threads that compute; changes no bit"},
 

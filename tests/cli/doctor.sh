@@ -331,12 +331,52 @@ the_table_and_the_document_tell_the_same() {
   same "$(json "[c['name'] for c in d['checks'] if (c['state'] == 'ok') != (c['advice'] is None)]" out)" "[]" "notes without advice"
 }
 
+# with_gpu_file COMMAND...: where there is a file /dev/nvidia0 behind which no driver stands. After need_gpu_file.
+# shellcheck disable=SC2016 # the inner shell reads it
+with_gpu_file() {
+  unshare -m sh -ec 'mkdir -p dev
+    for name in null zero urandom random; do : >"dev/$name" && mount --bind "/dev/$name" "dev/$name"; done
+    : >dev/nvidia0
+    mount --rbind dev /dev
+    exec "$@"' sh "$@"
+}
+need_gpu_file() {
+  [[ ! -e /dev/nvidia0 ]] || skip "this machine has a GPU"
+  with_gpu_file true 2>/dev/null || skip "no mounts may be made here"
+}
+
+auto_does_not_pass_over_a_gpu_that_can_not_be_used() {
+  need_gpu_file
+  mkdir unusable && cd unusable
+  "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
+  millrace convert dataset photos shards --quiet >/dev/null
+  cat >train.yaml <<'YAML'
+run:   {dir: runs/a, steps: 1}
+data:  {train: shards, memory: 32MiB, image: {size: 32}}
+model: {layers: 1, heads: 2, width: 32, patch: 8}
+batch: {global: 4, micro: 4}
+YAML
+  local gpu=(env -u CUDA_VISIBLE_DEVICES)
+  same "$(status_of with_gpu_file "${gpu[@]}" "$MILLRACE" train train.yaml)" 1
+  one_line errors
+  contains "$(cat errors)" ": /dev/nvidia0"
+  contains "$(cat errors)" "; use device cpu, or "
+  [[ ! -e runs/a/metrics.jsonl ]] || fail "it began"
+  same "$(status_of with_gpu_file "${gpu[@]}" "$MILLRACE" train train.yaml --set device=cpu)" 0 "$(cat errors)"
+  same "$(status_of with_gpu_file env CUDA_VISIBLE_DEVICES= "$MILLRACE" train train.yaml --set run.dir=runs/b)" 0 "$(cat errors)"
+  same "$(status_of with_gpu_file "${gpu[@]}" "$MILLRACE" doctor --json)" 0
+  contains "$(told gpu cuda found)" '`device: auto` is an error'
+  same "$(told gpu cuda state)" note
+  contains "$(told gpu cuda advice)" "use device cpu"
+}
+
 run_cases cpus_are_those_of_nproc memory_is_that_of_meminfo \
   a_control_group_limits_what_may_be_used limits_are_those_of_the_shell \
   instruction_sets_are_those_of_cpuinfo libraries_are_those_of_pkg_config kernels_of_products_are_those_that_were_loaded \
   numerics_id_is_that_of_a_training io_uring_is_what_a_system_call_says \
   read_ahead_is_registered_as_the_limit_of_locked_memory_lets_it mpirun_on_the_path_tells_its_version the_library_of_ranks_tells_its_mpi \
-  the_index_cache_is_looked_at_where_it_would_be a_gpu_is_one_that_has_a_device_file a_driver_is_told_by_its_library \
+  the_index_cache_is_looked_at_where_it_would_be a_gpu_is_one_that_has_a_device_file \
+  auto_does_not_pass_over_a_gpu_that_can_not_be_used a_driver_is_told_by_its_library \
   nvidias_libraries_have_the_versions_of_their_headers a_library_is_the_one_that_a_run_would_find the_file_system_is_that_of_other_tools \
   a_file_system_in_memory_is_no_place_for_checkpoints a_folder_that_is_not_there_is_a_lack a_folder_for_outputs_need_not_be_there \
   what_can_only_be_read_is_a_note_for_data_and_a_lack_for_outputs a_read_only_mount_says_so a_full_disk_says_so \

@@ -10,6 +10,7 @@
 #include <cuda_runtime_api.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -60,6 +61,66 @@ static void no_device_names_what_hides_them(void **state)
     opening_fails(
         "no GPU that CUDA can use; use device cpu; nvidia-smi and CUDA_VISIBLE_DEVICES tell which GPUs there "
         "are");
+}
+
+/* root: a tree with the device file of a GPU. */
+static void given_gpu_is_refused(const char *root, const char *line)
+{
+    char text[ERR_LINE_BYTES_MAX];
+    struct err err = {0};
+    int gpus = 77;
+    assert_int_equal(device_auto_count(root, &gpus, &err), -ENODEV);
+    assert_int_equal(gpus, 77);
+    assert_string_equal(err_format(&err, text, sizeof text), line);
+}
+
+static void auto_refuses_a_gpu_that_it_was_given_and_cannot_use(void **state)
+{
+    (void)state;
+    char root[TEST_PATH_BYTES_MAX], path[TEST_PATH_BYTES_MAX + 16], line[ERR_LINE_BYTES_MAX];
+    struct err err = {0};
+    int gpus = 77;
+    test_make_folder(root);
+    shim_set_driver(11080, 1);
+    assert_ok(device_auto_count(root, &gpus, &err), &err); /* CUDA's library without a GPU */
+    assert_int_equal(gpus, 0);
+    assert_int_equal(test_run("mkdir '%s/dev'", root), 0);
+    snprintf(path, sizeof path, "%s/dev/nvidia0", root);
+    test_write_file(path, "", 0);
+    snprintf(
+        line, sizeof line,
+        "the NVIDIA driver is too old: /dev/nvidia0: expected one for CUDA %d.%d or newer, found one for "
+        "CUDA 11.8; use device cpu, or update the driver",
+        CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+    given_gpu_is_refused(root, line);
+    shim_set_driver(0, 0);
+    given_gpu_is_refused(root,
+                         "no NVIDIA driver on this machine: /dev/nvidia0; use device cpu, or install the "
+                         "driver; nvidia-smi tells whether it works");
+    shim_set_driver(CUDART_VERSION, 0);
+    given_gpu_is_refused(root, "no GPU that CUDA can use: /dev/nvidia0; use device cpu; nvidia-smi and "
+                               "CUDA_VISIBLE_DEVICES tell which GPUs there are");
+    assert_int_equal(setenv("CUDA_VISIBLE_DEVICES", "", 1), 0); /* hidden on purpose */
+    assert_ok(device_auto_count(root, &gpus, &err), &err);
+    assert_int_equal(gpus, 0);
+    assert_int_equal(unsetenv("CUDA_VISIBLE_DEVICES"), 0);
+    shim_set_driver(CUDART_VERSION, 2);
+    assert_ok(device_auto_count(root, &gpus, &err), &err);
+    assert_int_equal(gpus, 2);
+    shim_set_driver(CUDART_VERSION, 1);
+    test_remove_folder(root);
+}
+
+static void auto_refuses_a_gpu_that_is_too_old_for_the_build(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct device *device = NULL;
+    struct shim_architecture now = shim_architecture();
+    shim_set_architecture((struct shim_architecture){7, 0, now.shared_bytes_max});
+    assert_int_equal(device_open("auto", &device, &err), -ENODEV);
+    assert_non_null(strstr(err.what, "is too old for this build"));
+    shim_set_architecture(now);
 }
 
 static void too_little_memory_is_told_in_bytes(void **state)
@@ -140,6 +201,8 @@ int main(void)
         cmocka_unit_test(no_driver_is_one_clear_line),
         cmocka_unit_test(an_old_driver_is_told_with_both_versions),
         cmocka_unit_test(no_device_names_what_hides_them),
+        cmocka_unit_test(auto_refuses_a_gpu_that_it_was_given_and_cannot_use),
+        cmocka_unit_test(auto_refuses_a_gpu_that_is_too_old_for_the_build),
         cmocka_unit_test(too_little_memory_is_told_in_bytes),
         cmocka_unit_test(a_lost_device_is_an_error_of_every_call_after),
         cmocka_unit_test(the_host_cannot_touch_device_memory),

@@ -1,0 +1,155 @@
+/*
+ * gpu_probe — see gpu_probe.h.
+ */
+#include "device/gpu_probe.h"
+
+#include "base/machine.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NVIDIA_VENDOR     0x10de
+#define PCI_CLASS_DISPLAY 0x03 /* the first byte of three */
+#define PROC_GPUS         "/proc/driver/nvidia/gpus"
+#define PCI_DEVICES       "/sys/bus/pci/devices"
+#define MOUNTINFO         "/proc/self/mountinfo"
+#define DRIVER_OF_A_GUEST "vfio-pci"
+
+enum { MOUNT_LINE_BYTES = 4096 };
+
+static bool exists(const char *root, const char *path)
+{
+    char full[PATH_MAX];
+    snprintf(full, sizeof full, "%s%s", root, path);
+    return access(full, F_OK) == 0;
+}
+
+/* Is the root of the file system an overlay, as container engines make it? */
+static bool has_overlay_root(const char *root)
+{
+    char full[PATH_MAX], line[MOUNT_LINE_BYTES], point[64], type[64];
+    bool is_overlay = false;
+    snprintf(full, sizeof full, "%s" MOUNTINFO, root);
+    FILE *file = fopen(full, "re");
+    while (file && fgets(line, sizeof line, file)) {
+        const char *dash = strstr(line, " - ");
+        if (dash && sscanf(line, "%*s %*s %*s %*s %63s", point) == 1 && strcmp(point, "/") == 0 &&
+            sscanf(dash, " - %63s", type) == 1)
+            is_overlay = strcmp(type, "overlay") == 0; /* the last mount counts */
+    }
+    if (file)
+        fclose(file);
+    return is_overlay;
+}
+
+static bool is_container(const char *root)
+{
+    static const char *const marks[] = {"/.dockerenv", "/run/.containerenv", "/run/systemd/container",
+                                        "/.singularity.d"};
+    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)
+        if (exists(root, marks[i]))
+            return true;
+    return has_overlay_root(root);
+}
+
+unsigned gpu_probe_count_files(const char *root)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < GPU_PROBE_FILES_MAX; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "/dev/nvidia%u", i);
+        count += exists(root, path);
+    }
+    return count;
+}
+
+static bool find_file(const char *root, struct gpu_probe *probe)
+{
+    for (unsigned i = 0; i < GPU_PROBE_FILES_MAX; i++) {
+        char path[32], full[PATH_MAX];
+        snprintf(path, sizeof path, "/dev/nvidia%u", i);
+        if (!exists(root, path))
+            continue;
+        snprintf(full, sizeof full, "%s%s", root, path);
+        int file = open(full, O_RDWR | O_CLOEXEC | O_NONBLOCK), code = errno;
+        if (file >= 0)
+            close(file);
+        if (file < 0 && code == EPERM)
+            continue;
+        snprintf(probe->place, sizeof probe->place, "%s", path);
+        probe->status = file < 0 ? -code : 0;
+        return true;
+    }
+    return false;
+}
+
+/* The first entry of the folder that is_gpu takes. */
+static bool find_entry(const char *root, const char *folder, bool (*is_gpu)(const char *path),
+                       struct gpu_probe *probe)
+{
+    char full[PATH_MAX];
+    struct dirent *entry;
+    bool is_found = false;
+    snprintf(full, sizeof full, "%s%s", root, folder);
+    DIR *entries = opendir(full);
+    while (entries && !is_found && (entry = readdir(entries))) {
+        snprintf(full, sizeof full, "%s%s/%.64s", root, folder, entry->d_name);
+        is_found = entry->d_name[0] != '.' && is_gpu(full);
+        if (is_found)
+            *probe = (struct gpu_probe){.status = 0};
+        if (is_found)
+            snprintf(probe->place, sizeof probe->place, "%s/%.64s", folder, entry->d_name);
+    }
+    if (entries)
+        closedir(entries);
+    return is_found;
+}
+
+static bool is_any(const char *path)
+{
+    (void)path;
+    return true;
+}
+
+static unsigned long read_number(const char *folder, const char *name)
+{
+    char path[PATH_MAX + 16], text[32];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return machine_read_line(path, text, sizeof text) ? 0 : strtoul(text, NULL, 16);
+}
+
+static bool is_pci_gpu(const char *path)
+{
+    char link[PATH_MAX + 16], driver[PATH_MAX];
+    if (read_number(path, "vendor") != NVIDIA_VENDOR || read_number(path, "class") >> 16 != PCI_CLASS_DISPLAY)
+        return false;
+    snprintf(link, sizeof link, "%s/driver", path);
+    ssize_t bytes = readlink(link, driver, sizeof driver - 1);
+    driver[bytes > 0 ? bytes : 0] = '\0';
+    const char *name = strrchr(driver, '/');
+    return strcmp(name ? name + 1 : driver, DRIVER_OF_A_GUEST) != 0;
+}
+
+bool gpu_probe_given(const char *root, struct gpu_probe *ret_probe)
+{
+    if (gpu_probe_count_files(root) > 0)
+        return find_file(root, ret_probe);
+    if (is_container(root))
+        return false;
+    return find_entry(root, PROC_GPUS, is_any, ret_probe) ||
+           find_entry(root, PCI_DEVICES, is_pci_gpu, ret_probe);
+}
+
+bool gpu_probe_hides_all(const char *visible_devices)
+{
+    if (!visible_devices)
+        return false;
+    return visible_devices[0] == '\0' || visible_devices[0] == '-' ||
+           strcmp(visible_devices, "NoDevFiles") == 0;
+}
