@@ -8,9 +8,14 @@
 #include "base/workers.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { NODES_MAX = 1024, LIST_BYTES = 4096 };
 
 #define ROUNDING 1e-6 /* sums of nths fall short of a whole number by less */
 
@@ -33,6 +38,37 @@ void cpu_seat_read(struct cpu_seat *ret_seat)
     for (unsigned cpu = 0; cpu < CPU_SEAT_CPUS_MAX; cpu++)
         if (CPU_ISSET(cpu, &set))
             ret_seat->cpus[cpu / 64] |= UINT64_C(1) << cpu % 64;
+}
+
+/* Does the kernel's list, "0-3,8", have a CPU of the set? */
+static bool list_meets(const char *list, const cpu_set_t *set)
+{
+    const char *rest = list;
+    while (*rest >= '0' && *rest <= '9') {
+        char *end;
+        unsigned long first = strtoul(rest, &end, 10), last = first;
+        if (*end == '-')
+            last = strtoul(end + 1, &end, 10);
+        for (unsigned long cpu = first; cpu <= last && cpu < CPU_SETSIZE; cpu++)
+            if (CPU_ISSET(cpu, set))
+                return true;
+        rest = *end == ',' ? end + 1 : end;
+    }
+    return false;
+}
+
+unsigned cpu_groups_count(const char *root)
+{
+    unsigned count = 0;
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set))
+        return 1;
+    for (unsigned node = 0; node < NODES_MAX; node++) {
+        char path[PATH_MAX], list[LIST_BYTES];
+        snprintf(path, sizeof path, "%s/sys/devices/system/node/node%u/cpulist", root, node);
+        count += machine_read_line(path, list, sizeof list) == 0 && list_meets(list, &set);
+    }
+    return count > 0 ? count : 1;
 }
 
 static size_t count_host(const struct cpu_seat *seats, size_t count, size_t own)

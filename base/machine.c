@@ -10,11 +10,12 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { KIB = 1024, BOOT_BYTES = 40 };
+enum { KIB = 1024, BOOT_BYTES = 40, MOUNT_LINE_BYTES = 4096 };
 
 int machine_read_line(const char *path, char *text, size_t bytes)
 {
@@ -43,6 +44,55 @@ const char *machine_host(char text[MACHINE_HOST_BYTES])
     gethostname(host, sizeof host - 1);
     snprintf(text, MACHINE_HOST_BYTES, "%s %s", host, machine_boot(boot, sizeof boot));
     return text;
+}
+
+static bool exists(const char *root, const char *path)
+{
+    char full[PATH_MAX];
+    snprintf(full, sizeof full, "%s%s", root, path);
+    return access(full, F_OK) == 0;
+}
+
+/* Is the root of the file system an overlay, as container engines make it? */
+static bool has_overlay_root(const char *root)
+{
+    char full[PATH_MAX], line[MOUNT_LINE_BYTES], point[64], type[64];
+    bool is_overlay = false;
+    snprintf(full, sizeof full, "%s/proc/self/mountinfo", root);
+    FILE *file = fopen(full, "re");
+    while (file && fgets(line, sizeof line, file)) {
+        const char *dash = strstr(line, " - ");
+        if (dash && sscanf(line, "%*s %*s %*s %*s %63s", point) == 1 && strcmp(point, "/") == 0 &&
+            sscanf(dash, " - %63s", type) == 1)
+            is_overlay = strcmp(type, "overlay") == 0; /* the last mount counts */
+    }
+    if (file)
+        fclose(file);
+    return is_overlay;
+}
+
+static const char *container_of_environment(void)
+{
+    const char *name = getenv("container");
+    if (name && *name)
+        return name;
+    if (getenv("KUBERNETES_SERVICE_HOST"))
+        return "kubernetes";
+    return getenv("SINGULARITY_NAME") || getenv("APPTAINER_NAME") ? "apptainer" : NULL;
+}
+
+const char *machine_container(const char *root)
+{
+    static const struct {
+        const char *path, *kind;
+    } marks[] = {{"/.dockerenv", "docker"},
+                 {"/run/.containerenv", "podman"},
+                 {"/.singularity.d", "apptainer"},
+                 {"/run/systemd/container", "systemd"}};
+    const char *kind = *root ? NULL : container_of_environment();
+    for (size_t i = 0; !kind && i < sizeof marks / sizeof marks[0]; i++)
+        kind = exists(root, marks[i].path) ? marks[i].kind : NULL;
+    return kind ? kind : has_overlay_root(root) ? "its root is an overlay" : NULL;
 }
 
 const char *machine_cpu_model(char *text, size_t bytes)

@@ -2,6 +2,7 @@
  * cmd_launch — `millrace launch -n RANKS CONFIG.yaml`: `millrace train` on ranks of mpirun.
  */
 #include "base/clock.h"
+#include "base/cpu_share.h"
 #include "base/workers.h"
 #include "ckpt/ckpt.h"
 #include "cli/began.h"
@@ -9,6 +10,7 @@
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "cli/verbs.h"
+#include "device/device_cuda.h"
 #include "io/whole.h"
 #include "trainer/config.h"
 
@@ -33,8 +35,10 @@ struct launch_args {
 
 #define AT(member) offsetof(struct launch_args, member)
 static const struct option rows[] = {
-    {"ranks", 'n', OPTION_COUNT, AT(ranks), "N", NULL, "processes, of all nodes together", .least = 1,
-     .most = RANKS_MAX, .required = true},
+    {"ranks", 'n', OPTION_COUNT, AT(ranks), "N", NULL,
+     "processes, of all nodes together (default: one for each GPU of a node, or without GPUs one for each "
+     "core group of a node, which is a NUMA node)",
+     .least = 1, .most = RANKS_MAX},
     {"nnodes", 0, OPTION_COUNT, AT(nodes), "N", "1", "machines, among which the ranks are divided evenly",
      .least = 1, .most = RANKS_MAX},
     {"node-rank", 0, OPTION_COUNT, AT(node_rank), "N", "0",
@@ -91,9 +95,14 @@ static int make_command(struct launch *launch, const char *resume, struct err *e
 {
     const struct launch_args *args = launch->args;
     struct launch_command *command = &launch->command;
+    bool is_first_began = launch->began[0] != '\0',
+         leaves_machine = launch->place.hosts || launch->place.is_job;
+    launch_deinit(command);
     int status = launch_begin(command, &launch->place, err);
+    if (!status && leaves_machine) /* ranks of this machine inherit them */
+        status = launch_add_environment(command, environ, is_first_began ? BEGAN_VARIABLE : NULL, err);
     if (!status)
-        status = add_option(command, "-x", launch->began[0] ? launch->began : NULL, err);
+        status = add_option(command, "-x", is_first_began ? launch->began : NULL, err);
     const char *const words[] = {launch->program, "train", launch->invocation->positional[0]};
     for (size_t i = 0; !status && i < sizeof words / sizeof words[0]; i++)
         status = launch_add(command, words[i], err);
@@ -154,6 +163,28 @@ static const char *resume_of_restart(const struct launch *launch)
     return is_path && !has_gone_on(launch, given) ? given : "auto";
 }
 
+/* Where -n is not given: one rank for each GPU of this machine, or without GPUs for each core group; other
+ * nodes get as many. */
+static int choose_ranks(const struct launch *launch, const struct train_config *config, unsigned *ret_ranks,
+                        struct err *err)
+{
+    const char *device = config_device_name(config->device);
+    unsigned nodes = (unsigned)launch->args->nodes, groups = cpu_groups_count("");
+    int gpus = 0, status = 0;
+    if (strcmp(device, "cuda") == 0)
+        status = device_cuda_count(&gpus, err);
+    else if (strcmp(device, "auto") == 0)
+        status = device_auto_count("", &gpus, err);
+    if (status)
+        return status;
+    unsigned each = gpus > 0 ? (unsigned)gpus : groups;
+    console_line(launch->invocation->console, "-n %u: one rank for each %s (%u%s)", each * nodes,
+                 gpus > 0 ? "GPU" : "core group, which is a NUMA node", each,
+                 nodes > 1 ? " on each machine" : " on this machine");
+    *ret_ranks = each * nodes;
+    return 0;
+}
+
 static int prepare(struct launch *launch, struct err *err)
 {
     const struct launch_args *args = launch->args;
@@ -162,10 +193,13 @@ static int prepare(struct launch *launch, struct err *err)
     if (!status)
         status = config_load(launch->invocation->positional[0], (const char *const *)args->set.items,
                              args->set.count, &config, err);
+    unsigned ranks = (unsigned)args->ranks;
+    if (!status && ranks == 0)
+        status = choose_ranks(launch, &config, &ranks, err);
     if (status)
         return status;
     launch->place =
-        (struct launch_place){.ranks = (unsigned)args->ranks,
+        (struct launch_place){.ranks = ranks,
                               .nodes = (unsigned)args->nodes,
                               .hosts = args->hosts.count > 0 ? (const char *const *)args->hosts.items : NULL,
                               .is_job = getenv("SLURM_JOB_ID") != NULL,
@@ -214,33 +248,40 @@ static int run_with_restarts(struct launch *launch, struct err *err)
     }
 }
 
-static int run(const struct invocation *invocation, struct err *err)
+static int show_and_run(struct launch *launch, struct err *err)
 {
-    const struct launch_args *args = invocation->args;
-    struct launch launch = {.invocation = invocation, .args = args};
-    int status = prepare(&launch, err);
-    if (status)
-        return status;
-    char *line = launch_format(&launch.command);
+    const struct launch_args *args = launch->args;
+    char *line = launch_format(&launch->command);
     if (!line)
         return err_set(err, -ENOMEM, "out of memory for the command");
     if (args->dry_run)
         puts(line);
     else if (args->common.verbose)
-        log_line(invocation->log, LOG_INFO, "%s", line);
+        log_line(launch->invocation->log, LOG_INFO, "%s", line);
     free(line);
     if (args->dry_run)
         return EXIT_DONE;
     if (args->node_rank > 0) {
-        console_line(invocation->console,
+        console_line(launch->invocation->console,
                      "node %" PRIu64 " has nothing to do: the first node starts all ranks", args->node_rank);
         return EXIT_DONE;
     }
-    return run_with_restarts(&launch, err);
+    return run_with_restarts(launch, err);
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    struct launch launch = {.invocation = invocation, .args = invocation->args};
+    int status = prepare(&launch, err);
+    if (!status)
+        status = show_and_run(&launch, err);
+    launch_deinit(&launch.command);
+    return status;
 }
 
 static const char *const examples[] = {
-    "millrace launch -n 2 train.yaml",
+    "millrace launch train.yaml",
+    "millrace launch -n 2 train.yaml --set run.dir=runs/e",
     "millrace launch -n 2 train.yaml --set run.dir=runs/d --set run.steps=4 --restarts 3",
     "millrace launch -n 8 --nnodes 2 --hosts node1,node2 train.yaml --dry-run",
     NULL,
@@ -254,7 +295,8 @@ const struct verb verb_launch = {
     .summary = "Train on several ranks: mpirun, typed for you.",
     .details =
         "Runs `millrace train CONFIG.yaml` by Open MPI's mpirun, with what root and ranks that share cores "
-        "need. -v and --dry-run show the command.\n"
+        "need. -v and --dry-run show the command. Ranks of other machines get this machine's variables "
+        "NCCL_*, UCX_*, FI_*, OMP_*, OPENBLAS_*, MILLRACE_*, CUDA_* and AWS_*.\n"
         "Ctrl-C, SIGTERM and SIGUSR1 are passed on to all ranks, which save and end with status 75; a second "
         "Ctrl-C ends them at once, with status 130. With --restarts a run that fails for another reason than "
         "wrong usage (status 2) is started again, and goes on from its "

@@ -229,27 +229,10 @@ static void check_clock(const struct doctor_folder *folder, struct doctor_findin
             "each look is a system call; a clock source that needs none (tsc, kvm-clock) spares some time");
 }
 
-/* By the marks that the engines leave: files, and variables in the environment. */
-static const char *container_kind(void)
-{
-    const char *name = getenv("container");
-    if (name && *name)
-        return name;
-    if (getenv("KUBERNETES_SERVICE_HOST"))
-        return "kubernetes";
-    if (access("/.dockerenv", F_OK) == 0)
-        return "docker";
-    if (access("/run/.containerenv", F_OK) == 0)
-        return "podman";
-    if (getenv("SINGULARITY_NAME") || getenv("APPTAINER_NAME"))
-        return "apptainer";
-    return NULL;
-}
-
 static void check_container(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     (void)folder;
-    const char *kind = container_kind();
+    const char *kind = machine_container("");
     if (kind) {
         doctor_found(finding, "yes (%s): memory and CPUs above may be shared with others", kind);
         json_write_string(&finding->json, "kind", kind);

@@ -17,53 +17,106 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOK_EVERY_NS = 20 * 1000 * 1000 };
+enum { LOOK_EVERY_NS = 20 * 1000 * 1000, WORDS_FIRST = 32 };
 
 /* What of signals_counts the ranks know. */
 struct signals_told {
     unsigned wishes, interrupts;
 };
 
+static int out_of_memory(struct err *err)
+{
+    return err_set(err, -ENOMEM, "out of memory for a command line");
+}
+
+/* One word more, and the NULL behind the last. */
+static int reserve_word(struct launch_command *command, struct err *err)
+{
+    size_t capacity = command->words_capacity > 0 ? 2 * command->words_capacity : WORDS_FIRST;
+    if (command->words_count + 1 < command->words_capacity)
+        return 0;
+    char **words = realloc(command->words, capacity * sizeof *words);
+    if (!words)
+        return out_of_memory(err);
+    command->words = words;
+    command->words_capacity = capacity;
+    return 0;
+}
+
 int launch_add(struct launch_command *command, const char *word, struct err *err)
 {
-    if (command->words_count == LAUNCH_WORDS_MAX)
-        return err_set(err, -E2BIG, "a command line of more than %d words", LAUNCH_WORDS_MAX);
-    command->words[command->words_count++] = word;
+    int status = reserve_word(command, err);
+    if (status)
+        return status;
+    char *copy = strdup(word);
+    if (!copy)
+        return out_of_memory(err);
+    command->words[command->words_count++] = copy;
     command->words[command->words_count] = NULL;
     return 0;
 }
 
-static int refuse_hosts(struct err *err)
+void launch_deinit(struct launch_command *command)
 {
-    return err_set(err, -E2BIG, "the names of the hosts are longer than %d bytes", LAUNCH_TEXT_BYTES);
-}
-
-/* A word of the command's own. */
-static int add_text(struct launch_command *command, const char *text, struct err *err)
-{
-    size_t bytes = strlen(text) + 1;
-    if (bytes > sizeof command->text - command->text_bytes)
-        return refuse_hosts(err);
-    char *word = memcpy(command->text + command->text_bytes, text, bytes);
-    command->text_bytes += bytes;
-    return launch_add(command, word, err);
+    for (size_t i = 0; i < command->words_count; i++)
+        free(command->words[i]);
+    free(command->words);
+    *command = (struct launch_command){0};
 }
 
 static int add_hosts(struct launch_command *command, const struct launch_place *place, struct err *err)
 {
-    char text[LAUNCH_TEXT_BYTES];
-    size_t used = 0;
-    int status = launch_add(command, "--host", err);
-    for (unsigned i = 0; i < place->nodes && used < sizeof text; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s:%u", i ? "," : "", place->hosts[i],
-                                 place->ranks / place->nodes);
-    return status ? status : used < sizeof text ? add_text(command, text, err) : refuse_hosts(err);
+    struct str text = {0};
+    for (unsigned i = 0; i < place->nodes; i++)
+        str_add_format(&text, "%s%s:%u", i ? "," : "", place->hosts[i], place->ranks / place->nodes);
+    int status = str_status(&text) ? out_of_memory(err) : launch_add(command, "--host", err);
+    if (!status)
+        status = launch_add(command, str_text(&text), err);
+    str_deinit(&text);
+    return status;
+}
+
+/* Does the variable, "NAME=value", affect a run? What has another kind of name (a function that a shell exports)
+ * is nothing that mpirun could forward. */
+static bool is_forwarded(const char *variable, size_t name_bytes)
+{
+    static const char *const prefixes[] = {"NCCL_",     "UCX_",      "FI_",   "OMP_",
+                                           "OPENBLAS_", "MILLRACE_", "CUDA_", "AWS_"};
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+    if (strspn(variable, letters) != name_bytes)
+        return false;
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+        if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return false;
+}
+
+static int add_variable(struct launch_command *command, const char *name, size_t bytes, struct err *err)
+{
+    char *word = strndup(name, bytes);
+    int status = word ? launch_add(command, "-x", err) : out_of_memory(err);
+    if (!status)
+        status = launch_add(command, word, err);
+    free(word);
+    return status;
+}
+
+int launch_add_environment(struct launch_command *command, char *const *environment, const char *except,
+                           struct err *err)
+{
+    int status = 0;
+    for (char *const *at = environment; *at && !status; at++) {
+        size_t bytes = strcspn(*at, "=");
+        bool is_except = except && strlen(except) == bytes && strncmp(*at, except, bytes) == 0;
+        if (!is_except && is_forwarded(*at, bytes))
+            status = add_variable(command, *at, bytes, err);
+    }
+    return status;
 }
 
 int launch_begin(struct launch_command *command, const struct launch_place *place, struct err *err)
 {
     char count[16];
-    *command = (struct launch_command){0};
     if (place->ranks % place->nodes != 0) {
         err_set(err, -EINVAL, "the ranks can't be divided among the nodes");
         err_expected(err, "-n a multiple of %u", place->nodes);
@@ -77,7 +130,7 @@ int launch_begin(struct launch_command *command, const struct launch_place *plac
     if (!status)
         status = launch_add(command, "-np", err);
     if (!status)
-        status = add_text(command, count, err);
+        status = launch_add(command, count, err);
     if (!status && place->hosts)
         status = add_hosts(command, place, err);
     /* A core that runs two threads is one place to mpirun, and two processors to us. */
@@ -129,7 +182,7 @@ static void become(const struct launch_command *command, int failed)
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (nothing >= 0)
         dup2(nothing, STDIN_FILENO);
-    execvp(command->words[0], (char *const *)(uintptr_t)command->words);
+    execvp(command->words[0], command->words);
     int code = errno;
     ssize_t written = write(failed, &code, sizeof code);
     (void)written;

@@ -11,8 +11,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { LAUNCH_WORDS_MAX = 160, LAUNCH_TEXT_BYTES = 4096 };
-
 /* Where the ranks go. Borrowed texts. */
 struct launch_place {
     unsigned ranks;
@@ -23,18 +21,22 @@ struct launch_place {
     bool is_root;
 };
 
-/* A command line. words end in NULL and are borrowed, but for those that lie in text. */
+/* A command line, empty where zeroed. words, if any, are owned and end in NULL. Owner thread. */
 struct launch_command {
-    const char *words[LAUNCH_WORDS_MAX + 1];
-    size_t words_count;
-    char text[LAUNCH_TEXT_BYTES];
-    size_t text_bytes;
+    char **words;
+    size_t words_count, words_capacity;
 };
 
-/* All of mpirun's words before the program's. -EINVAL where nodes do not divide the ranks, -E2BIG. Pure. */
+/* All of mpirun's words before the program's. -EINVAL where nodes do not divide the ranks, -ENOMEM. */
 int launch_begin(struct launch_command *command, const struct launch_place *place, struct err *err);
-/* -E2BIG. */
+/* A copy of the word. -ENOMEM. */
 int launch_add(struct launch_command *command, const char *word, struct err *err);
+/* mpirun's options that give ranks of other machines the variables of this process that affect a run: NCCL_*,
+ * UCX_*, FI_*, OMP_*, OPENBLAS_*, MILLRACE_*, CUDA_* and AWS_*. By name alone, so that no value, which may be a
+ * secret, stands on a command line. except: a variable that is left out; NULL: none. -ENOMEM. */
+int launch_add_environment(struct launch_command *command, char *const *environment, const char *except,
+                           struct err *err);
+void launch_deinit(struct launch_command *command); /* safe on a zeroed one, which it leaves */
 /* The path of this program, for ranks to run it. */
 int launch_own_program(char program[PATH_MAX], struct err *err);
 /* As a shell takes it. The caller frees; NULL: no memory. */

@@ -36,7 +36,7 @@ static int make_command(const struct invocation *invocation, unsigned ranks, con
 int local_ranks_run(const struct invocation *invocation, unsigned ranks, bool *ret_done, struct err *err)
 {
     struct ranks found;
-    struct launch_command command;
+    struct launch_command command = {0};
     char program[PATH_MAX];
     int status = ranks_detect(variable, &found, err);
     *ret_done = false;
@@ -47,6 +47,7 @@ int local_ranks_run(const struct invocation *invocation, unsigned ranks, bool *r
         status = make_command(invocation, ranks, program, &command, err);
     if (!status)
         status = launch_run(&command, signals_install_counting(), err);
+    launch_deinit(&command);
     *ret_done = true;
     bool is_ours = status <= EXIT_USAGE || status == EXIT_STOPPED || status == EXIT_INTERRUPTED;
     if (is_ours) /* the ranks have said why */

@@ -18,44 +18,13 @@
 #define PCI_CLASS_DISPLAY 0x03 /* the first byte of three */
 #define PROC_GPUS         "/proc/driver/nvidia/gpus"
 #define PCI_DEVICES       "/sys/bus/pci/devices"
-#define MOUNTINFO         "/proc/self/mountinfo"
 #define DRIVER_OF_A_GUEST "vfio-pci"
-
-enum { MOUNT_LINE_BYTES = 4096 };
 
 static bool exists(const char *root, const char *path)
 {
     char full[PATH_MAX];
     snprintf(full, sizeof full, "%s%s", root, path);
     return access(full, F_OK) == 0;
-}
-
-/* Is the root of the file system an overlay, as container engines make it? */
-static bool has_overlay_root(const char *root)
-{
-    char full[PATH_MAX], line[MOUNT_LINE_BYTES], point[64], type[64];
-    bool is_overlay = false;
-    snprintf(full, sizeof full, "%s" MOUNTINFO, root);
-    FILE *file = fopen(full, "re");
-    while (file && fgets(line, sizeof line, file)) {
-        const char *dash = strstr(line, " - ");
-        if (dash && sscanf(line, "%*s %*s %*s %*s %63s", point) == 1 && strcmp(point, "/") == 0 &&
-            sscanf(dash, " - %63s", type) == 1)
-            is_overlay = strcmp(type, "overlay") == 0; /* the last mount counts */
-    }
-    if (file)
-        fclose(file);
-    return is_overlay;
-}
-
-static bool is_container(const char *root)
-{
-    static const char *const marks[] = {"/.dockerenv", "/run/.containerenv", "/run/systemd/container",
-                                        "/.singularity.d"};
-    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)
-        if (exists(root, marks[i]))
-            return true;
-    return has_overlay_root(root);
 }
 
 unsigned gpu_probe_count_files(const char *root)
@@ -140,7 +109,7 @@ bool gpu_probe_given(const char *root, struct gpu_probe *ret_probe)
 {
     if (gpu_probe_count_files(root) > 0)
         return find_file(root, ret_probe);
-    if (is_container(root))
+    if (machine_container(root))
         return false;
     return find_entry(root, PROC_GPUS, is_any, ret_probe) ||
            find_entry(root, PCI_DEVICES, is_pci_gpu, ret_probe);

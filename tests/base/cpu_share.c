@@ -5,6 +5,10 @@
 #include "base/workers.h"
 #include "tests/support/test.h"
 
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
 /* cpus: the affinity, of the first 64; cpu_count 0: all of it. */
 static struct cpu_seat seat(uint64_t host, uint64_t cpus, uint64_t cpu_count)
 {
@@ -79,6 +83,40 @@ static void a_process_alone_has_what_it_may_use(void **state)
     assert_int_equal(cpu_share(&own, 1, 0), workers_cpu_count());
 }
 
+static void write_node(const char *root, unsigned node, const char *cpus)
+{
+    char path[2 * TEST_PATH_BYTES_MAX];
+    snprintf(path, sizeof path, "%s/sys/devices/system/node/node%u", root, node);
+    assert_int_equal(test_run("mkdir -p '%s'", path), 0);
+    strcat(path, "/cpulist");
+    test_write_file(path, cpus, strlen(cpus));
+}
+
+static void a_core_group_is_a_numa_node_with_a_cpu_for_this_process(void **state)
+{
+    char root[TEST_PATH_BYTES_MAX], own[32];
+    cpu_set_t before, one;
+    unsigned cpu = 0;
+    (void)state;
+    test_make_folder(root);
+    assert_int_equal(cpu_groups_count(root), 1); /* the kernel does not say */
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    while (!CPU_ISSET(cpu, &before))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    snprintf(own, sizeof own, "900-903,%u\n", cpu);
+    write_node(root, 0, own);
+    write_node(root, 1, "900-903,910\n");
+    write_node(root, 2, "\n"); /* memory alone */
+    assert_int_equal(cpu_groups_count(root), 1);
+    write_node(root, 17, "0-1023\n");
+    assert_int_equal(cpu_groups_count(root), 2);
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    test_remove_folder(root);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -88,6 +126,7 @@ int main(void)
         cmocka_unit_test(other_hosts_do_not_count),
         cmocka_unit_test(a_limit_of_the_control_group_is_divided),
         cmocka_unit_test(more_processes_than_cpus_have_one_each),
+        cmocka_unit_test(a_core_group_is_a_numa_node_with_a_cpu_for_this_process),
         cmocka_unit_test(a_process_alone_has_what_it_may_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

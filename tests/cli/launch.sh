@@ -40,8 +40,17 @@ end() { # its status is $ended, and none of its ranks is left
   while rank_pids >/dev/null; do sleep 0.05; done
 }
 
+# Of this shell: nothing that would be forwarded to other machines.
+forward_nothing() {
+  local names
+  names=$(compgen -e | grep -E '^(NCCL|UCX|FI|OMP|OPENBLAS|MILLRACE|CUDA|AWS)_')
+  # shellcheck disable=SC2086
+  unset $names
+}
+
 the_command_is_shown_and_not_run() {
   unset SLURM_JOB_ID
+  forward_nothing
   local root=
   [[ $(id -u) != 0 ]] || root="--allow-run-as-root "
   same "$(millrace launch -n 60000 train.yaml --set "run.dir=a 'b" --dry-run)" \
@@ -62,10 +71,76 @@ what_contradicts_itself_is_wrong_usage() {
     same "$(status_of millrace launch train.yaml $wrong)" 2 "$wrong"
     one_line errors
   done
-  same "$(status_of millrace launch train.yaml -n 100 --nnodes 100 --hosts "$(seq -s, -f 'a-machine-with-a-name-of-more-than-forty-bytes-%03g' 100)" --dry-run)" 1
-  contains "$(cat errors)" "the names of the hosts are longer than 4096 bytes"
   same "$(PATH=/nowhere status_of "$MILLRACE" launch -n 2 train.yaml)" 1
   contains "$(cat errors)" "mpirun can't be started: No such file or directory; install Open MPI"
+}
+
+any_number_of_hosts_may_be_named() {
+  unset SLURM_JOB_ID
+  local names
+  names=$(seq -s, -f 'a-machine-with-a-name-of-more-than-forty-bytes-%04g' 1000)
+  same "$(status_of millrace launch train.yaml -n 2000 --nnodes 1000 --hosts "$names" --dry-run)" 0 "$(cat errors)"
+  same "$(grep -o -- '--host [^ ]*' out)" "--host ${names//,/:2,}:2"
+}
+
+# An mpirun that notes its words, and what it would forward.
+note_mpirun() {
+  mkdir -p noting
+  cat >noting/mpirun <<'SH'
+#!/usr/bin/env bash
+printf '%s\n' "$@" >words
+env >forwarded
+SH
+  chmod +x noting/mpirun
+  export PATH=$PWD/noting:$PATH
+}
+
+other_machines_get_the_variables_that_affect_a_run_by_name_alone() {
+  unset SLURM_JOB_ID
+  note_mpirun
+  local name names=(NCCL_DEBUG UCX_TLS FI_PROVIDER OMP_NUM_THREADS OPENBLAS_CORETYPE
+    MILLRACE_INDEX_CACHE CUDA_VISIBLE_DEVICES AWS_SECRET_ACCESS_KEY)
+  local given=("${names[@]/%/=a-secret value}" HOME_OF=none 'NCCL_F%%=() { :; }')
+  local on_two=(launch -n 2 train.yaml --nnodes 2 --hosts a,b)
+  same "$(status_of env "${given[@]}" "$MILLRACE" "${on_two[@]}")" 0 "$(cat errors)"
+  for name in "${names[@]}"; do
+    same "$(grep -x -B1 "$name" words | paste -sd ' ')" "-x $name"
+    grep -qx "$name=a-secret value" forwarded || fail "mpirun does not have $name"
+  done
+  ! grep -q "secret value" words || fail "a value is on the command line"
+  ! grep -Eqx 'HOME_OF|NCCL_F.*' words || fail "too much is forwarded: $(cat words)"
+  local last program
+  last=$(grep -n -x -- -x words | tail -1 | cut -d: -f1)
+  program=$(grep -n -x "$MILLRACE" words | cut -d: -f1)
+  [[ $last -lt $program ]] || fail "behind the program"
+  # This machine's ranks inherit them.
+  same "$(NCCL_DEBUG=INFO status_of "$MILLRACE" launch -n 2 train.yaml)" 0 "$(cat errors)"
+  ! grep -qx -- -x words || fail "$(cat words)"
+  # The time that the first attempt began is given once.
+  same "$(MILLRACE_BEGAN=1700000000 status_of "$MILLRACE" "${on_two[@]}" --set run.max_time=23h)" 0
+  same "$(grep BEGAN words)" MILLRACE_BEGAN=1700000000
+}
+
+the_real_mpirun_takes_such_a_command() {
+  need_mpi
+  same "$(MILLRACE_FAULT=read:eio status_of "$MILLRACE" launch -n 2 train.yaml --hosts localhost)" 1
+  contains "$(cat errors)" "Input/output error"
+}
+
+without_a_number_there_is_a_rank_for_each_core_group() {
+  unset SLURM_JOB_ID
+  [[ ! -e /dev/nvidia0 ]] || skip "this machine has a GPU"
+  [[ $(taskset -pc $$) == *": $(cat /sys/devices/system/cpu/online)" ]] || skip "bound to some processors"
+  local groups=0 list
+  for list in /sys/devices/system/node/node*/cpulist; do
+    [[ ! -r $list || -z $(cat "$list") ]] || groups=$((groups + 1))
+  done
+  ((groups > 0)) || groups=1
+  same "$(status_of millrace launch train.yaml --dry-run)" 0 "$(cat errors)"
+  contains "$(cat out)" " -np $groups "
+  contains "$(cat errors)" "-n $groups: one rank for each core group, which is a NUMA node ($groups on this machine)"
+  same "$(status_of millrace launch train.yaml --nnodes 3 --hosts a,b,c --dry-run)" 0 "$(cat errors)"
+  contains "$(cat out)" " -np $((3 * groups)) "
 }
 
 ranks_train_and_their_result_comes_through() {
@@ -197,7 +272,9 @@ a_limit_counts_the_time_until_the_ranks_have_met() {
   contains "$(cat errors)" "stopped for run.max_time after step 1;"
 }
 
-run_cases the_command_is_shown_and_not_run what_contradicts_itself_is_wrong_usage ranks_train_and_their_result_comes_through \
+run_cases the_command_is_shown_and_not_run what_contradicts_itself_is_wrong_usage \
+  any_number_of_hosts_may_be_named other_machines_get_the_variables_that_affect_a_run_by_name_alone \
+  the_real_mpirun_takes_such_a_command without_a_number_there_is_a_rank_for_each_core_group ranks_train_and_their_result_comes_through \
   a_failure_is_heard_of_where_ended_children_are_ignored signals_reach_all_ranks a_second_interrupt_ends_all_ranks_at_once \
   a_run_that_had_saved_stays_saved_whatever_interrupt_comes_later a_run_that_fails_goes_on_as_often_as_it_may \
   every_attempt_is_told_when_the_first_one_began a_restart_has_what_is_left_of_the_time a_limit_counts_the_time_until_the_ranks_have_met
