@@ -44,6 +44,7 @@ enum comm_i64_op { COMM_SUM, COMM_MAX, COMM_OR };
 struct comm_options {
     uint64_t deadline_ns; /* monotonic, see base/clock; 0: none, see set_timeout */
     const char *what;     /* what is said to be late, in errors; lives as long as the work */
+    const char *flight;   /* its name in a trace; static; NULL: the kind of operation */
     /* Where buffers are a device's: they are as they should be once this stream of it has come as far as it is queued now. NULL: they
      * are already. What is queued anywhere after the work is done finds them as it left them. */
     struct device_stream *stream;

@@ -63,7 +63,7 @@ struct engine_op {
     uint64_t
         heard_ns; /* the thread's: when it was started, or later when those whom it waits for were last known to live */
     char what[ENGINE_WHAT_BYTES]; /* what is said to be late */
-    const char *kind;             /* in a trace; static */
+    const char *flight;           /* its name in a trace; static */
     uint64_t traced_ns;           /* when the thread took it over; 0: nobody traces it */
     uint64_t sent_bytes;          /* as planned, of all rounds */
     uint64_t sum;                 /* of a canonical sum: engine_comm's bit for it; else 0 */

@@ -23,7 +23,7 @@ int engine_comm_begin(struct comm *base, const struct comm_options *options, con
         return status;
     struct engine_op *op = *ret_op;
     op->deadline_ns = options ? options->deadline_ns : 0;
-    op->kind = kind;
+    op->flight = options && options->flight ? options->flight : kind;
     op->world_ranks = comm->world_ranks;
     op->ranks = base->ranks;
     snprintf(op->what, sizeof op->what, "%s", options && options->what ? options->what : kind);

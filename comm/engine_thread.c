@@ -29,7 +29,7 @@ static void finish(struct engine_op *op, int status, const struct err *detail)
 {
     struct engine *engine = op->engine;
     if (!status)
-        trace_end_flight(engine->track, op->kind, op->traced_ns, "sent_bytes", op->sent_bytes);
+        trace_end_flight(engine->track, op->flight, op->traced_ns, "sent_bytes", op->sent_bytes);
     pthread_mutex_lock(&engine->mutex);
     op->status = status;
     op->detail = *detail;

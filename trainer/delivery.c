@@ -59,6 +59,7 @@ static struct gather_options gather_options_of(const struct delivery_options *op
                                    .partition = reduction->partition,
                                    .timeout_ns = reduction->timeout_ns,
                                    .what = "gradients",
+                                   .flight = "gather gradients",
                                    .in_turn = reduction->in_turn};
 }
 
@@ -88,7 +89,8 @@ static int prepare_sums(struct delivery *delivery, struct err *err)
 {
     uint64_t timeout_ns = delivery->options.reduction.timeout_ns;
     const struct comm_options options = {.deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
-                                         .what = "the first sum of gradients"};
+                                         .what = "the first sum of gradients",
+                                         .flight = "sum gradients"};
     return comm_prepare_fast(delivery->exchange_comm, &options, err);
 }
 

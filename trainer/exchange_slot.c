@@ -248,6 +248,7 @@ int exchange_slot_send(struct exchange *exchange, struct exchange_slot *slot, st
     const struct comm_options options = {
         .deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
         .what = exchange->whats[slot->group],
+        .flight = "sum gradients",
         .stream = is_direct(&exchange->options) ? exchange->options.ops->stream : NULL};
     slot->state = EXCHANGE_SENDING;
     slot->works_count = 0;

@@ -167,6 +167,7 @@ static int start(struct gather *gather, struct slot *slot, struct err *err)
     uint64_t timeout_ns = gather->options.timeout_ns;
     const struct comm_options options = {.deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
                                          .what = gather->whats[slot->group],
+                                         .flight = gather->options.flight,
                                          .stream = comm->takes_device_memory ? gather->options.stream : NULL};
     for (uint32_t rank = 0; rank < (uint32_t)comm->ranks; rank++) {
         bool is_other = rank != rank_of(gather) && is_member(gather, slot, rank);

@@ -31,6 +31,7 @@ struct gather_options {
     const struct partition *partition; /* borrowed */
     uint64_t timeout_ns;               /* of one; 0: none */
     const char *what;                  /* is gathered, in errors: "weights" */
+    const char *flight;                /* as in struct comm_options: "gather weights" */
     const bool *in_turn; /* borrowed; while it is set, each ends before the call returns. NULL: never set */
 };
 

@@ -22,6 +22,7 @@ struct rank_sum_options {
     uint64_t elements_max; /* of an array that is added: no bucket is larger */
     uint64_t timeout_ns;   /* of a bucket; 0: none */
     const char *what;      /* is added, in errors: "gradients" */
+    const char *flight;    /* as in struct comm_options: "sum gradients" */
 };
 
 /* Owner thread. */

@@ -19,7 +19,8 @@ static struct rank_sum_options mean_options(const struct run *run)
                                      .bucket_bytes = run->config->parallel.bucket_bytes,
                                      .elements_max = run->params->trained_elements,
                                      .timeout_ns = run->config->parallel.timeout_ns,
-                                     .what = "the mean of weights and moments"};
+                                     .what = "the mean of weights and moments",
+                                     .flight = "mean of weights"};
 }
 
 int run_open_mean(struct run *run, struct err *err)

@@ -64,6 +64,7 @@ static struct gather_options gather_options_of(const struct weights_options *opt
                                    .partition = options->partition,
                                    .timeout_ns = options->timeout_ns,
                                    .what = "weights",
+                                   .flight = "gather weights",
                                    .in_turn = options->in_turn};
 }
 

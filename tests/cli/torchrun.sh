@@ -41,7 +41,16 @@ a_trace_has_what_the_ranks_exchanged_over_tcp() {
   done
 }
 
-# tracks N: of rank 0, how many threads computed beside its own.
+a_trace_tells_gathers_of_weights_from_sums_of_gradients() {
+  local trace=runs/named/trace-2-3.json
+  same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/named --set parallel.strategy=zero3 --profile 2:3 --quiet)" \
+    0 "$(cat said.*)"
+  grep -q '"gather weights"' $trace || fail "no gather has its name"
+  grep -q '"sum gradients"' $trace || fail "no sum has its name"
+  ! grep -q '"an all-to-all"' $trace || fail "something has the name of its operation alone"
+}
+
+# tracks FILE: of rank 0, how many threads computed beside its own.
 tracks() { grep -o '"compute [0-9]*"' "$1" | sort -u | wc -l; }
 
 # A rank whose share is one processor computes by its own thread alone.
@@ -144,7 +153,8 @@ SH
   ! grep -q of-the-ranks said.* || fail "a secret was told"
 }
 
-run_cases ranks_of_torchrun_give_the_bits_of_one_and_of_mpirun a_trace_has_what_the_ranks_exchanged_over_tcp ranks_of_a_machine_divide_its_processors the_first_rank_alone_speaks \
+run_cases ranks_of_torchrun_give_the_bits_of_one_and_of_mpirun a_trace_has_what_the_ranks_exchanged_over_tcp a_trace_tells_gathers_of_weights_from_sums_of_gradients \
+  ranks_of_a_machine_divide_its_processors the_first_rank_alone_speaks \
   a_rank_that_is_killed_ends_the_others_which_name_it a_rank_with_another_world_size_is_told ranks_that_do_not_know_where_to_meet_say_so \
   ranks_meet_by_the_secret_of_a_private_file_which_nobody_tells a_rank_with_another_secret_is_refused \
   a_save_that_takes_longer_than_the_timeout_of_ranks_ends_well
