@@ -57,9 +57,10 @@ static void start_clock(struct loop *loop)
                                    .device_spent = run->device_spent};
 }
 
-static uint32_t current_epoch(const struct run *run)
+/* The epoch of the samples of a step, from 1: a batch has samples of one epoch. */
+static uint32_t epoch_of_step(const struct run *run, uint64_t step)
 {
-    return (uint32_t)epochs_at(&run->epochs, run->step);
+    return (uint32_t)epochs_at(&run->epochs, step > 0 ? step - 1 : 0);
 }
 
 /* A run is worth more than a line about it: what can't be written is said, and the run goes on. */
@@ -90,7 +91,7 @@ static void report_steps(struct loop *loop)
         .event = TRAINER_STEP,
         .step = run->step,
         .steps = run->steps,
-        .epoch = current_epoch(run),
+        .epoch = epoch_of_step(run, run->step),
         .loss = exact_sum_value(&totals->losses) / (double)totals->valid_count,
         .lr = totals->lr,
         .gradient_norm = totals->gradient_norm,
@@ -143,7 +144,7 @@ static int evaluate(struct loop *loop, struct err *err)
     struct trainer_report line = {.event = TRAINER_EVALUATED,
                                   .step = run->step,
                                   .steps = run->steps,
-                                  .epoch = current_epoch(run),
+                                  .epoch = epoch_of_step(run, run->step),
                                   .loss = run->evaluation.loss,
                                   .accuracy = run->evaluation.accuracy};
     run_report(run, &line);
@@ -163,7 +164,7 @@ static int settle_save(struct loop *loop, bool is_last, struct err *err)
     loop->saving.under_way = false;
     uint64_t took_ns = ckpt_saver_stats(run->saver).last_save_ns;
     struct trainer_report line = {
-        .step = loop->saving.step, .steps = run->steps, .epoch = current_epoch(run)};
+        .step = loop->saving.step, .steps = run->steps, .epoch = epoch_of_step(run, loop->saving.step)};
     if (!status) {
         triggers_note_save(&run->triggers, took_ns);
         line.event = TRAINER_SAVED;

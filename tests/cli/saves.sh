@@ -33,6 +33,23 @@ saves_fall_on_steps_and_where_an_epoch_ends() {
   same "$(millrace ckpt hash runs/both/ckpt)" "$(millrace ckpt hash runs/a/ckpt)"
 }
 
+# epochs_of NAME: of each line of progress its epoch, then of each evaluation.
+epochs_of() {
+  json '" / ".join(" ".join(str(line["epoch"]) for line in d if key in line) for key in ("loss", "val_loss"))' \
+    "runs/$1/metrics.jsonl"
+}
+
+the_epoch_of_a_line_is_that_of_its_own_samples() { # of 3 steps, then of 1
+  need_python
+  same "$(train lines log.every=1 eval.every=3)" 0
+  same "$(epochs_of lines)" "0 0 0 1 1 1 2 2 2 3 3 3 / 0 1 2 3"
+  same "$(train grown log.every=1 eval.every=3 batch.schedule=1:3 run.steps=6)" 0
+  same "$(epochs_of grown)" "0 0 0 1 2 3 / 0 3"
+  same "$(train halves log.every=1 eval.every=3 run.steps=3)" 0
+  same "$(train halves log.every=1 eval.every=3)" 0 # goes on where an epoch ends
+  same "$(epochs_of halves)" "0 0 0 1 1 1 2 2 2 3 3 3 / 0 1 2 3"
+}
+
 on_one_host_a_folder_a_node_is_the_folder() {
   same "$(train own checkpoint.shared=false)" 0
   same "$(steps_of runs/own/ckpt)" "2 4 6 8 10 12"
@@ -152,7 +169,8 @@ rules_that_contradict_each_other_are_wrong_usage() {
   done
 }
 
-run_cases saves_fall_on_steps_and_where_an_epoch_ends on_one_host_a_folder_a_node_is_the_folder \
+run_cases saves_fall_on_steps_and_where_an_epoch_ends the_epoch_of_a_line_is_that_of_its_own_samples \
+  on_one_host_a_folder_a_node_is_the_folder \
   saves_fall_when_the_clock_says_and_change_no_bit \
   the_last_the_multiples_and_the_best_stay where_the_best_are_kept_every_evaluation_is_saved \
   which_steps_stay_and_what_they_say_does_not_depend_on_stops \
