@@ -296,7 +296,7 @@ static int check_batch_schedule(const struct train_config *config, const struct 
     struct err why = {0};
     int status = epochs_parse(config->batch.schedule, &epochs, &why);
     if (status) {
-        contradiction(check, "batch.schedule", "batch.schedule", why.what, "");
+        contradiction(check, "batch.schedule", "batch.schedule", why.what, why.advice);
         err_expected(check->err, "%s", why.expected);
         err_found(check->err, "%s", why.found);
         return status;

@@ -199,8 +199,8 @@ static const struct config_field fields[] = {
      .help = "micro-batches a rank and update, instead of one of the two above; auto: follows from them and "
              "the ranks; a run goes on with the batch that it began with"},
     {"batch.schedule", CONFIG_TEXT, AT(batch.schedule), "\"\"", ORDERS,
-     .help = "EPOCH:TIMES with commas between: from that epoch on, the first being 0, an update is of so "
-             "many times batch.global; \"4:2, 8:4\""},
+     .help = "EPOCH:TIMES with commas between, EPOCH from 1 on: from that epoch on an update is of TIMES "
+             "times batch.global, which epoch 0, the first, always has; \"4:2, 8:4\""},
     {"batch.sync_each", CONFIG_BOOL, AT(batch.sync_each), "false",
      .help = "reduce gradients after every micro-batch; on one rank nothing changes"},
 

@@ -4,10 +4,11 @@
 #include "trainer/epochs.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static int refuse(const char *text, struct err *err)
+static int refuse(const char *text, bool is_of_first, struct err *err)
 {
     err_set(err, -EINVAL, "batch.schedule is no list of epochs and factors");
     err_expected(
@@ -16,6 +17,8 @@ static int refuse(const char *text, struct err *err)
         "times from 1 to %d",
         EPOCHS_CHANGES_MAX, EPOCHS_TIMES_MAX);
     err_found(err, "%.200s", text);
+    if (is_of_first)
+        err_advise(err, "set batch.global for epoch 0, the first");
     return -EINVAL;
 }
 
@@ -28,15 +31,15 @@ int epochs_parse(const char *text, struct epochs *epochs, struct err *err)
         char epoch_text[10], times_text[8];
         int length = 0;
         if (sscanf(rest, " %9[0-9]:%7[0-9] %n", epoch_text, times_text, &length) != 2)
-            return refuse(text, err);
+            return refuse(text, false, err);
         uint64_t epoch = strtoull(epoch_text, NULL, 10), times = strtoull(times_text, NULL, 10);
         if (epoch <= last || times < 1 || times > EPOCHS_TIMES_MAX || count == EPOCHS_CHANGES_MAX)
-            return refuse(text, err);
+            return refuse(text, epoch == 0, err);
         epochs->changes[count++] = (struct epochs_change){epoch, times};
         last = epoch;
         rest += length;
         if (*rest && (*rest++ != ',' || !*rest))
-            return refuse(text, err);
+            return refuse(text, false, err);
     }
     epochs->changes_count = count;
     return 0;

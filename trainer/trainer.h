@@ -55,7 +55,7 @@ struct trainer_report {
     const char *text;     /* lives during the call */
     uint64_t step, steps; /* finished, of all */
     uint64_t done, all;   /* TRAINER_EVALUATING: samples, or windows of text, of all ranks */
-    uint32_t epoch; /* of the samples of that step: the last step of the first epoch is of epoch 0 */
+    uint32_t epoch;       /* of the samples of that step: the last step of the first epoch is of epoch 0 */
     double loss;     /* mean over valid items since the last report, nats; of validation where evaluated */
     double accuracy; /* top-1 where evaluated, 0..1 */
     double lr, gradient_norm;

@@ -241,6 +241,8 @@ a_batch_that_grows_by_epoch_delivers_the_order_and_survives_stops() {
   contains "$(cat errors)" "the training data is smaller than one batch"
   same "$(status_of millrace train train.yaml --set run.dir=runs/no --set batch.schedule=1)" 2
   contains "$(cat errors)" "batch.schedule is no list of epochs and factors"
+  same "$(status_of millrace train train.yaml --set run.dir=runs/no --set batch.schedule=0:2)" 2
+  contains "$(cat errors)" "found 0:2; set batch.global for epoch 0, the first"
 }
 
 run_cases frozen_parameters_stay_as_they_are_and_have_no_moments a_run_with_frozen_parameters_goes_on_to_the_same_weights \

@@ -3,8 +3,10 @@
  */
 #include "trainer/epochs.h"
 #include "tests/support/test.h"
+#include "trainer/config.h"
 
 #include <errno.h>
+#include <string.h>
 
 static struct epochs parsed(const char *text, uint64_t samples, uint64_t global)
 {
@@ -69,12 +71,39 @@ static void what_is_no_schedule_is_refused(void **state)
     }
 }
 
+static void a_change_at_epoch_0_is_refused_with_what_to_set(void **state)
+{
+    struct epochs epochs = {.samples = 10, .global = 1};
+    struct err err = {0};
+    (void)state;
+    assert_int_equal(epochs_parse("0:2, 4:4", &epochs, &err), -EINVAL);
+    assert_string_equal(err.advice, "set batch.global for epoch 0, the first");
+    assert_int_equal(epochs_parse("1:0", &epochs, &err), -EINVAL);
+    assert_string_equal(err.advice, "");
+}
+
+/* What is said of EPOCH is what the parser takes. */
+static void the_help_says_where_epochs_begin(void **state)
+{
+    size_t count;
+    const struct config_field *fields = config_fields(&count);
+    (void)state;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(fields[i].key, "batch.schedule") == 0) {
+            assert_non_null(strstr(fields[i].help, "EPOCH from 1 on"));
+            return;
+        }
+    fail_msg("there is no batch.schedule");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_are_those_of_whole_batches_of_each_epoch),
         cmocka_unit_test(far_epochs_cost_nothing),
         cmocka_unit_test(what_is_no_schedule_is_refused),
+        cmocka_unit_test(a_change_at_epoch_0_is_refused_with_what_to_set),
+        cmocka_unit_test(the_help_says_where_epochs_begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
