@@ -106,6 +106,20 @@ static void say_memory(const struct run *run)
             "memory: model.offload and parallel.offload save nothing on the cpu, whose memory is the host's");
 }
 
+/* A warm-up that is as long as the run, as the default is for a short one, leaves no step at a falling rate. */
+static void warn_of_warmup(const struct run *run)
+{
+    const struct schedule *schedule = &run->schedule;
+    uint64_t units = (run->steps + schedule->unit_steps - 1) / schedule->unit_steps;
+    const char *unit = run->config->schedule.by == CONFIG_BY_EPOCH ? "epochs" : "steps";
+    if (schedule->warmup == 0 || schedule->warmup < units || run->comm->rank != 0)
+        return;
+    log_line(run->options->log, LOG_WARN,
+             "schedule.warmup is %" PRIu64 " %s, and the run has %" PRIu64
+             ": the learning rate only rises, to %g of %g; lower schedule.warmup",
+             schedule->warmup, unit, units, schedule_lr(schedule, run->steps - 1), schedule->lr);
+}
+
 void announce_run(const struct run *run)
 {
     uint64_t parameters = 0, frozen_count = 0;
@@ -127,6 +141,7 @@ void announce_run(const struct run *run)
     run_say(run, "device %.*s; computes in %s", (int)strcspn(id, ";"), id, dtype_name(run->ops->compute));
     say_ranks(run);
     say_memory(run);
+    warn_of_warmup(run);
     const char *limit = run->config->run.steps > 0 ? "run.steps" : "run.epochs";
     if (run->step == run->steps)
         run_say(run, "this run has made all its %" PRIu64 " steps: a larger %s lets it go on", run->steps,

@@ -50,7 +50,7 @@ keys_and_a_bar_do_not_share_a_line() {
 
 quiet_leaves_on_stdout_what_was_asked_for() {
   local name
-  for name in "convert dataset photos silent" "index shards/shard-000000.tar" "train train.yaml --set run.dir=runs/silent --set run.steps=2" \
+  for name in "convert dataset photos silent" "index shards/shard-000000.tar" "train train.yaml --set run.dir=runs/silent --set run.steps=2 --set schedule.warmup=1" \
     "convert checkpoint runs/silent/ckpt silent.safetensors --to full" "ckpt copy runs/silent/ckpt copies" "ckpt sweep copies" \
     "ckpt prune copies --keep-last 1"; do
     # shellcheck disable=SC2086

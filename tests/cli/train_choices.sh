@@ -213,7 +213,7 @@ a_batch_that_grows_by_epoch_delivers_the_order_and_survives_stops() {
   same "$(sed -n 's/^step  *//p' out)" 8
   same "$(grep -c '^model: .* 2 micro-batches of 8 a step$' errors) $(grep -c '^model: .* 4 micro-batches of 8 a step$' errors)" "2 1"
   same "$(json '[(x["step"], x["epoch"], x["lr"] / d[-2]["lr"]) for x in d if "lr" in x]' runs/grows/metrics.jsonl)" \
-    "[(1, 0, 0.5), (2, 0, 1.0), (3, 1, 1.0), (4, 2, 2.0), (5, 3, 2.0), (6, 3, 1.0), (7, 3, 1.0), (8, 4, 1.0)]"
+    "[(1, 0, 0.5), (2, 0, 1.0), (3, 0, 1.0), (4, 1, 2.0), (5, 2, 2.0), (6, 3, 1.0), (7, 3, 1.0), (8, 3, 1.0)]"
   # what it saw, by the digest of the same epochs read alone
   local -a read=(millrace read shards --print none --json --quiet --seed 3 --micro 8)
   local once=0 part
@@ -245,7 +245,20 @@ a_batch_that_grows_by_epoch_delivers_the_order_and_survives_stops() {
   contains "$(cat errors)" "found 0:2; set batch.global for epoch 0, the first"
 }
 
-run_cases frozen_parameters_stay_as_they_are_and_have_no_moments a_run_with_frozen_parameters_goes_on_to_the_same_weights \
+a_warmup_as_long_as_the_run_is_warned_of() {
+  local warning='schedule.warmup is'
+  same "$(status_of millrace train train.yaml --set run.dir=runs/w --set run.steps=4 --set schedule.warmup=4)" 0 "$(cat errors)"
+  contains "$(cat errors)" "schedule.warmup is 4 steps, and the run has 4: the learning rate only rises, to "
+  same "$(grep -c "$warning" errors)" 1
+  same "$(status_of millrace train train.yaml --set run.dir=runs/w3 --set run.steps=4 --set schedule.warmup=3)" 0
+  ! grep -q "$warning" errors || fail "$(cat errors)"
+  same "$(status_of millrace train train.yaml --set run.dir=runs/w0 --set run.steps=1 --set schedule.warmup=0)" 0
+  ! grep -q "$warning" errors || fail "$(cat errors)"
+  same "$(status_of millrace train train.yaml --set run.dir=runs/we --set run.steps=4 --set schedule.by=epoch --set schedule.warmup=2)" 0
+  contains "$(cat errors)" "schedule.warmup is 2 epochs, and the run has "
+}
+
+run_cases a_warmup_as_long_as_the_run_is_warned_of frozen_parameters_stay_as_they_are_and_have_no_moments a_run_with_frozen_parameters_goes_on_to_the_same_weights \
   other_parameters_may_be_frozen_from_a_step_on_which_is_said what_can_not_be_frozen_is_refused \
   evaluations_that_get_no_better_end_a_run_wherever_it_was_stopped \
   evaluations_that_are_not_finite_count_once_wherever_a_run_was_killed rates_follow_epochs_and_grow_with_the_batch \
