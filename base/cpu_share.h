@@ -5,9 +5,10 @@
  *     ... all processes exchange their seats ...
  *     threads = cpu_share(seats, ranks_count, rank);
  *
- * A CPU counts for one nth with each of the n processes that may run on it. Processes that a launcher
- * bound to CPUs of their own keep these; processes that share CPUs divide them. A limit of the control
- * group is divided among the processes of the host: processes of one container share its groups.
+ * A CPU counts for one nth with each of the n processes that may run on it. Processes that a
+ * launcher bound to CPUs of their own keep these; processes that share CPUs divide them. A limit of
+ * the control group is divided among the processes of the host: those of one container share its
+ * groups.
  */
 #ifndef MILLRACE_BASE_CPU_SHARE_H
 #define MILLRACE_BASE_CPU_SHARE_H
@@ -24,8 +25,9 @@ struct cpu_seat {
     uint64_t cpus[CPU_SEAT_WORDS]; /* affinity; no bit is set where the kernel does not say */
 };
 
-/* How many core groups the calling thread may run in, at least 1. A core group is the processors of a NUMA
- * node: those that reach one part of the memory fastest. root stands before every path that is read. */
+/* How many core groups the calling thread may run in, at least 1. A core group is the processors
+ * of a NUMA node: those that reach one part of the memory fastest. root stands before every path
+ * that is read. */
 unsigned cpu_groups_count(const char *root);
 
 /* Of the calling thread. */

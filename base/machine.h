@@ -20,8 +20,9 @@ const char *machine_boot(char *text, size_t bytes);
  * machine have names of their own. Returns text. */
 const char *machine_host(char text[MACHINE_HOST_BYTES]);
 
-/* What kind of container this process is in, by the marks that container engines leave: "docker"; NULL: none is
- * known. root stands before every path that is read; variables of the environment count where it is "". */
+/* What kind of container this process is in, by the marks that container engines leave:
+ * "docker"; NULL: none is known. root stands before every path that is read; variables of the
+ * environment count where it is "". */
 const char *machine_container(const char *root);
 
 /* The processor's name, "unknown" where the kernel has none; text holds bytes. Returns text. */

@@ -163,8 +163,8 @@ static const char *resume_of_restart(const struct launch *launch)
     return is_path && !has_gone_on(launch, given) ? given : "auto";
 }
 
-/* Where -n is not given: one rank for each GPU of this machine, or without GPUs for each core group; other
- * nodes get as many. */
+/* Where -n is not given: one rank for each GPU of this machine, or without GPUs for each core
+ * group; other nodes get as many. */
 static int choose_ranks(const struct launch *launch, const struct train_config *config, unsigned *ret_ranks,
                         struct err *err)
 {

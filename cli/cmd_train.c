@@ -13,6 +13,7 @@
 #include "cli/step_line.h"
 #include "cli/usage_json.h"
 #include "cli/verbs.h"
+#include "io/pending.h"
 #include "trainer/scalars.h"
 #include "trainer/trainer.h"
 
@@ -111,9 +112,13 @@ static void print_text_event(struct console *console, const struct trainer_repor
     case TRAINER_USED:
         log_used(&console->log, report);
         break;
+    case TRAINER_STOPPING:
+        console_line(console, "%s", report->text);
+        break;
     case TRAINER_STEPPED:
     case TRAINER_EVALUATING:
     case TRAINER_FAILED:
+    case TRAINER_STOP_LATE:
         break;
     }
 }
@@ -174,6 +179,14 @@ static void print_json_event(const struct trainer_report *report)
     fflush(stdout);
 }
 
+/* From another thread than the run's, which may be in a write that never ends. */
+static void end_at_once(struct console *console, const char *text)
+{
+    console_failure(console, text);
+    io_pending_remove();
+    _exit(EXIT_FAILED);
+}
+
 static void show(void *context, const struct trainer_report *report)
 {
     struct reporter *reporter = context;
@@ -186,8 +199,10 @@ static void show(void *context, const struct trainer_report *report)
         reporter->has_told = true;
         return;
     }
+    if (report->event == TRAINER_STOP_LATE)
+        end_at_once(reporter->console, report->text);
     print_text_event(reporter->console, report);
-    if (reporter->as_json) {
+    if (reporter->as_json && report->event != TRAINER_STOPPING) {
         progress_give_way(reporter->console);
         print_json_event(report);
     }
@@ -422,6 +437,7 @@ static int run(const struct invocation *invocation, struct err *err)
     struct train_config config;
     struct trainer_options options = {.began_ns = clock_now_ns()}; /* before the others are waited for */
     options.stop = signals_install();                              /* as early: a signal to one is for all */
+    options.stop_asks = &signals_counts()->wishes;
     signals_outlive_pipes();
     int status = crew_open(invocation, &options.comm, &options.local_rank, err);
     if (status)

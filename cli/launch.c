@@ -76,8 +76,8 @@ static int add_hosts(struct launch_command *command, const struct launch_place *
     return status;
 }
 
-/* Does the variable, "NAME=value", affect a run? What has another kind of name (a function that a shell exports)
- * is nothing that mpirun could forward. */
+/* Does the variable, "NAME=value", affect a run? What has another kind of name (a function that
+ * a shell exports) is nothing that mpirun could forward. */
 static bool is_forwarded(const char *variable, size_t name_bytes)
 {
     static const char *const prefixes[] = {"NCCL_",     "UCX_",      "FI_",   "OMP_",

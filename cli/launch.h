@@ -27,13 +27,15 @@ struct launch_command {
     size_t words_count, words_capacity;
 };
 
-/* All of mpirun's words before the program's. -EINVAL where nodes do not divide the ranks, -ENOMEM. */
+/* All of mpirun's words before the program's. -EINVAL where nodes do not divide the ranks,
+ * -ENOMEM. */
 int launch_begin(struct launch_command *command, const struct launch_place *place, struct err *err);
 /* A copy of the word. -ENOMEM. */
 int launch_add(struct launch_command *command, const char *word, struct err *err);
-/* mpirun's options that give ranks of other machines the variables of this process that affect a run: NCCL_*,
- * UCX_*, FI_*, OMP_*, OPENBLAS_*, MILLRACE_*, CUDA_* and AWS_*. By name alone, so that no value, which may be a
- * secret, stands on a command line. except: a variable that is left out; NULL: none. -ENOMEM. */
+/* mpirun's options that give ranks of other machines the variables of this process that affect a
+ * run: NCCL_*, UCX_*, FI_*, OMP_*, OPENBLAS_*, MILLRACE_*, CUDA_* and AWS_*. By name alone, so
+ * that no value, which may be a secret, stands on a command line. except: a variable that is
+ * left out; NULL: none. -ENOMEM. */
 int launch_add_environment(struct launch_command *command, char *const *environment, const char *except,
                            struct err *err);
 void launch_deinit(struct launch_command *command); /* safe on a zeroed one, which it leaves */

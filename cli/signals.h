@@ -20,6 +20,8 @@ struct signals_counts {
     atomic_uint wishes, interrupts;
 };
 const struct signals_counts *signals_install_counting(void);
+/* How often such signals came, whatever they do. */
+const struct signals_counts *signals_counts(void);
 
 /* What a second SIGINT writes to stderr before it ends the program, so that a line that stands there is ended; NULL: nothing. text
  * lives for ever. */

@@ -38,7 +38,8 @@ static inline struct engine_comm *engine_comm_of(struct comm *comm)
 int engine_comm_open(struct engine *engine, const struct comm_ops *ops, size_t comm_bytes,
                      struct comm **ret_comm, struct err *err);
 
-/* A blank operation of this communicator; kind: what it is called in a trace and in errors where options do not say; static. -ECONNABORTED after the end. */
+/* A blank operation of this communicator; kind: what it is called in a trace and in errors where
+ * options do not say; static. -ECONNABORTED after the end. */
 int engine_comm_begin(struct comm *comm, const struct comm_options *options, const char *kind,
                       struct engine_op **ret_op, struct err *err);
 /* Starts it; or takes it back where planning it failed, by status: -ENOMEM. */

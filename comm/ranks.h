@@ -12,11 +12,16 @@
  * | PALS | PALS_RANKID, PMI_SIZE, PALS_LOCAL_RANKID |
  * | srun | SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID |
  *
- * A rank without a count is refused, because such a process would train as rank 0 of 1: PMIX_RANK alone (prterun),
- * ALPS_APP_PE, JOB_COMPLETION_INDEX of a Kubernetes indexed job, AWS_BATCH_JOB_NODE_INDEX, or the rank variable of
- * a launcher above. RANK=0 and WORLD_SIZE=1 declare a run of one process. torchrun's and a launcher's of MPI must agree where both are there. The count of a step (jsrun, Flux, PALS, Slurm) applies only where no other does: a step may be a
- * script that calls mpirun. They are those of srun's step: SLURM_NTASKS is the job's, which a batch script and the shell of salloc have too, and a
- * process that one of these starts without srun is alone; job_tasks lets it say so.
+ * A rank without a count is refused, because such a process would train as rank 0 of 1: PMIX_RANK
+ * alone (prterun), ALPS_APP_PE, JOB_COMPLETION_INDEX of a Kubernetes indexed job,
+ * AWS_BATCH_JOB_NODE_INDEX, or the rank variable of a launcher above. RANK=0 and WORLD_SIZE=1 declare
+ * a run of one process.
+ *
+ * torchrun's ranks and those of MPI's launcher must agree where both are given. The count of a step
+ * (jsrun, Flux, PALS, Slurm) applies only where no other does: a step may be a script that calls
+ * mpirun. Slurm's is that of srun's step. SLURM_NTASKS is the job's, which a batch script and the shell
+ * of salloc have too. A process that one of these starts without srun is alone; job_tasks lets it say
+ * so.
  */
 #ifndef MILLRACE_COMM_RANKS_H
 #define MILLRACE_COMM_RANKS_H
@@ -52,8 +57,8 @@ struct ranks {
     } meeting;          /* of torchrun's ranks */
 };
 
-/* variable: getenv, or a test's own. -EINVAL, naming the variables, where they contradict each other, are no
- * numbers, or give a rank but no count. */
+/* variable: getenv, or a test's own. -EINVAL, naming the variables, where they contradict each
+ * other, are no numbers, or give a rank but no count. */
 int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ranks, struct err *err);
 /* "mpirun (OMPI_COMM_WORLD_SIZE)" and so on; lives for ever. */
 const char *ranks_launcher_name(enum ranks_launcher launcher);

@@ -132,13 +132,15 @@ struct device {
     const struct device_ops *ops;
 };
 
-/* name: "cpu", "null", "cuda" (the first GPU), "cuda:N" or "auto": the first GPU, or the CPU where device_auto_count finds
- * none. Gives the device. -ENODEV with what to do where it is absent or can't be used. */
+/* name: "cpu", "null", "cuda" (the first GPU), "cuda:N" or "auto": the first GPU, or the CPU
+ * where device_auto_count finds none. Gives the device. -ENODEV with what to do where it is
+ * absent or can't be used. */
 int device_open(const char *name, struct device **ret_device, struct err *err);
 void device_close(struct device *device); /* NULL is fine */
-/* How many GPUs "auto" can use; 0 if this process was given none (gpu_probe.h), or CUDA_VISIBLE_DEVICES hides all of them.
- * -ENODEV if it was given one that CUDA can't use: the driver is absent or too old, the device file may not be opened, or
- * this build has no CUDA. root: as gpu_probe_given's; "" but in tests. */
+/* How many GPUs "auto" can use; 0 if this process was given none (gpu_probe.h), or
+ * CUDA_VISIBLE_DEVICES hides all of them. -ENODEV if it was given one that CUDA can't use: the
+ * driver is absent or too old, the device file may not be opened, or this build has no CUDA.
+ * root: as gpu_probe_given's; "" but in tests. */
 int device_auto_count(const char *root, int *ret_gpus, struct err *err);
 /* Copies from host memory and waits until it is there. Not for what happens often. */
 int device_upload(struct device *device, void *target, const void *source, size_t bytes, struct err *err);

@@ -106,7 +106,8 @@ static void say_memory(const struct run *run)
             "memory: model.offload and parallel.offload save nothing on the cpu, whose memory is the host's");
 }
 
-/* A warm-up that is as long as the run, as the default is for a short one, leaves no step at a falling rate. */
+/* A warm-up that is as long as the run, as the default is for a short one, leaves no step at a
+ * falling rate. */
 static void warn_of_warmup(const struct run *run)
 {
     const struct schedule *schedule = &run->schedule;

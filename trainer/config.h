@@ -47,7 +47,8 @@ struct train_config {
         uint64_t seed;
         uint64_t steps; /* 0: epochs say */
         uint64_t epochs;
-        uint64_t max_time_ns; /* 0: none */
+        uint64_t max_time_ns;      /* 0: none */
+        uint64_t stop_deadline_ns; /* 0: none */
     } run;
     uint32_t device;  /* see config_device_name */
     uint64_t threads; /* of compute; 0: one a CPU */

@@ -78,6 +78,9 @@ static const struct config_field fields[] = {
      .help = "the run saves and stops with status 75 before so long a time has passed since its start, as "
              "23h of a "
              "job's 24; 0s: no limit"},
+    {"run.stop_deadline", CONFIG_DURATION, AT(run.stop_deadline_ns), "0s", 0, 1e18, MAY_DIFFER,
+     .help = "how long a run that is asked to stop may take to end the step and save; then it gives up, with "
+             "status 1; 0s: as long as it takes"},
     {"device", CONFIG_CHOICE, AT(device), "auto", .choices = device_names,
      .help = "what computes; auto: a GPU, or the cpu where there is none (a GPU that can't be used is an "
              "error); null: nothing, as with --dry-run"},

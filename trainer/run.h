@@ -97,7 +97,7 @@ struct run {
         *own_comm;     /* the same, uncounted; where it was opened for the run, and is closed with it */
     struct comm *bulk; /* what weights and gradients travel by, counted: comm, or over nccl */
     struct comm *nccl; /* between GPUs; NULL: there is none */
-    unsigned cpus;     /* its share of the processors that ranks of its machine use; 0: all, as one rank */
+    unsigned cpus;     /* this rank's share of its machine's processors; 0: all */
     struct comm_counts traffic;
     struct comm_traffic step_traffic, mean_traffic; /* of the newest step, and mean of weights */
     struct device *device;
@@ -238,8 +238,8 @@ int run_open_bulk(struct run *run, struct err *err);
 void run_halt_bulk(struct run *run);
 void run_close_bulk(struct run *run);
 
-/* run_cpus.c: sets run->cpus. Collective. Then how many threads compute and decode; 0: one for each processor that the
- * process may use. */
+/* run_cpus.c: sets run->cpus. Collective. Then how many threads compute and decode; 0: one for
+ * each processor that the process may use. */
 int run_share_cpus(struct run *run, struct err *err);
 unsigned run_threads(const struct run *run);
 unsigned run_workers(const struct run *run);

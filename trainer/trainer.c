@@ -9,6 +9,7 @@
 #include "trainer/gauges.h"
 #include "trainer/profile.h"
 #include "trainer/run.h"
+#include "trainer/stop_watch.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -36,6 +37,7 @@ struct loop {
     struct gauges gauges;
     struct saving saving;
     struct profile profile;
+    struct stop_watch stop_watch;
     uint64_t began_ns, began_step; /* for the time that remains */
 };
 
@@ -167,6 +169,7 @@ static int settle_save(struct loop *loop, bool is_last, struct err *err)
         .step = loop->saving.step, .steps = run->steps, .epoch = epoch_of_step(run, loop->saving.step)};
     if (!status) {
         triggers_note_save(&run->triggers, took_ns);
+        stop_watch_note_save(&loop->stop_watch, run->triggers.save_ns);
         line.event = TRAINER_SAVED;
         run_report(run, &line);
         return 0;
@@ -189,6 +192,8 @@ static int save(struct loop *loop, bool is_last, struct err *err)
 {
     struct run *run = loop->run;
     range_begin(&run->ranges, RANGE_SAVE);
+    if (is_last && run->stop_requested && !run->time_is_up)
+        stop_watch_begin_last_save(&loop->stop_watch);
     triggers_note_save_begun(&run->triggers, clock_now_ns());
     int status = settle_save(loop, false, err);
     if (!status)
@@ -262,6 +267,7 @@ static int advance(struct loop *loop, struct err *err)
     status = make_step(run, err);
     if (status)
         return status;
+    stop_watch_note_step(&loop->stop_watch, run->step);
     log_line(run->options->log, LOG_DEBUG, "step %" PRIu64 " queued; micro-batches ahead: %" PRIu64,
              run->step, loader_stats(run->loader).ahead_count);
     struct trainer_report stepped = {.event = TRAINER_STEPPED, .step = run->step, .steps = run->steps};
@@ -432,7 +438,11 @@ static int run_stretch(const struct trainer_options *options, struct course *cou
     run.ranges.queues = !run.device->ops->is_host;
     time_parts_start(&run.ranges.parts, loop.began_ns);
     start_clock(&loop);
-    status = run_loop(&loop, &detail);
+    status =
+        stop_watch_open(&loop.stop_watch, &run, run.triggers.has_saved ? run.triggers.save_ns : 0, &detail);
+    if (!status)
+        status = run_loop(&loop, &detail);
+    stop_watch_close(&loop.stop_watch);
     if (!status) /* what this rank still has to give */
         status = weights_settle(&run.weights, &detail);
     if (!status)

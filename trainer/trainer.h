@@ -35,7 +35,11 @@ enum trainer_event {
     TRAINER_STEPPED,     /* step of steps, after each; a device may be two steps behind */
     TRAINER_EVALUATING,  /* done of all, after each micro-batch of an evaluation */
     TRAINER_USED,        /* at the end of the run, for each rank: usage tells what it took and moved */
-    TRAINER_FAILED,      /* of several ranks this one ends the run, as text says; the others are told next */
+    /* Both come from a thread of the run's own. text: what a request to stop waits for; that
+     * run.stop_deadline passed, on which the owner ends the program, for the run may never end. */
+    TRAINER_STOPPING,
+    TRAINER_STOP_LATE,
+    TRAINER_FAILED, /* of several ranks this one ends the run, as text says; the others are told next */
 };
 
 /* Of TRAINER_STEP: the machine of this rank when the line was made. What is not known there, or is not there, is 0. */
@@ -55,7 +59,7 @@ struct trainer_report {
     const char *text;     /* lives during the call */
     uint64_t step, steps; /* finished, of all */
     uint64_t done, all;   /* TRAINER_EVALUATING: samples, or windows of text, of all ranks */
-    uint32_t epoch;       /* of the samples of that step: the last step of the first epoch is of epoch 0 */
+    uint32_t epoch;       /* of the samples of that step, from 0 */
     double loss;     /* mean over valid items since the last report, nats; of validation where evaluated */
     double accuracy; /* top-1 where evaluated, 0..1 */
     double lr, gradient_norm;
@@ -89,6 +93,7 @@ struct trainer_options {
     uint64_t began_ns;            /* by clock_now_ns, when the program began, for run.max_time; 0: now */
     uint64_t before_ns;           /* what of run.max_time had passed by then, in earlier attempts */
     atomic_int *stop;             /* non-zero: save and return; NULL: never */
+    const atomic_uint *stop_asks; /* how often that was asked for; NULL: not known */
     struct trainer_steps profile; /* measured by range, and told to a profiler that is attached */
     /* Of this rank, borrowed: all threads of the run add what they do in the steps of profile, and it is written, with those of all ranks, to
      * trace-FIRST-LAST.json in the run's folder. NULL: none. */

@@ -166,6 +166,7 @@ signals_reach_all_ranks() {
     end
     same "$ended" 75 "$(cat errors)"
     grep -q '^stopped on request after step' errors
+    same "$(grep -c '^stopping after this step, saving (' errors)" 1 "$(cat errors)"
   done
 }
 

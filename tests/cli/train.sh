@@ -187,12 +187,64 @@ a_stop_on_request_saves_and_says_75_and_the_same_command_goes_on() {
   kill -TERM $pid
   wait $pid || status=$?
   same $status 75
+  same "$(grep -c '^stopping after this step, saving ([0-9.]* [KM]iB\(, about [0-9.]* s\)\?)$' stopped.log)" 1 "$(cat stopped.log)"
   local step
   step=$(sed -n 's/^step  *//p' stopped.out)
   contains "$(sed -n 's/^checkpoint  *//p' stopped.out)" "$(printf 'step-%08d' "$step")"
   same "$(status_of millrace train train.yaml --set run.dir=runs/stopped --set run.steps=$((step + 2)) --set schedule.type=constant)" 0
   grep -q "resuming at step $step" errors
   same "$(sed -n 's/^step  *//p' out)" $((step + 2))
+}
+
+# said TEXT: waits until the run $pid has said so, on stopping.log.
+said() {
+  until grep -qs "$1" stopping.log; do
+    kill -0 $pid 2>/dev/null || fail "it ended: $(cat stopping.log)"
+    sleep 0.02
+  done
+}
+# stop_held DIR SETTING...: a run whose next save is never complete is asked to stop; it is $pid.
+stop_held() {
+  local dir=$1 settings=() setting
+  for setting in "${@:2}"; do settings+=(--set "$setting"); done
+  : >stopping.log
+  MILLRACE_FAULT=write:hold:step- "$MILLRACE" train train.yaml --set run.dir="$dir" --set run.steps=100000 \
+    --set schedule.type=constant --set checkpoint.every=0 "${settings[@]}" >stopping.out 2>stopping.log &
+  pid=$!
+  trap 'kill -KILL $pid' EXIT
+  said '^step [0-9]*/'
+  kill -TERM $pid
+  said '^stopping after this step, saving ('
+}
+
+a_save_that_outlasts_the_deadline_ends_the_run_which_names_the_newest_checkpoint() {
+  local pid status=0
+  stop_held runs/late run.stop_deadline=300ms
+  wait $pid || status=$?
+  trap - EXIT
+  same $status 1 "$(cat stopping.log)"
+  contains "$(tail -n 1 stopping.log)" "millrace: run.stop_deadline passed before step "
+  contains "$(tail -n 1 stopping.log)" " was saved: expected a stop within 0.3 s, found no complete checkpoint; "
+  same "$(status_of millrace train train.yaml --set run.dir=runs/late --set run.steps=4 --set schedule.type=constant)" 0
+  status=0
+  stop_held runs/late run.stop_deadline=300ms
+  wait $pid || status=$?
+  trap - EXIT
+  same $status 1 "$(cat stopping.log)"
+  contains "$(tail -n 1 stopping.log)" "found that the newest complete checkpoint is step 4; "
+  same "$(ls runs/late/ckpt | grep -c '^step-')" 1
+}
+
+a_second_request_to_stop_is_told_what_is_waited_for() {
+  local pid status=0
+  stop_held runs/asked
+  until compgen -G "runs/asked/ckpt/.tmp-step-*" >/dev/null; do kill -0 $pid && sleep 0.02; done
+  kill -TERM $pid
+  said '^asked to stop [0-9.]* s ago: waiting for the checkpoint of step [0-9]* (.*); a second Ctrl-C ends'
+  same "$(grep -c '^stopping after this step' stopping.log)" 1
+  kill -KILL $pid
+  wait $pid || status=$?
+  trap - EXIT
 }
 
 data_that_changed_under_a_run_is_refused() {
@@ -437,6 +489,8 @@ run_cases tiled_photos_give_the_weights_that_they_give_as_they_are data_that_nev
   data_larger_than_half_of_memory_leave_the_page_cache_alone \
   json_is_a_line_an_event the_parts_of_a_lines_time_add_up_to_it a_profile_tells_where_the_time_of_its_steps_went a_trace_tells_what_each_thread_did \
   a_profiler_sees_the_ranges_of_a_run_nested_and_closed a_stop_on_request_saves_and_says_75_and_the_same_command_goes_on \
+  a_save_that_outlasts_the_deadline_ends_the_run_which_names_the_newest_checkpoint \
+  a_second_request_to_stop_is_told_what_is_waited_for \
   data_that_changed_under_a_run_is_refused a_mix_goes_on_where_it_was_and_names_what_changed \
   mixup_and_cutmix_train_to_the_same_weights_whatever_computes_them a_second_interrupt_ends_at_once_with_130 checkpoints_are_listed_oldest_first_and_only_as_many_as_kept \
   damaged_steps_of_a_folder_are_all_named \
