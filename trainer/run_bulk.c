@@ -119,9 +119,10 @@ static int open_nccl(struct run *run, struct err *err)
 {
     int status =
         comm_nccl_open(run->plain_comm, run->device, run->config->parallel.timeout_ns, &run->nccl, err);
-    if (status)
+    if (status) {
         err_advise(err, "NCCL_DEBUG=INFO tells more; parallel.comm: host does without NCCL");
-    return status;
+        return status;
+    }
     status = run_agree(run, run_count_bulk(run, err), "connecting", err);
     if (status)
         return status;
