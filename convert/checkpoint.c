@@ -14,6 +14,7 @@
 #include "ckpt/only.h"
 #include "ckpt/reader.h"
 #include "ckpt/safetensors.h"
+#include "convert/checkpoint_target.h"
 #include "convert/hands.h"
 #include "convert/identity.h"
 #include "convert/pieces.h"
@@ -363,6 +364,8 @@ int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_optio
     uint64_t begun_ns = clock_now_ns();
     struct job job = {.io = io, .options = options};
     int status = reader_open_any(io, options->source, &job.reader, options->log, err);
+    if (!status)
+        status = checkpoint_target_check_file(io, ckpt_reader_path(job.reader), options->target, err);
     if (!status)
         status = plan(&job, err);
     if (!status)

@@ -12,6 +12,7 @@
 #include "convert/checked_folder.h"
 #include "convert/checkpoint.h"
 #include "convert/checkpoint_hf_plan.h"
+#include "convert/checkpoint_target.h"
 #include "convert/hands.h"
 #include "convert/identity.h"
 #include "convert/pieces.h"
@@ -329,6 +330,9 @@ int convert_checkpoint_hf(struct io *io, const struct convert_checkpoint_options
     struct job job = {.io = io, .options = options};
     struct str config = {0};
     int status = reader_open_any(io, options->source, &job.reader, options->log, err);
+    if (!status)
+        status = checkpoint_target_check_folder(io, ckpt_reader_path(job.reader), options->target,
+                                                options->force, err);
     if (!status)
         status = checkpoint_hf_family(job.reader, &job.family, err);
     if (!status)

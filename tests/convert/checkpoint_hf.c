@@ -247,6 +247,36 @@ static void killed_at_durable_operations_a_folder_goes_on_to_the_same(void **sta
     assert_true(kills > 8 && kept > 5);
 }
 
+/* --force deletes what it replaces: that must be a converted model, and never the checkpoint itself. */
+static void force_replaces_nothing_but_a_converted_model(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    char path[2 * TEST_PATH_BYTES_MAX];
+    struct convert_checkpoint_options options = {
+        .source = steps, .target = target, .force = true, .workers_count = 2};
+    struct convert_checkpoint_result result;
+    save_step(&hf_gpt2);
+    assert_ok(convert(0, false, &err), &err);
+    assert_ok(convert_checkpoint_hf(io, &options, &result, &err), &err);
+    assert_int_equal(test_run("echo '{}' >'%s/tokenizer.json'", target), 0);
+    assert_int_equal(convert_checkpoint_hf(io, &options, &result, &err), -EEXIST);
+    assert_string_equal(err.found, "tokenizer.json");
+    options.target = folder; /* it holds the checkpoints */
+    assert_int_equal(convert_checkpoint_hf(io, &options, &result, &err), -EEXIST);
+    options.target = path;
+    assert_int_equal(test_run_output(path, sizeof path, "printf %%s '%s'/step-*", steps), 0);
+    assert_int_equal(convert_checkpoint_hf(io, &options, &result, &err), -EINVAL);
+    assert_int_equal(convert_checkpoint_full(io, &options, &result, &err), -EINVAL);
+    options.target = target;
+    assert_int_equal(convert_checkpoint_full(io, &options, &result, &err), -EISDIR);
+    options.force = false;
+    options.target = strcat(path, "/model.safetensors");
+    assert_int_equal(convert_checkpoint_full(io, &options, &result, &err), -EINVAL);
+    assert_int_equal(
+        test_run("test -e '%s/tokenizer.json' && ls '%s'/step-*/manifest.json >/dev/null", target, steps), 0);
+}
+
 static void a_model_that_transformers_has_not_is_refused(void **state)
 {
     (void)state;
@@ -267,6 +297,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_folder_that_differs_never_has_the_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(killed_at_durable_operations_a_folder_goes_on_to_the_same, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(force_replaces_nothing_but_a_converted_model, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_model_that_transformers_has_not_is_refused, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
