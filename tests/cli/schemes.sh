@@ -10,6 +10,7 @@ data:  {train: shards, memory: 32MiB, image: {size: 16}}
 model: {layers: 1, heads: 2, width: 16, patch: 8}
 batch: {global: 8, micro: 8}
 YAML
+: >files # before it is listed
 find . | sort >files
 
 # refused COMMAND...: with status 2 and one line that names the URL; nothing was written.
