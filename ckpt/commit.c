@@ -210,7 +210,7 @@ static enum commit_likeness compare_with(const struct commit *commit, const char
     enum commit_likeness likeness = COMMIT_OTHER;
     if (folder_read_step(commit->io, path, &found, NULL, NULL))
         return likeness;
-    if (has_same_arrays(&found, &roster->manifest, &roster->tensors_text) &&
+    if (found.step == commit->step && has_same_arrays(&found, &roster->manifest, &roster->tensors_text) &&
         json_parse(state_json, strlen(state_json), "state", 0, &state, NULL) == 0) {
         if (is_same_value(found.state, state))
             likeness = COMMIT_SAME;

@@ -251,7 +251,7 @@ static int hold_target(struct copy *copy, struct io_hold **ret_hold)
 static int check_target(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;
-    struct io_hold *hold;
+    struct io_hold *hold = NULL;
     struct io_stat info;
     if (o->to->ops->stat(o->to, copy->target, &info, NULL))
         return 0;
@@ -261,7 +261,9 @@ static int check_target(struct copy *copy)
         err_advise(copy->err, "--force replaces it");
         return -EEXIST;
     }
-    int status = hold_target(copy, &hold);
+    int status = folder_refuse_misnamed(o->to, copy->target, copy->err); /* it may be the only copy */
+    if (!status)
+        status = hold_target(copy, &hold);
     io_let_go(o->to, hold);
     return status;
 }

@@ -89,7 +89,7 @@ int folder_check_file(struct io *io, const char *step_path, const struct manifes
     return -EBADMSG;
 }
 
-int folder_read_manifest(struct io *io, const char *step_path, struct manifest *ret_manifest,
+static int read_manifest(struct io *io, const char *step_path, struct manifest *ret_manifest,
                          uint64_t *ret_bytes, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX], *text = NULL;
@@ -102,6 +102,55 @@ int folder_read_manifest(struct io *io, const char *step_path, struct manifest *
     if (!status)
         *ret_bytes = bytes;
     free(text);
+    return status;
+}
+
+/* A folder that has another step's name would pass for that step: it would be resumed from and counted
+ * as one of the newest. Names that are no step's say nothing. */
+static int check_name(const char *step_path, uint64_t step, struct err *err)
+{
+    char trimmed[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX];
+    char expected[FOLDER_STEP_NAME_BYTES];
+    uint64_t named;
+    snprintf(trimmed, sizeof trimmed, "%s", step_path);
+    for (size_t bytes = strlen(trimmed); bytes > 1 && trimmed[bytes - 1] == '/';)
+        trimmed[--bytes] = '\0';
+    const char *slash = strrchr(trimmed, '/'), *name = slash ? slash + 1 : trimmed;
+    if (!folder_parse_step(name, &named) || named == step)
+        return 0;
+    folder_step_name(step, expected);
+    io_parent_path(trimmed, parent);
+    err_set(err, -EBADMSG, "the folder's name is not that of the step in its manifest");
+    err_at(err, trimmed, ERR_NO_OFFSET);
+    err_expected(err, "%s", expected);
+    err_found(err, "%s", name);
+    err_advise(err, "rename it: mv -T %s %s/%s", trimmed, parent, expected);
+    return -EBADMSG;
+}
+
+int folder_read_manifest(struct io *io, const char *step_path, struct manifest *ret_manifest,
+                         uint64_t *ret_bytes, struct err *err)
+{
+    struct manifest manifest;
+    int status = read_manifest(io, step_path, &manifest, ret_bytes, err);
+    if (status)
+        return status;
+    status = check_name(step_path, manifest.step, err);
+    if (status)
+        manifest_deinit(&manifest);
+    else
+        *ret_manifest = manifest;
+    return status;
+}
+
+int folder_refuse_misnamed(struct io *io, const char *step_path, struct err *err)
+{
+    struct manifest manifest;
+    uint64_t bytes;
+    if (read_manifest(io, step_path, &manifest, &bytes, NULL))
+        return 0;
+    int status = check_name(step_path, manifest.step, err);
+    manifest_deinit(&manifest);
     return status;
 }
 
@@ -315,9 +364,9 @@ static int none_at_all(struct io *io, const char *folder, struct err *err)
 }
 
 /* There are steps, and all that will do are damaged: that is no -ENOENT, which means that there is nothing yet. */
-static int all_damaged(const struct err *newest, struct err *err)
+static int all_damaged(struct io *io, const char *newest_path, const struct err *newest, struct err *err)
 {
-    if (err) {
+    if (!folder_refuse_misnamed(io, newest_path, err) && err) {
         *err = *newest;
         err->code = -EBADMSG;
         err_advise(err, "no checkpoint here is whole: restore one from a copy, or move the folder away");
@@ -351,10 +400,14 @@ static int find_newest(struct io *io, const char *folder, const struct ckpt_choi
         if (i == count)
             newest = detail;
     }
-    uint64_t step = status ? 0 : steps[i];
+    uint64_t step = status ? 0 : steps[i], last = count > 0 ? steps[count - 1] : 0;
     free(steps);
-    if (is_damage(status))
-        return count > 0 ? all_damaged(&newest, err) : none_at_all(io, folder, err);
+    if (is_damage(status) && count == 0)
+        return none_at_all(io, folder, err);
+    if (is_damage(status)) {
+        int joined = folder_step_path(folder, last, candidate, err);
+        return joined ? joined : all_damaged(io, candidate, &newest, err);
+    }
     if (status)
         return status;
     manifest_deinit(&manifest);

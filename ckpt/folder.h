@@ -3,7 +3,8 @@
  *
  * `step-00001000`: eight digits at least, no more zeros in front than that. A step is whole if its manifest parses and every
  * file that it names is there with its size, but those that were written into other nodes' folders, which may be absent; only whole
- * ones are listed, found and counted.
+ * ones are listed, found and counted. A folder named for one step whose manifest names another is not
+ * whole, so nothing counts or removes it.
  */
 #ifndef MILLRACE_CKPT_FOLDER_H
 #define MILLRACE_CKPT_FOLDER_H
@@ -32,9 +33,12 @@ bool folder_is_leftover(const char *entry_name);
  * NULL. Gives the manifest. -ESTALE where one after the other took its place. */
 int folder_read_step(struct io *io, const char *step_path, struct manifest *ret_manifest,
                      uint64_t *ret_size_bytes, struct err *err);
-/* The manifest alone, and its own size. */
+/* The manifest alone, and its own size. -EBADMSG where the folder's name is that of another step. */
 int folder_read_manifest(struct io *io, const char *step_path, struct manifest *ret_manifest,
                          uint64_t *ret_bytes, struct err *err);
+/* -EBADMSG where the manifest names another step than the folder; a manifest that cannot be read is
+ * fine. */
+int folder_refuse_misnamed(struct io *io, const char *step_path, struct err *err);
 /* For who reads the step of that manifest, whose files are opened by their names one after the other, and failed with status (err has its detail):
  * where meanwhile it was saved again, and so other files have these names, or was removed, that is no damage but -ESTALE, with its own detail.
  * Otherwise status. */

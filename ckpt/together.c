@@ -174,7 +174,7 @@ static void look_aside(const struct search *search, struct told *own)
     if (folder_aside_path(search->where, own->step, path, NULL) ||
         folder_read_step(search->io, path, &manifest, NULL, NULL))
         return;
-    own->has_aside = describe(&manifest, &own->aside, NULL) == 0;
+    own->has_aside = manifest.step == own->step && describe(&manifest, &own->aside, NULL) == 0;
     manifest_deinit(&manifest);
 }
 

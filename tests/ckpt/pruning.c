@@ -256,6 +256,27 @@ static void a_removal_that_fails_does_not_keep_the_others(void **state)
     io_close(faulty);
 }
 
+/* Step 100 under a higher number: it neither takes the place of a newer one nor goes itself. */
+static void a_step_under_another_number_costs_no_other(void **state)
+{
+    (void)state;
+    struct ckpt_prune_options options = {.keep.last = 1};
+    struct err err = {0};
+    char path[IO_PATH_BYTES_MAX];
+    uint64_t step;
+    save_all(&(struct ckpt_keep){.last = 0});
+    test_run("mv '%s/step-00000100' '%s/step-00009000'", folder, folder);
+    assert_ok(ckpt_find(io, folder, path, &step, NULL, &err), &err);
+    assert_int_equal(step, 600);
+    assert_ok(ckpt_prune(io, folder, &options, &err), &err);
+    assert_steps("600 9000");
+    test_run("rm -r '%s/step-00000600'", folder);
+    assert_int_equal(ckpt_find(io, folder, path, &step, NULL, &err), -EBADMSG);
+    assert_non_null(strstr(err.advice, "/step-00009000 "));
+    assert_non_null(strstr(err.advice, "/step-00000100"));
+    assert_steps("9000");
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, steps_set_up, steps_tear_down)
@@ -268,6 +289,7 @@ int main(void)
         CASE(the_same_arrays_with_other_metrics_give_way_for_good),
         CASE(a_prune_that_was_killed_is_done_by_the_next),
         CASE(a_removal_that_fails_does_not_keep_the_others),
+        CASE(a_step_under_another_number_costs_no_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

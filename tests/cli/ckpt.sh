@@ -62,6 +62,50 @@ a_list_tells_steps_times_sizes_metrics_and_what_is_not_whole() {
   if grep -q 'not whole' text; then fail "all are whole"; fi
 }
 
+a_step_under_another_steps_name_is_refused_and_nothing_is_removed_for_it() {
+  need_python
+  cp -r run/ckpt misnamed
+  mv misnamed/step-00000001 misnamed/step-00009000
+  local verb advice="mv -T misnamed/step-00009000 misnamed/step-00000001"
+  millrace ckpt list misnamed --json >list
+  same "$(json '[c["step"] for c in d["checkpoints"]]' list)" "[2, 3, 4, 5, 6]"
+  contains "$(json 'd["not_whole"][0]["problem"]' list)" "$advice"
+  millrace ckpt prune misnamed --keep-last 2 --json >pruned.json 2>errors
+  contains "$(cat errors)" "$advice"
+  same "$(steps_of misnamed)" "5 6 9000"
+  same "$(json '" ".join(str(c["step"]) for c in d["checkpoints"] if c["verdict"].startswith("kept"))' pruned.json)" "5 6 9000"
+  for verb in "ckpt hash" "inspect" "ckpt diff run/ckpt"; do
+    # shellcheck disable=SC2086
+    same "$(status_of millrace $verb misnamed)" 0 "status of $verb"
+    contains "$(cat errors)" "$advice"
+    # shellcheck disable=SC2086
+    same "$(status_of millrace $verb misnamed/step-00009000/)" 1 "status of $verb"
+    one_line errors
+    contains "$(cat errors)" "$advice"
+  done
+  for verb in "ckpt copy misnamed/step-00009000 target" "convert checkpoint misnamed/step-00009000 target --to full" \
+    "verify misnamed"; do
+    # shellcheck disable=SC2086
+    same "$(status_of millrace $verb)" 1 "status of $verb"
+    contains "$(cat errors out)" "$advice"
+  done
+  [[ ! -e target ]] || fail "a refused step was copied"
+  millrace train train.yaml --set checkpoint.dir=misnamed --set run.steps=7 --set run.dir=resumed \
+    --set checkpoint.keep.last=1 --set schedule.type=constant --resume auto 2>resumed.log >/dev/null || :
+  contains "$(cat resumed.log)" "$advice"
+  [[ -d misnamed/step-00009000 && -d misnamed/step-00000007 ]] || fail "real progress was removed"
+  rm -r misnamed/step-0000000*
+  same "$(status_of millrace ckpt hash misnamed)" 1
+  contains "$(tail -n 1 errors)" "$advice"
+  mkdir onto
+  cp -r run/ckpt/step-00000001 onto/step-00000006
+  same "$(status_of millrace ckpt copy run/ckpt onto --force)" 1
+  contains "$(cat errors)" "mv -T onto/step-00000006 onto/step-00000001"
+  diff -r run/ckpt/step-00000001 onto/step-00000006
+  $advice
+  same "$(millrace ckpt hash misnamed)" "$(millrace ckpt hash run/ckpt/step-00000001)"
+}
+
 a_prune_says_first_what_it_would_do() {
   need_python
   cp -r run/ckpt pruned
@@ -303,7 +347,8 @@ an_inspection_reads_headers_alone() {
   same "$(grep -v '^path' out)" "$(millrace inspect run/ckpt/step-00000006/rank-00000.safetensors | grep -v '^path')"
 }
 
-run_cases an_output_that_is_there_stays_and_force_is_named an_inspection_reads_headers_alone a_list_tells_steps_times_sizes_metrics_and_what_is_not_whole a_prune_says_first_what_it_would_do \
+run_cases an_output_that_is_there_stays_and_force_is_named an_inspection_reads_headers_alone a_list_tells_steps_times_sizes_metrics_and_what_is_not_whole \
+  a_step_under_another_steps_name_is_refused_and_nothing_is_removed_for_it a_prune_says_first_what_it_would_do \
   a_prune_by_accuracy_keeps_the_most_accurate \
   a_prune_that_can_not_be_meant_is_refused who_gives_a_runs_folder_is_told_the_one_in_it a_folder_that_is_none_of_checkpoints_is_left_as_it_is a_folder_that_a_run_owns_is_neither_pruned_nor_swept_nor_copied_into \
   a_sweep_names_what_it_removes_and_leaves_steps_alone temporaries_of_others_are_left_alone a_copy_has_the_bytes_of_the_newest_or_of_the_step_that_is_named \
