@@ -233,6 +233,10 @@ struct ckpt_choice {
 int ckpt_find_among(struct io *io, const char *path_or_folder, const struct ckpt_choice *choice, char *path,
                     uint64_t *ret_step, const struct log *log, struct err *err);
 
+/* Turns the folder of a run (run.dir) into the folder of checkpoints in it; any other path stays as it is.
+ * ret_path: of IO_PATH_BYTES_MAX. Fails only where the path is too long. */
+int ckpt_resolve(struct io *io, const char *path, char *ret_path, struct err *err);
+
 struct ckpt_reader;
 int ckpt_reader_open(struct io *io, const char *step_path, struct ckpt_reader **ret_reader, struct err *err);
 void ckpt_reader_close(struct ckpt_reader *reader);             /* NULL is fine */

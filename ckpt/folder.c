@@ -331,13 +331,32 @@ static int look_for_steps(void *context, const struct io_entry *entry)
            io_is_owner_record(entry->name);
 }
 
-/* Who gives a run's folder means the one in it. */
+/* The folder of checkpoints in a run's folder, into inner. */
+static bool find_inner(struct io *io, const char *folder, char *inner)
+{
+    return io_join_path(folder, CKPT_FOLDER_NAME, inner, NULL) == 0 &&
+           io->ops->list(io, inner, look_for_steps, NULL, NULL) > 0;
+}
+
 static void advise_inner(struct io *io, const char *folder, struct err *err)
 {
     char inner[IO_PATH_BYTES_MAX];
-    if (io_join_path(folder, CKPT_FOLDER_NAME, inner, NULL) == 0 &&
-        io->ops->list(io, inner, look_for_steps, NULL, NULL) > 0)
+    if (find_inner(io, folder, inner))
         err_advise(err, "a run has its checkpoints in a folder of its own: give %s", inner);
+}
+
+int ckpt_resolve(struct io *io, const char *path, char *ret_path, struct err *err)
+{
+    size_t bytes = strlen(path);
+    if (bytes >= IO_PATH_BYTES_MAX) {
+        err_set(err, -ENAMETOOLONG, "the path is too long");
+        err_at(err, path, ERR_NO_OFFSET);
+        return -ENAMETOOLONG;
+    }
+    if (has_manifest(io, path) || io->ops->list(io, path, look_for_steps, NULL, NULL) != 0 ||
+        !find_inner(io, path, ret_path))
+        memcpy(ret_path, path, bytes + 1);
+    return 0;
 }
 
 int folder_check_of_steps(struct io *io, const char *folder, struct err *err)
@@ -350,7 +369,6 @@ int folder_check_of_steps(struct io *io, const char *folder, struct err *err)
     err_set(err, -ENOENT, "there is no checkpoint, and nobody ever owned the folder");
     err_at(err, folder, ERR_NO_OFFSET);
     err_expected(err, "a folder of folders step-00000000");
-    advise_inner(io, folder, err);
     return -ENOENT;
 }
 

@@ -188,9 +188,11 @@ static int open_file(struct io *io, const char *path, struct ckpt_reader **ret_r
 static int open_step(struct io *io, const char *path, struct ckpt_reader **ret_reader, const struct log *log,
                      struct err *err)
 {
-    char step_path[IO_PATH_BYTES_MAX];
+    char folder[IO_PATH_BYTES_MAX], step_path[IO_PATH_BYTES_MAX];
     struct io_hold *hold;
-    int status = reader_find(io, path, NULL, step_path, &hold, log, err);
+    int status = ckpt_resolve(io, path, folder, err);
+    if (!status)
+        status = reader_find(io, folder, NULL, step_path, &hold, log, err);
     return status ? status : reader_open_held(io, step_path, hold, ret_reader, err);
 }
 

@@ -46,10 +46,17 @@ static int run(const struct invocation *invocation, struct err *err)
                                         .log = invocation->log,
                                         .watch = &watch};
     struct ckpt_copied copied;
+    char source[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX];
     uint64_t began_ns = clock_now_ns();
     int status = io_open(options.source, NULL, &options.from, err);
     if (!status)
         status = io_open(options.folder, NULL, &options.to, err);
+    if (!status)
+        status = ckpt_resolve(options.from, options.source, source, err);
+    if (!status)
+        status = ckpt_resolve(options.to, options.folder, folder, err);
+    options.source = source;
+    options.folder = folder;
     progress_begin(invocation->console, "copying", PROGRESS_BYTES);
     if (!status)
         status = ckpt_copy(&options, &copied, err);
@@ -71,8 +78,9 @@ const struct verb verb_ckpt_copy = {
     .arguments_most = 2,
     .summary = "Copy a checkpoint into another folder of checkpoints, verified, whole or not at all.",
     .details =
-        "SRC is a checkpoint (step-00001000) or the folder of checkpoints, of which the newest whole one is "
-        "taken; the copy has the same name in DST, which is made if it is absent. Every block's checksum is "
+        "SRC is a checkpoint (step-00001000), a folder of checkpoints or a run's folder, of which the newest "
+        "whole one is taken; the copy has the same name in DST, which is made if it is absent. Every block's "
+        "checksum is "
         "compared before the block is written, so a damaged checkpoint is named and not copied. A run in SRC "
         "may go on meanwhile: what is copied is not removed under it. DST must not be another run's.",
     .options = {rows, sizeof rows / sizeof rows[0]},

@@ -116,11 +116,13 @@ static int list_path(struct list *list, const char *path, struct err *err)
     char step[IO_PATH_BYTES_MAX], manifest[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX];
     struct io_stat info;
     uint64_t number;
-    snprintf(step, sizeof step, "%s", path);
+    int status = ckpt_resolve(list->io, path, step, err);
+    if (status)
+        return status;
     for (size_t bytes = strlen(step); bytes > 1 && step[bytes - 1] == '/';)
         step[--bytes] = '\0';
     const char *slash = strrchr(step, '/'), *name = slash ? slash + 1 : step;
-    int status = io_join_path(step, MANIFEST_NAME, manifest, err);
+    status = io_join_path(step, MANIFEST_NAME, manifest, err);
     if (status)
         return status;
     list->folder = step;

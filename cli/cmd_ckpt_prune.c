@@ -92,17 +92,16 @@ static int look_for_metric(void *context, const struct ckpt_entry *entry)
     return search->found;
 }
 
-static int check_metric(const struct invocation *invocation, struct io *io, struct err *err)
+static int check_metric(const struct prune_args *args, const char *folder, struct io *io, struct err *err)
 {
-    const struct prune_args *args = invocation->args;
     struct metric_search search = {.name = args->best_metric};
     if (!args->best_metric)
         return 0;
-    int status = ckpt_list(io, invocation->positional[0], look_for_metric, &search, NULL, err);
+    int status = ckpt_list(io, folder, look_for_metric, &search, NULL, err);
     if (status < 0 || search.found || !search.has_steps) /* without any the pruning says so */
         return status < 0 ? status : 0;
     err_set(err, -ENOENT, "no checkpoint has the metric %s", args->best_metric);
-    err_at(err, invocation->positional[0], ERR_NO_OFFSET);
+    err_at(err, folder, ERR_NO_OFFSET);
     err_advise(err, "`millrace ckpt list` shows the metrics that they have");
     return -ENOENT;
 }
@@ -144,13 +143,15 @@ static int choose_best(const struct prune_args *args, struct ckpt_keep *keep, st
 static int prune(const struct invocation *invocation, struct io *io, struct pruning *pruning, struct err *err)
 {
     const struct prune_args *args = invocation->args;
-    const char *folder = invocation->positional[0];
+    char folder[IO_PATH_BYTES_MAX];
     struct ckpt_prune_options options = {.keep = {.last = (uint32_t)args->last, .every = args->every},
                                          .dry_run = args->dry_run,
                                          .verdict = write_verdict,
                                          .context = pruning,
                                          .log = invocation->log};
-    int status = check_metric(invocation, io, err);
+    int status = ckpt_resolve(io, invocation->positional[0], folder, err);
+    if (!status)
+        status = check_metric(args, folder, io, err);
     if (!status)
         status = choose_best(args, &options.keep, err);
     if (!status)

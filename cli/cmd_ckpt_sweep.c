@@ -17,12 +17,16 @@ static void name_leftover(void *context, const char *name)
 
 static int run(const struct invocation *invocation, struct err *err)
 {
-    const char *folder = invocation->positional[0];
+    char folder[IO_PATH_BYTES_MAX];
     struct output output;
     struct io *io = NULL;
-    int status = io_open(folder, NULL, &io, err);
-    if (status)
+    int status = io_open(invocation->positional[0], NULL, &io, err);
+    if (!status)
+        status = ckpt_resolve(io, invocation->positional[0], folder, err);
+    if (status) {
+        io_close(io);
         return status;
+    }
     output_begin(&output);
     json_begin_array(&output.json, "leftovers");
     int removed_count = ckpt_sweep(io, folder, name_leftover, &output.json, err);

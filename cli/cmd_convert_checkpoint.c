@@ -122,7 +122,8 @@ const struct verb verb_convert_checkpoint = {
     .arguments_most = 2,
     .summary = "Turn a checkpoint into one full file, or a folder, that other programs open.",
     .details =
-        "SRC is a checkpoint (step-00001000) or the folder of checkpoints, of which the newest whole one is "
+        "SRC is a checkpoint (step-00001000), a folder of checkpoints or a run's folder, of which the newest "
+        "whole one is "
         "taken. "
         "Every block is verified while it is read, and memory use does not depend on the model's size.",
     .options = {rows, sizeof rows / sizeof rows[0]},

@@ -18,7 +18,8 @@ struct eval_args {
 #define AT(member) offsetof(struct eval_args, member)
 static const struct option rows[] = {
     {"from", 0, OPTION_TEXT, AT(from), "CHECKPOINT", NULL,
-     "the weights: a step or a folder of steps, a full safetensors file, or a model of Hugging Face",
+     "the weights: a step, a folder of steps or of a run, a full safetensors file, or a model of Hugging "
+     "Face",
      .required = true},
     {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL, "a key over the file's, as data.val=other"},
 };
