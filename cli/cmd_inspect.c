@@ -11,12 +11,13 @@
 #include "io/whole.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct inspect_args {
     struct common_args common;
     const char *html;
-    bool force;
+    bool force, config;
 };
 
 #define AT(member) offsetof(struct inspect_args, member)
@@ -24,6 +25,8 @@ static const struct option rows[] = {
     {"html", 0, OPTION_TEXT, AT(html), "OUT",
      .help = "write a page of a dataset, shard or run: one file, no network"},
     {"force", 0, OPTION_FLAG, AT(force), .help = "an existing OUT gives way"},
+    {"config", 0, OPTION_FLAG, AT(config),
+     .help = "print only the configuration that a checkpoint's run had, as YAML for `millrace train`"},
 };
 
 static int inspect_run(struct inspection *in, const char *path)
@@ -106,6 +109,17 @@ static int inspect_kind(struct inspection *in, enum path_kind kind, const char *
     return -ENOTSUP;
 }
 
+/* PATH may be a run's folder, too. */
+static int print_config(struct inspection *in, const char *path, bool as_json)
+{
+    struct str text = {0};
+    int status = inspect_config(in, path, as_json, &text);
+    if (!status)
+        printf("%s%s", str_text(&text), as_json ? "\n" : "");
+    str_deinit(&text);
+    return status;
+}
+
 static int run(const struct invocation *invocation, struct err *err)
 {
     const struct common_args *common = invocation->common;
@@ -118,6 +132,11 @@ static int run(const struct invocation *invocation, struct err *err)
                             .log = invocation->log,
                             .err = err};
     int status = io_open(invocation->positional[0], NULL, &in.io, err);
+    if (!status && args->config) {
+        status = print_config(&in, invocation->positional[0], common->json);
+        io_close(in.io);
+        return status;
+    }
     if (!status)
         status = path_kind_of(in.io, invocation->positional[0], &kind, path, err);
     if (!status) {
@@ -138,6 +157,7 @@ static const char *const examples[] = {
     "millrace inspect shards",
     "millrace inspect shards/shard-000000.tar",
     "millrace inspect runs/a/ckpt --json",
+    "millrace inspect runs/a --config",
     "millrace inspect model.safetensors",
     "millrace inspect photos/ring/0001.jpg",
     "millrace inspect shards --html shards.html",

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/json_writer.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "io/io.h"
 
 #include <stdbool.h>
@@ -24,6 +25,8 @@ int inspect_dataset(struct inspection *in, const char *path);
 int inspect_datasets(struct inspection *in, const char *path); /* each of a folder's */
 int inspect_shard(struct inspection *in, const char *path);
 int inspect_checkpoint(struct inspection *in, const char *path); /* of a folder the newest whole one */
+/* Appends the configuration of the run that saved the checkpoint: YAML that `train` takes, or JSON. */
+int inspect_config(struct inspection *in, const char *path, bool as_json, struct str *out);
 int inspect_safetensors(struct inspection *in, const char *path);
 int inspect_npy(struct inspection *in, const char *path);
 int inspect_jpeg(struct inspection *in, const char *path);

@@ -9,7 +9,10 @@
 #include "ckpt/reader.h"
 #include "ckpt/safetensors.h"
 #include "cli/inspect.h"
+#include "trainer/config.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void write_tensor(struct json_writer *json, const char *name, enum dtype dtype, uint32_t rank,
@@ -76,6 +79,32 @@ int inspect_checkpoint(struct inspection *in, const char *path)
         write_manifest(in->json, ckpt_reader_manifest(reader));
     }
     ckpt_reader_close(reader);
+    return status;
+}
+
+int inspect_config(struct inspection *in, const char *path, bool as_json, struct str *out)
+{
+    struct ckpt_reader *reader = NULL;
+    struct train_config *config = malloc(sizeof *config);
+    int status = config ? 0 : err_set(in->err, -ENOMEM, "out of memory for a configuration");
+    if (!status)
+        status = reader_open_any(in->io, path, &reader, in->log, in->err);
+    const struct json_t *saved = status ? NULL : json_get(ckpt_reader_state(reader), "config");
+    if (!status && !saved) {
+        status = err_set(in->err, -ENODATA, "the checkpoint records no configuration");
+        err_at(in->err, reader->path, ERR_NO_OFFSET);
+        err_advise(in->err, "give a checkpoint that `millrace train` saved");
+    }
+    if (!status)
+        status = config_restore(saved, reader->path, config, in->err);
+    if (!status && as_json)
+        config_print_json(config, out);
+    else if (!status)
+        config_print(config, out);
+    if (!status && str_status(out))
+        status = err_set(in->err, -ENOMEM, "out of memory for a configuration");
+    ckpt_reader_close(reader);
+    free(config);
     return status;
 }
 

@@ -447,6 +447,39 @@ static void saved_text(const struct json_t *node, struct str *out)
     }
 }
 
+/* One "a.b": value of a saved object, as the YAML that it came from. */
+static int restore_value(void *context, const char *key, struct json_t *node)
+{
+    struct reading *reading = context;
+    struct str text = {0}, line = {0};
+    saved_text(node, &text);
+    const char *value = str_text(&text);
+    const struct yaml_leaf leaf = {.path = key, .values = &value, .values_count = 1};
+    int status = 0;
+    if (json_kind(node) == JSON_KIND_ARRAY) {
+        str_add_format(&line, "%s: %s", key, value);
+        str_fail_with(&line, &text);
+        status = str_status(&line);
+        if (!status)
+            status = yaml_walk(line.data, line.bytes, reading->name, read_leaf, reading, reading->err);
+    } else {
+        status = str_status(&text);
+        if (!status)
+            status = read_leaf(reading, &leaf);
+    }
+    str_deinit(&line);
+    str_deinit(&text);
+    return status == -ENOMEM ? err_set(reading->err, -ENOMEM, "out of memory for a configuration") : status;
+}
+
+int config_restore(const struct json_t *saved, const char *name, struct train_config *ret_config,
+                   struct err *err)
+{
+    struct reading reading = {.config = ret_config, .by_set = true, .name = name, .err = err};
+    config_set_defaults(ret_config);
+    return json_each((struct json_t *)saved, restore_value, &reading);
+}
+
 /* As add_value, but texts without quotes: as they come back from a saved configuration. */
 static void add_plain_value(struct str *out, const struct config_field *field, const void *source)
 {

@@ -255,6 +255,10 @@ int config_check(const struct train_config *config, const int *lines, const char
 void config_print(const struct train_config *config, struct str *out);
 /* The same as one JSON object of "a.b": value. */
 void config_print_json(const struct train_config *config, struct str *out);
+/* Reads that object again, as a checkpoint's state has it; name serves messages. Keys that it lacks, from
+ * before they existed, get their defaults. -EINVAL names a key or a value of another version. */
+int config_restore(const struct json_t *saved, const char *name, struct train_config *ret_config,
+                   struct err *err);
 /* Calls visit for each field, with the value as YAML. -ENOMEM. */
 int config_each(const struct train_config *config,
                 void (*visit)(void *context, const struct config_field *field, const char *value),

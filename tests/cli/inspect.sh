@@ -153,6 +153,25 @@ a_photo_that_does_not_decode_is_described_all_the_same() {
   one_line errors
 }
 
+the_configuration_of_a_checkpoint_is_one_that_train_takes() {
+  millrace convert dataset photos shards --quiet >/dev/null
+  cat >odd.yaml <<'YAML'
+run:   {dir: "runs/an odd name", seed: 9, steps: 2, max_time: 3h}
+data:  {train: [{path: shards, weight: 3}, {path: shards, weight: 1.5}], memory: 32MiB, image: {size: 16, scale: [0.25, 0.75]}}
+model: {layers: 1, heads: 2, width: 16, patch: 8, freeze: "embed.*, !blocks.0.*"}
+batch: {global: 8, accumulation: 2}
+checkpoint: {every: 15min}
+YAML
+  millrace train odd.yaml --quiet >/dev/null
+  millrace train odd.yaml --print-config >given
+  millrace inspect "runs/an odd name/ckpt" --config >back.yaml
+  millrace inspect "runs/an odd name" --config | cmp - back.yaml || fail "the run's folder gives another one"
+  millrace train back.yaml --print-config | diff - given || fail "another configuration came back"
+  same "$(millrace inspect "runs/an odd name" --config --json)" "$(millrace train odd.yaml --print-config --json)"
+  same "$(status_of millrace inspect shards --config)" 1
+  one_line errors
+}
+
 run_cases arrays_are_told_as_numpy_wrote_them a_wrong_array_file_is_refused_in_one_line_with_the_offset \
   photos_are_told_as_pillow_reads_them headers_of_a_jpeg_are_read_up_to_64_mib what_jpegtran_makes_is_told headers_longer_than_the_first_read_are_followed \
-  a_photo_that_does_not_decode_is_described_all_the_same
+  a_photo_that_does_not_decode_is_described_all_the_same the_configuration_of_a_checkpoint_is_one_that_train_takes
