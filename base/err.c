@@ -3,7 +3,7 @@
  */
 #include "base/err.h"
 
-#include "base/utf8.h"
+#include "base/display.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -101,26 +101,12 @@ static void add(struct line *line, const char *bytes, size_t count)
     line->used += count;
 }
 
-/* What a terminal would obey: C0, DEL, and C1 in UTF-8. */
-static bool is_control(const unsigned char *sequence, size_t count)
-{
-    return sequence[0] < 0x20 || sequence[0] == 0x7f ||
-           (count == 2 && sequence[0] == 0xc2 && sequence[1] < 0xa0);
-}
-
 static void show(struct line *line, const char *text)
 {
-    size_t left = strlen(text), taken;
-    for (; left > 0; text += taken, left -= taken) {
-        const unsigned char *at = (const unsigned char *)text;
-        char escaped[8];
-        taken = utf8_sequence_bytes(at, left);
-        if (taken > 0 && !is_control(at, taken)) {
-            add(line, text, taken);
-            continue;
-        }
-        add(line, escaped, (size_t)snprintf(escaped, sizeof escaped, "\\x%02x", *at));
-        taken = 1;
+    char shown[DISPLAY_SEQUENCE_BYTES];
+    for (size_t left = strlen(text), taken; left > 0; text += taken, left -= taken) {
+        taken = display_sequence(text, left, shown);
+        add(line, shown, strlen(shown));
     }
 }
 

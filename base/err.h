@@ -59,8 +59,8 @@ void err_advise(struct err *err, const char *format, ...) __attribute__((format(
 /* Forgets the detail: for a failure that turned out to be no error. */
 void err_clear(struct err *err);
 
-/* Writes the one line described above into text, cut to bytes. Returns text. Texts may come from damaged files and hostile names: control
- * characters and what is no UTF-8 are shown as \xNN, so that the line is one line of UTF-8 and changes nothing of a terminal. */
+/* Writes the one line described above into text, cut to bytes. Returns text. Texts may come from damaged files and hostile names:
+ * they are shown as display.h says, so that the line is one line of UTF-8 and changes nothing of a terminal. */
 const char *err_format(const struct err *err, char *text, size_t bytes);
 
 #ifdef __cplusplus

@@ -409,6 +409,7 @@ static int run(const struct invocation *invocation, struct err *err)
     const struct read_args *args = invocation->args;
     struct loader_options options = options_of(invocation);
     struct reading reading = {.sink = {.print = (enum read_print)args->print,
+                                       .is_terminal = isatty(STDOUT_FILENO),
                                        .decode = options.decode,
                                        .folder = args->out,
                                        .force = args->force}};

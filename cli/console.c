@@ -4,6 +4,7 @@
 #include "cli/console.h"
 
 #include "base/clock.h"
+#include "base/display.h"
 #include "cli/signals.h"
 
 #include <stdarg.h>
@@ -59,10 +60,13 @@ static void write_log(void *context, enum log_level level, const char *line)
                         : level == LOG_WARN  ? "\033[33m"
                                              : "";
     const char *rank = level >= LOG_WARN || !console->is_first ? console->rank : "";
+    struct str shown = {0};
+    display_add(&shown, line);
     pthread_mutex_lock(&console->lock);
     wipe_bar(console);
-    fprintf(stderr, "%s%s%s%s%s\n", paint, word, *paint ? "\033[0m" : "", rank, line);
+    fprintf(stderr, "%s%s%s%s%s\n", paint, word, *paint ? "\033[0m" : "", rank, str_text(&shown));
     pthread_mutex_unlock(&console->lock);
+    str_deinit(&shown);
 }
 
 void console_init(struct console *console)
@@ -115,20 +119,35 @@ void console_failure(struct console *console, const char *line)
     pthread_mutex_unlock(&console->lock);
 }
 
+/* As display_add, but line breaks stay. Changes the text. */
+static void add_lines(struct str *out, char *text)
+{
+    for (char *line = strsep(&text, "\n"); line; line = strsep(&text, "\n")) {
+        display_add(out, line);
+        str_add_text(out, text ? "\n" : "");
+    }
+}
+
 void console_line(struct console *console, const char *format, ...)
 {
     if (console->quiet)
         return;
+    char *text = NULL;
+    struct str shown = {0};
     va_list arguments;
     va_start(arguments, format);
+    bool has_text = vasprintf(&text, format, arguments) >= 0;
+    va_end(arguments);
+    if (has_text)
+        add_lines(&shown, text); /* by value: text still points at its beginning */
     pthread_mutex_lock(&console->lock);
     wipe_bar(console);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    fprintf(stderr, "%s\n", str_text(&shown));
     if (!console->terminal)
         console->shown_ns = clock_now_ns(); /* a sign of life */
     pthread_mutex_unlock(&console->lock);
-    va_end(arguments);
+    str_deinit(&shown);
+    free(has_text ? text : NULL);
 }
 
 void progress_begin(struct console *console, const char *label, enum progress_unit unit)

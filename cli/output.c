@@ -3,6 +3,7 @@
  */
 #include "cli/output.h"
 
+#include "base/display.h"
 #include "base/json.h"
 #include "cli/console.h"
 
@@ -49,8 +50,12 @@ static void add_name(struct str *out, const char *key)
             break;
         }
     }
+    struct str name = {0};
     for (size_t i = 0; i < bytes; i++)
-        str_add(out, key[i] == '_' ? " " : &key[i], 1);
+        str_add(&name, key[i] == '_' ? " " : &key[i], 1);
+    display_add(out, str_text(&name)); /* a key may be a class name, or stand in a file */
+    str_fail_with(out, &name);
+    str_deinit(&name);
     for (const char *at = rate ? rate : ""; *at; at++)
         str_add(out, *at == '_' ? " " : at, 1);
 }
@@ -94,7 +99,7 @@ static void add_scalar(struct str *out, const char *key, const struct json_t *va
     const char *text;
     bool truth;
     if (json_text(value, &text) == 0)
-        str_add_text(out, text);
+        display_add(out, text);
     else if (json_bool(value, &truth) == 0)
         str_add_text(out, truth ? "yes" : "no");
     else if (json_kind(value) == JSON_KIND_NULL)
@@ -150,7 +155,12 @@ static void add_wrapped(struct str *out, const char *text, size_t at, unsigned c
     const size_t indent = at;
     for (bool is_first = true; *text; is_first = false) {
         size_t bytes = strcspn(text, " ");
-        bool breaks = !is_first && at + 1 + bytes >= columns;
+        struct str word = {0};
+        str_add(&word, text, bytes);
+        size_t width = display_columns(str_text(&word));
+        bool breaks = !is_first && at + 1 + width >= columns;
+        str_fail_with(out, &word);
+        str_deinit(&word);
         if (breaks) {
             str_add_text(out, "\n");
             str_add_fill(out, ' ', indent);
@@ -160,7 +170,7 @@ static void add_wrapped(struct str *out, const char *text, size_t at, unsigned c
             at++;
         }
         str_add(out, text, bytes);
-        at += bytes;
+        at += width;
         text += bytes + (text[bytes] == ' ');
     }
 }
@@ -186,14 +196,14 @@ static int note_column(void *context, const char *key, struct json_t *value)
 
 static void table_cell(struct table *table, const char *text, bool last)
 {
-    size_t bytes = strlen(text), *width = &table->widths[table->column++];
+    size_t columns = display_columns(text), *width = &table->widths[table->column++];
     if (table->measure) {
-        *width = bytes > *width ? bytes : *width;
+        *width = columns > *width ? columns : *width;
         return;
     }
     str_add_text(table->out, text);
     if (!last)
-        str_add_fill(table->out, ' ', *width - bytes + 2);
+        str_add_fill(table->out, ' ', *width - columns + 2);
 }
 
 static void table_line(struct table *table, const struct json_t *row)
@@ -246,7 +256,7 @@ static int note_name(void *context, const char *key, struct json_t *value)
     if (is_table(value) || is_block(value))
         return 0;
     add_name(&name, key);
-    size_t wanted = place->indent + name.bytes + 2;
+    size_t wanted = place->indent + display_columns(str_text(&name)) + 2;
     place->values_at = wanted > place->values_at ? wanted : place->values_at;
     str_deinit(&name);
     return 0;
@@ -283,9 +293,13 @@ static int add_entry(void *context, const char *key, struct json_t *value)
 {
     struct place *place = context;
     enum { INDENT = 2 };
-    size_t began = place->out->bytes;
+    struct str name = {0};
+    add_name(&name, key);
+    size_t at = place->indent + display_columns(str_text(&name));
     str_add_fill(place->out, ' ', place->indent);
-    add_name(place->out, key);
+    str_add_text(place->out, str_text(&name));
+    str_fail_with(place->out, &name);
+    str_deinit(&name);
     if (is_table(value) || is_block(value))
         str_add_text(place->out, "\n");
     if (is_table(value)) {
@@ -296,10 +310,10 @@ static int add_entry(void *context, const char *key, struct json_t *value)
         add_object(place->out, place->indent + INDENT, place->columns, value);
         return 0;
     }
-    str_add_fill(place->out, ' ', began + place->values_at - place->out->bytes);
+    str_add_fill(place->out, ' ', place->values_at - at);
     struct str cell = {0};
     add_cell(&cell, key, value, true);
-    add_wrapped(place->out, str_text(&cell), place->out->bytes - began, place->columns);
+    add_wrapped(place->out, str_text(&cell), place->values_at, place->columns);
     str_add_text(place->out, "\n");
     str_fail_with(place->out, &cell);
     str_deinit(&cell);

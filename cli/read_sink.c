@@ -3,6 +3,7 @@
  */
 #include "cli/read_sink.h"
 
+#include "base/display.h"
 #include "base/json_writer.h"
 #include "io/whole.h"
 #include "shards/class_number.h"
@@ -54,7 +55,10 @@ static int print_item(struct read_sink *sink, const struct batch *batch, uint32_
 {
     const struct batch_item *item = &batch->items[n];
     if (sink->print == READ_PRINT_KEYS) {
-        printf("%" PRIu64 "\t%s\n", item->position, str_text(&sink->name));
+        str_clear(&sink->line);
+        if (sink->is_terminal)
+            display_add(&sink->line, str_text(&sink->name));
+        printf("%" PRIu64 "\t%s\n", item->position, str_text(sink->is_terminal ? &sink->line : &sink->name));
         return 0;
     }
     struct json_writer json = {.out = &sink->line};

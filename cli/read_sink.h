@@ -15,7 +15,7 @@
 
 enum read_print { READ_PRINT_KEYS, READ_PRINT_JSON, READ_PRINT_NONE };
 
-/* Zero but for the first six. Owner thread. */
+/* Zero but for the first seven. Owner thread. */
 struct read_sink {
     enum read_print print;
     enum loader_decode decode;
@@ -23,6 +23,7 @@ struct read_sink {
     bool force;         /* existing files give way */
     bool is_mix;        /* files go below a folder a dataset and epoch of its own: keys come again */
     struct io *io;      /* of folder */
+    bool is_terminal;   /* where keys are printed: a terminal gets them as display.h says */
 
     uint64_t samples_count, skipped_count, files_count;
     uint64_t once, order; /* digests, as in sampler/sampler.h */

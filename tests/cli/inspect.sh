@@ -172,6 +172,26 @@ YAML
   one_line errors
 }
 
+# Other tools write any name into a tar or a safetensors file.
+names_from_files_do_nothing_to_a_terminal_and_are_aligned() {
+  local backwards=$'\xe2\x80\xaegpj' header # U+202E
+  cp photos/ring/0001.jpg "$backwards.jpg"
+  tar cf odd.tar "$backwards.jpg"
+  contains "$(millrace read odd.tar --decode none --print keys 2>errors)" "$backwards" # exact for a program
+  script -qec "'$MILLRACE' read odd.tar --decode none --print keys" /dev/null </dev/null >seen 2>&1
+  contains "$(cat seen)" '\xe2\x80\xaegpj'
+  ! grep -q "$backwards" seen || fail "shown as it is: $(cat -v seen)"
+  header='{"\u001b[31mred":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"漢字":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}'
+  header+=$(printf '%*s' $(((8 - ${#header} % 8) % 8)) '')
+  printf "\\x$(printf %02x "$(printf %s "$header" | wc -c)")\\0\\0\\0\\0\\0\\0\\0%s12" "$header" >odd.safetensors
+  millrace inspect odd.safetensors >report
+  ! grep -q $'\e' report || fail "an escape sequence: $(cat -v report)"
+  contains "$(cat report)" '\x1b[31mred  U8'
+  contains "$(cat report)" '漢字         U8' # 4 columns of 11
+  contains "$(millrace inspect odd.safetensors --json)" '\u001b[31mred'
+}
+
 run_cases arrays_are_told_as_numpy_wrote_them a_wrong_array_file_is_refused_in_one_line_with_the_offset \
   photos_are_told_as_pillow_reads_them headers_of_a_jpeg_are_read_up_to_64_mib what_jpegtran_makes_is_told headers_longer_than_the_first_read_are_followed \
-  a_photo_that_does_not_decode_is_described_all_the_same the_configuration_of_a_checkpoint_is_one_that_train_takes
+  a_photo_that_does_not_decode_is_described_all_the_same the_configuration_of_a_checkpoint_is_one_that_train_takes \
+  names_from_files_do_nothing_to_a_terminal_and_are_aligned

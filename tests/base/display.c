@@ -1,0 +1,49 @@
+/*
+ * display — what a terminal gets of texts that others wrote, and how wide that is.
+ */
+#include "base/display.h"
+
+#include "tests/support/test.h"
+
+#include <string.h>
+
+static void shows(const char *text, const char *expected)
+{
+    struct str out = {0};
+    display_add(&out, text);
+    assert_int_equal(str_status(&out), 0);
+    assert_string_equal(str_text(&out), expected);
+    str_deinit(&out);
+}
+
+static void nothing_that_a_terminal_obeys_is_shown(void **state)
+{
+    (void)state;
+    shows("", "");
+    shows("plain text, gr\xc3\xbc\xc3\x9f, \xe6\xbc\xa2", "plain text, gr\xc3\xbc\xc3\x9f, \xe6\xbc\xa2");
+    shows("\x1b]0;title\x07 \x7f\r\n\t", "\\x1b]0;title\\x07 \\x7f\\x0d\\x0a\\x09");
+    shows("C1: \xc2\x9b\x32J, no UTF-8: \xff\xc3", "C1: \\xc2\\x9b2J, no UTF-8: \\xff\\xc3");
+    shows("\xe2\x80\xaegpj.exe", "\\xe2\\x80\\xaegpj.exe");          /* U+202E */
+    shows("a\xe2\x81\xa6z\xd8\x9c", "a\\xe2\\x81\\xa6z\\xd8\\x9c");  /* U+2066, U+061C */
+    shows("\xe2\x80\xa2 \xe2\x81\xb0", "\xe2\x80\xa2 \xe2\x81\xb0"); /* neighbors: U+2022, U+2070 */
+}
+
+static void columns_are_those_of_a_terminal(void **state)
+{
+    (void)state;
+    assert_int_equal(display_columns(""), 0);
+    assert_int_equal(display_columns("hat"), 3);
+    assert_int_equal(display_columns("gr\xc3\xbc\xc3\x9f"), 4);
+    assert_int_equal(display_columns("\xe6\xbc\xa2\xe5\xad\x97"), 4); /* two wide characters */
+    assert_int_equal(display_columns("e\xcc\x81"), 1);                /* a combining accent */
+    assert_int_equal(display_columns("\\x1b"), 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_that_a_terminal_obeys_is_shown),
+        cmocka_unit_test(columns_are_those_of_a_terminal),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
