@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/json_writer.h"
+#include "trainer/config_foreign.h"
 #include "trainer/yaml.h"
 
 #include <errno.h>
@@ -178,8 +179,11 @@ static int unknown_key(const struct reading *reading, const struct yaml_leaf *le
         keys[i] = fields[i].key;
     const char *nearest =
         entry ? str_nearest(entry + 2, entry_keys, 2) : str_nearest(leaf->path, keys, count);
+    char foreign[ERR_TEXT_BYTES_MAX];
     complain(reading, leaf, "unknown key");
-    if (nearest)
+    if (config_foreign_advice(leaf->path, foreign, sizeof foreign))
+        err_advise(reading->err, "%s", foreign);
+    else if (nearest)
         err_advise(reading->err, "did you mean %s?", nearest);
     else
         err_advise(reading->err, "`millrace help config` lists all keys");
