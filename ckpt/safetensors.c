@@ -226,6 +226,19 @@ int safetensors_parse(const char *header, uint64_t header_bytes, uint64_t file_b
     return status;
 }
 
+/* What torch.save writes is a zip file, or in the old format a pickle of protocol 2. */
+static int refuse_pickle(const unsigned char length[LENGTH_BYTES], const char *path, struct err *err)
+{
+    if (memcmp(length, "PK\3\4", 4) != 0 && memcmp(length, "\x80\x02\x8a\x0a", 4) != 0)
+        return 0;
+    err_set(err, -EBADMSG, "this is a PyTorch file, which is a pickle");
+    err_at(err, path, 0);
+    err_expected(err, "safetensors");
+    err_advise(err, "save its tensors with PyTorch: safetensors.torch.save_file(torch.load(PATH, "
+                    "map_location=\"cpu\", weights_only=True), \"model.safetensors\")");
+    return -EBADMSG;
+}
+
 int safetensors_read(struct io *io, const char *path, struct safetensors *ret_file, struct err *err)
 {
     struct io_file *file = NULL;
@@ -250,7 +263,9 @@ int safetensors_read(struct io *io, const char *path, struct safetensors *ret_fi
     if (status)
         goto out;
     uint64_t header_bytes = bytes_get_u64(length);
-    status = check_length(header_bytes, file_bytes, path, err);
+    status = refuse_pickle(length, path, err);
+    if (!status)
+        status = check_length(header_bytes, file_bytes, path, err);
     if (status)
         goto out;
     header = malloc((size_t)header_bytes + 1);

@@ -41,7 +41,8 @@ static int wrong_field(const struct dataset *dataset, const char *field, struct 
     err_at(err, dataset->path, ERR_NO_OFFSET);
     err_expected(err, "one of %s", list);
     err_found(err, "%s", field);
-    err_advise(err, "name a field that the dataset has");
+    err_advise(err, "name a field that the dataset has, or give a dataset of the other kind: images train a "
+                    "vit, tokens a gpt2 or llama");
     return -EINVAL;
 }
 

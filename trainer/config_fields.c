@@ -13,6 +13,7 @@
 #include "trainer/strategy.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -411,6 +412,19 @@ const struct config_field *config_fields(size_t *ret_count)
     return fields;
 }
 
+/* A dataset, most often, where its configuration was meant. */
+static int refuse_folder(struct io *io, const char *path, struct err *err)
+{
+    struct io_stat info;
+    if (io->ops->stat(io, path, &info, NULL) || info.kind != IO_ENTRY_FOLDER)
+        return 0;
+    err_set(err, -EINVAL, "this is a folder, not a configuration");
+    err_at(err, path, ERR_NO_OFFSET);
+    err_expected(err, "a YAML file");
+    err_advise(err, "name a dataset in the file, as data.train");
+    return -EINVAL;
+}
+
 int config_load(const char *path, const char *const *sets, size_t sets_count, struct train_config *ret_config,
                 struct err *err)
 {
@@ -421,7 +435,9 @@ int config_load(const char *path, const char *const *sets, size_t sets_count, st
     int status = io_open(path, NULL, &io, err);
     if (status)
         return status;
-    status = io_read_file(io, path, CONFIG_BYTES_MAX, &text, &bytes, err);
+    status = refuse_folder(io, path, err);
+    if (!status)
+        status = io_read_file(io, path, CONFIG_BYTES_MAX, &text, &bytes, err);
     io_close(io);
     if (!status)
         status = config_parse(text, bytes, path, sets, sets_count, ret_config, err);

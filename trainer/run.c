@@ -106,9 +106,9 @@ int run_open_model(struct run *run, bool trains, struct err *err)
 {
     const struct train_config *c = run->config;
     if (c->model.type == MODEL_VIT && c->model.classes == 0)
-        return err_set(err, -EINVAL, "the training data names no classes: give model.classes");
+        return err_set(err, -EINVAL, "the data names no classes: give model.classes, how many there are");
     if (c->model.type != MODEL_VIT && c->model.vocabulary == 0)
-        return err_set(err, -EINVAL, "the training data names no vocabulary: give model.vocabulary");
+        return err_set(err, -EINVAL, "the data names no vocabulary: give model.vocabulary");
     const struct model_config config = run_model_config(run, trains);
     int status = model_open(&config, run->ops, run->batching.micro, &run->model, err);
     if (status)

@@ -78,4 +78,39 @@ one_rank_alone_in_a_job_of_several_says_so() {
   contains "$(cat errors)" 'PMIX_RANK=1 alone; start the ranks by mpirun'
 }
 
-run_cases names_that_scripts_write_are_taken what_is_printed_is_taken a_configuration_says_whether_a_run_goes_on one_rank_alone_in_a_job_of_several_says_so
+keys_of_other_trainers_are_named_as_such() {
+  local key answer
+  while read -r key answer; do
+    same "$(status_of millrace train short.yaml --print-config --set "$key=1")" 2 "$key"
+    one_line errors
+    contains "$(cat errors)" "unknown key $key"
+    contains "$(cat errors)" "$answer"
+  done <<'LIST'
+parallel.tp tensor parallelism is not offered
+parallel.pp.degree pipeline parallelism is not offered
+cost.per_hour a price of a run is not offered
+zero_optimization.stage this is DeepSpeed's key; here it is parallel.strategy
+zero_optimization.offload_optimizer.device parallel.offload.optimizer
+train_micro_batch_size_per_gpu here it is batch.micro
+gradient_accumulation_steps here it is batch.accumulation
+fp16.enabled here it is precision.compute: fp16
+mixed_precision this is Accelerate's key; here it is precision.compute
+num_processes millrace launch -n
+paralel.strategy did you mean parallel.strategy?
+costs `millrace help config` lists all keys
+LIST
+}
+
+what_was_meant_otherwise_is_told() {
+  same "$(status_of millrace train shards)" 2 "a dataset"
+  contains "$(cat errors)" "this is a folder, not a configuration: shards: expected a YAML file; name a dataset in the file, as data.train"
+  printf 'PK\003\004 as torch.save begins a file' >model.pt
+  same "$(status_of millrace train short.yaml --set run.dir=runs/pt --set model.init=model.pt)" 1 "a pickle"
+  contains "$(cat errors)" "this is a PyTorch file, which is a pickle: model.pt at 0: expected safetensors; save its tensors with PyTorch"
+  same "$(status_of millrace train short.yaml --set run.dir=runs/gpt2 --set model.type=gpt2)" 2 "gpt2 on photos"
+  contains "$(cat errors)" "images train a vit, tokens a gpt2 or llama"
+  [[ ! -e runs/pt/ckpt && ! -e runs/gpt2/ckpt ]] || fail "something was left"
+}
+
+run_cases names_that_scripts_write_are_taken what_is_printed_is_taken a_configuration_says_whether_a_run_goes_on one_rank_alone_in_a_job_of_several_says_so \
+  keys_of_other_trainers_are_named_as_such what_was_meant_otherwise_is_told
