@@ -26,7 +26,7 @@ static const struct option rows[] = {
      .help = "write a page of a dataset, shard or run: one file, no network"},
     {"force", 0, OPTION_FLAG, AT(force), .help = "an existing OUT gives way"},
     {"config", 0, OPTION_FLAG, AT(config),
-     .help = "print only the configuration that a checkpoint's run had, as YAML for `millrace train`"},
+     .help = "print only the configuration of the run that saved a checkpoint, as YAML for train"},
 };
 
 static int inspect_run(struct inspection *in, const char *path)
