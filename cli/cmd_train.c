@@ -446,7 +446,7 @@ static int run(const struct invocation *invocation, struct err *err)
     if (!status)
         status = compare_ranks(args, &options, err);
     if (!status && is_dry(args, &config) && !args->print_config)
-        status = run_dry(invocation, &options, err);
+        status = comm_agree(options.comm, run_dry(invocation, &options, err), NULL, err);
     else if (!status && !args->print_config)
         status = run_training(invocation, &options, err);
     else if (!status && options.comm->rank == 0)

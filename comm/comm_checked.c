@@ -4,6 +4,9 @@
 #include "comm/comm_checked.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
+#include "comm/call.h"
+#include "comm/deadlock.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,20 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a rank is about to do. Without padding, since it is compared as bytes. */
-struct call {
-    uint64_t number, size;
-    char name[24], unit[16], purpose[64];
-};
-
 struct comm_checked {
     struct comm base;
     struct comm *inner;
-    bool owns_inner, has_failed;
-    uint64_t timeout_ns; /* of a split */
+    bool is_part; /* was split from another one, whose deadlock it shares; owns inner */
+    bool has_failed;
+    uint64_t timeout_ns;       /* of a split */
+    struct deadlock *deadlock; /* NULL: one rank */
+    uint64_t communicator;     /* comm_call's */
     uint64_t calls_count;
-    struct call *calls; /* [ranks] */
-    uint64_t *slices;   /* [ranks][2 * ranks]: bytes that each sends to each, and expects of each */
+    struct comm_call *calls; /* [ranks] */
+    uint64_t *slices;        /* [ranks][2 * ranks]: bytes that each sends to each, and expects of each */
 };
 
 static struct comm_checked *checked_of(struct comm *comm)
@@ -32,20 +32,14 @@ static struct comm_checked *checked_of(struct comm *comm)
     return (struct comm_checked *)comm;
 }
 
-static void describe(const struct call *call, char *text, size_t bytes)
-{
-    snprintf(text, bytes, "%s of %" PRIu64 " %s%s%s", call->name, call->size, call->unit,
-             *call->purpose ? " for " : "", call->purpose);
-}
-
 static int compare(const struct comm_checked *comm, struct err *err)
 {
     for (int r = 1; r < comm->base.ranks; r++) {
-        char expected[160], found[160];
+        char expected[COMM_CALL_LINE_BYTES], found[COMM_CALL_LINE_BYTES];
         if (memcmp(&comm->calls[r], &comm->calls[0], sizeof comm->calls[0]) == 0)
             continue;
-        describe(&comm->calls[0], expected, sizeof expected);
-        describe(&comm->calls[r], found, sizeof found);
+        comm_call_format(&comm->calls[0], expected);
+        comm_call_format(&comm->calls[r], found);
         err_set(err, -EPROTO, "ranks do not make the same calls: call %" PRIu64 " of rank %d",
                 comm->calls[r].number, r);
         err_expected(err, "%s, as rank 0", expected);
@@ -55,40 +49,48 @@ static int compare(const struct comm_checked *comm, struct err *err)
     return 0;
 }
 
+/* Each rank finds the same, and one prints it. */
+static int agree(const struct comm_checked *comm, int status, const struct comm_options *options,
+                 struct err *err)
+{
+    return status ? comm_agree(comm->inner, status, options, err) : 0;
+}
+
 /* all: of bytes a rank, this one's in its place. */
 static int tell_all(struct comm_checked *comm, void *all, size_t bytes, const struct comm_options *options,
                     struct err *err)
 {
     struct comm_work work;
+    deadlock_enter(comm->deadlock, &comm->calls[comm->base.rank], comm->base.ranks);
     int status = comm->inner->ops->all_gather(comm->inner, (char *)all + (size_t)comm->base.rank * bytes, all,
                                               bytes, options, &work, err);
     if (!status)
         status = comm_wait(comm->inner, &work, err);
+    deadlock_leave(comm->deadlock);
+    int verdict = status ? deadlock_verdict(comm->deadlock, err) : 0;
     comm->has_failed = comm->has_failed || status;
-    return status;
+    return verdict ? verdict : status;
 }
 
 /* All ranks are at this call; else all fail. */
 static int check(struct comm_checked *comm, const char *name, uint64_t size, const char *unit,
                  const struct comm_options *options, struct err *err)
 {
-    struct call *own = &comm->calls[comm->base.rank];
-    struct comm_options checking = {.deadline_ns = options ? options->deadline_ns : 0, .what = name};
-    *own = (struct call){.number = ++comm->calls_count, .size = size};
-    snprintf(own->name, sizeof own->name, "%s", name);
-    snprintf(own->unit, sizeof own->unit, "%s", unit);
-    if (options && options->what) {
-        checking.what = options->what;
-        snprintf(own->purpose, sizeof own->purpose, "%s", options->what);
-    }
+    struct comm_call *own = &comm->calls[comm->base.rank];
+    const char *purpose = options ? options->what : NULL;
+    const struct comm_options checking = {.deadline_ns = options ? options->deadline_ns : 0,
+                                          .what = purpose ? purpose : name};
+    comm_call_init(own, name, size, unit, purpose);
+    own->communicator = comm->communicator;
+    own->number = ++comm->calls_count;
     int status = tell_all(comm, comm->calls, sizeof *own, &checking, err);
-    return status ? status : compare(comm, err);
+    return status ? status : agree(comm, compare(comm, err), &checking, err);
 }
 
 static int compare_slices(const struct comm_checked *comm, struct err *err)
 {
     size_t ranks = (size_t)comm->base.ranks;
-    const struct call *call = &comm->calls[comm->base.rank];
+    const struct comm_call *call = &comm->calls[comm->base.rank];
     for (size_t from = 0; from < ranks; from++) {
         for (size_t to = 0; to < ranks; to++) {
             uint64_t sent = comm->slices[from * 2 * ranks + to];
@@ -120,7 +122,7 @@ static int check_slices(struct comm_checked *comm, const size_t *send_bytes, con
         own[ranks + r] = receive_bytes[r];
     }
     int status = tell_all(comm, comm->slices, 2 * ranks * sizeof *own, &checking, err);
-    return status ? status : compare_slices(comm, err);
+    return status ? status : agree(comm, compare_slices(comm, err), &checking, err);
 }
 
 static int checked_all_gather(struct comm *base, const void *send, void *receive, size_t bytes,
@@ -224,8 +226,10 @@ static void checked_abort(struct comm *base)
 static void checked_close(struct comm *base)
 {
     struct comm_checked *comm = checked_of(base);
-    if (comm->owns_inner)
+    if (comm->is_part)
         comm_close(comm->inner);
+    else
+        deadlock_close(comm->deadlock);
     if (comm->has_failed) { /* others may still read and write them */
         comm_retain(comm->calls);
         comm_retain(comm->slices);
@@ -236,32 +240,68 @@ static void checked_close(struct comm *base)
     free(comm);
 }
 
-static int checked_split(struct comm *base, int color, int key, struct comm **ret_comm, struct err *err)
-{
-    struct comm_checked *comm = checked_of(base);
-    struct comm *part = NULL, *made = NULL;
-    struct comm_options options = {.deadline_ns = comm->timeout_ns ? clock_now_ns() + comm->timeout_ns : 0};
-    int status = check(comm, "split", 1, "communicator", &options, err);
-    if (!status)
-        status = comm->inner->ops->split(comm->inner, color, key, &part, err);
-    if (!status && part)
-        status = comm_checked_open(part, comm->timeout_ns, &made, err);
-    if (status) {
-        comm_close(part);
-        return status;
-    }
-    if (made)
-        checked_of(made)->owns_inner = true;
-    *ret_comm = made;
-    return 0;
-}
-
 static void checked_tell_library(const struct comm *comm, char text[COMM_LIBRARY_BYTES])
 {
     const struct comm *inner = ((const struct comm_checked *)comm)->inner;
     text[0] = '\0';
     if (inner->ops->tell_library)
         inner->ops->tell_library(inner, text);
+}
+
+static const struct comm_ops checked_ops;
+
+static int make(struct comm *inner, uint64_t timeout_ns, struct comm_checked **ret_comm, struct err *err)
+{
+    size_t ranks = (size_t)inner->ranks;
+    struct comm_checked *comm = calloc(1, sizeof *comm);
+    struct comm_call *calls = calloc(ranks, sizeof *calls);
+    uint64_t *slices = calloc(2 * ranks * ranks, sizeof *slices);
+    if (!comm || !calls || !slices) {
+        free(comm);
+        free(calls);
+        free(slices);
+        return err_set(err, -ENOMEM, "out of memory to check the calls of %d ranks", inner->ranks);
+    }
+    *comm = (struct comm_checked){.base = {.ops = &checked_ops,
+                                           .rank = inner->rank,
+                                           .ranks = inner->ranks,
+                                           .takes_device_memory = inner->takes_device_memory},
+                                  .inner = inner,
+                                  .timeout_ns = timeout_ns,
+                                  .calls = calls,
+                                  .slices = slices};
+    *ret_comm = comm;
+    return 0;
+}
+
+/* Of what is split: the same on the ranks of one color. */
+static uint64_t communicator_of(const struct comm_checked *comm, int color)
+{
+    const uint64_t from[] = {comm->communicator, comm->calls_count, (uint64_t)color};
+    return hash_64(from, sizeof from);
+}
+
+static int checked_split(struct comm *base, int color, int key, struct comm **ret_comm, struct err *err)
+{
+    struct comm_checked *comm = checked_of(base), *made = NULL;
+    struct comm *part = NULL;
+    struct comm_options options = {.deadline_ns = comm->timeout_ns ? clock_now_ns() + comm->timeout_ns : 0};
+    int status = check(comm, "split", 1, "communicator", &options, err);
+    if (!status)
+        status = comm->inner->ops->split(comm->inner, color, key, &part, err);
+    if (!status && part)
+        status = make(part, comm->timeout_ns, &made, err);
+    if (status) {
+        comm_close(part);
+        return status;
+    }
+    if (made) {
+        made->is_part = true;
+        made->deadlock = comm->deadlock;
+        made->communicator = communicator_of(comm, color);
+    }
+    *ret_comm = made ? &made->base : NULL;
+    return 0;
 }
 
 static const struct comm_ops checked_ops = {
@@ -285,24 +325,15 @@ static const struct comm_ops checked_ops = {
 
 int comm_checked_open(struct comm *inner, uint64_t timeout_ns, struct comm **ret_comm, struct err *err)
 {
-    size_t ranks = (size_t)inner->ranks;
-    struct comm_checked *comm = calloc(1, sizeof *comm);
-    struct call *calls = calloc(ranks, sizeof *calls);
-    uint64_t *slices = calloc(2 * ranks * ranks, sizeof *slices);
-    if (!comm || !calls || !slices) {
-        free(comm);
-        free(calls);
-        free(slices);
-        return err_set(err, -ENOMEM, "out of memory to check the calls of %d ranks", inner->ranks);
-    }
-    *comm = (struct comm_checked){.base = {.ops = &checked_ops,
-                                           .rank = inner->rank,
-                                           .ranks = inner->ranks,
-                                           .takes_device_memory = inner->takes_device_memory},
-                                  .inner = inner,
-                                  .timeout_ns = timeout_ns,
-                                  .calls = calls,
-                                  .slices = slices};
-    *ret_comm = &comm->base;
-    return 0;
+    struct comm_checked *comm = NULL;
+    int status = make(inner, timeout_ns, &comm, err);
+    if (status)
+        return status;
+    if (inner->ranks > 1)
+        status = deadlock_open(inner, &comm->deadlock, err);
+    if (status)
+        checked_close(&comm->base);
+    else
+        *ret_comm = &comm->base;
+    return status;
 }

@@ -107,8 +107,8 @@ static int settle_oldest(struct run *run, struct err *err)
     if (status)
         return first ? first : status;
     run->queued_count--;
-    if (decision->has_failed)
-        return fail(oldest, err);
+    if (decision->has_failed) /* on all ranks, since all have the same sums */
+        return run_agree(run, fail(oldest, err), "the end", err);
     if (!decision->is_finite)
         log_line(run->options->log, LOG_INFO,
                  "step %llu is skipped: a gradient overflowed; the loss is scaled by %g now, not %g",

@@ -323,8 +323,8 @@ int sync_check_compare(struct sync_check *check, uint64_t step, int status,
     if (!status)
         status = comm_wait(check->comm, &work, err);
     check->has_failed = check->has_failed || status;
-    if (!status)
-        status = find_difference(check, step, err);
+    if (!status && find_difference(check, step, err)) /* the same on all ranks */
+        status = comm_agree(check->comm, -EBADMSG, options, err);
     check->step = step;
     check->watches = !status;
     return status;

@@ -162,13 +162,53 @@ static int slice_otherwise_checked(struct err *err)
     return status;
 }
 
+/* Rank 1 calls on another communicator than the others. None of the calls has a deadline. */
+static int call_elsewhere_checked(struct err *err)
+{
+    static char own[8], all[64];
+    static int64_t value;
+    struct comm *checked, *part = NULL;
+    struct comm_options gathering = {.what = "the weights"}, reducing = {.what = "the norm"};
+    struct comm_work work;
+    int status = comm_checked_open(world, 0, &checked, err);
+    if (!status)
+        status = checked->ops->split(checked, 0, checked->rank, &part, err);
+    if (!status)
+        status = comm_barrier(part, NULL, err);
+    if (!status && world->rank == 1)
+        status = part->ops->all_reduce_i64(part, &value, 1, COMM_SUM, &reducing, &work, err);
+    else if (!status)
+        status = checked->ops->all_gather(checked, own, all, sizeof own, &gathering, &work, err);
+    comm_close(part);
+    comm_close(checked);
+    return status;
+}
+
+/* Rank 0 computes for longer than ranks that wait for each other are given. */
+static int be_slow_checked(struct err *err)
+{
+    struct comm *checked, *part = NULL;
+    int status = comm_checked_open(world, 0, &checked, err);
+    if (!status)
+        status = checked->ops->split(checked, 0, checked->rank, &part, err);
+    for (int i = 0; !status && world->rank == 0 && i < 8; i++)
+        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    if (!status)
+        status = comm_barrier(part, NULL, err);
+    if (!status)
+        status = comm_barrier(checked, NULL, err);
+    comm_close(part);
+    comm_close(checked);
+    return status;
+}
+
 /* Rank 1 does not come to the split. */
 static int split_late_checked(struct err *err)
 {
     struct comm *checked, *part = NULL;
-    if (world->rank == 1)
-        return wait_for_nothing(err);
     int status = comm_checked_open(world, CLOCK_NS_PER_S / 5, &checked, err);
+    if (!status && world->rank == 1)
+        return wait_for_nothing(err);
     if (!status)
         status = checked->ops->split(checked, 0, 0, &part, err);
     comm_close(part);
@@ -249,9 +289,9 @@ static int be_silent(struct err *err)
 /* Rank 1 comes after many times the timeout, but lives: it is asked again and again. */
 static int be_slow(struct err *err)
 {
-    const uint64_t timeout_ns = CLOCK_NS_PER_S / 10;
+    const uint64_t timeout_ns = CLOCK_NS_PER_S / 2;
     world->ops->set_timeout(world, timeout_ns);
-    for (uint64_t until_ns = clock_now_ns() + 10 * timeout_ns; world->rank == 1 && clock_now_ns() < until_ns;)
+    for (uint64_t until_ns = clock_now_ns() + 6 * timeout_ns; world->rank == 1 && clock_now_ns() < until_ns;)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     int status = comm_barrier(world, NULL, err);
     world->ops->set_timeout(world, 0);
@@ -283,6 +323,8 @@ int main(int argc, char **argv)
                 {"otherwise", call_otherwise},
                 {"checked", call_otherwise_checked},
                 {"slices", slice_otherwise_checked},
+                {"elsewhere", call_elsewhere_checked},
+                {"slow-checked", be_slow_checked},
                 {"split", split_late_checked},
                 {"left", leave},
                 {"stopped", be_stopped},

@@ -64,16 +64,25 @@ ranks_that_make_different_calls_over_tcp_are_told_so() {
 
 calls_that_are_checked_over_tcp_name_the_rank_that_differs() {
   end checked
-  for r in 0 1 2; do
-    contains "$(cat got.$r)" "EPROTO ranks do not make the same calls: call 2 of rank 1: expected all_gather of 8 bytes for the weights, as rank 0"
-  done
+  same "$(cat got.0)" "EPROTO ranks do not make the same calls: call 2 of rank 1: expected all_gather of 8 bytes for the weights, as rank 0, found all_reduce_i64 of 1 integers' sum for the norm"
+  same "$(cat got.1 got.2 | sort -u)" "EPROTO Protocol error"
 }
 
 slices_that_are_checked_over_tcp_name_who_sends_what_another_does_not_expect() {
   end slices
-  for r in 0 1 2; do
-    same "$(cat got.$r)" "EPROTO ranks do not make the same calls: call 2, all_to_all for the rows: rank 1 does not send rank 2 what that expects: expected 4 bytes, found 5"
-  done
+  same "$(cat got.0)" "EPROTO ranks do not make the same calls: call 2, all_to_all for the rows: rank 1 does not send rank 2 what that expects: expected 4 bytes, found 5"
+  same "$(cat got.1 got.2 | sort -u)" "EPROTO Protocol error"
+}
+
+ranks_that_wait_for_each_other_on_different_communicators_over_tcp_are_told_so() {
+  end elsewhere
+  same "$(cat got.0)" "EPROTO ranks do not make the same calls: they wait for each other, rank 0 in call 2 on a communicator of 3 ranks, rank 1 in call 2 on another of 3: expected all_gather of 8 bytes for the weights, as rank 0, found all_reduce_i64 of 1 integers' sum for the norm"
+  same "$(cat got.1 got.2 | sort -u)" "EPROTO Protocol error"
+}
+
+ranks_that_wait_for_a_slow_one_in_a_checked_call_over_tcp_go_on() {
+  end slow-checked
+  same "$(cat got.0 got.1 got.2 | sort -u)" "0 "
 }
 
 a_rank_that_does_not_come_to_a_checked_split_over_tcp_is_named() {
@@ -114,7 +123,8 @@ a_rank_that_is_killed_while_it_waits_for_others_may_start_again() {
   for pid in "$@" $!; do wait "$pid" || fail "a rank ended with $?: $(cat said.*)"; done
 }
 
-run_cases a_rank_that_is_slow_but_lives_is_awaited_over_tcp a_rank_that_is_silent_ends_work_without_a_deadline_over_tcp \
+run_cases ranks_that_wait_for_each_other_on_different_communicators_over_tcp_are_told_so \
+  ranks_that_wait_for_a_slow_one_in_a_checked_call_over_tcp_go_on a_rank_that_is_slow_but_lives_is_awaited_over_tcp a_rank_that_is_silent_ends_work_without_a_deadline_over_tcp \
   a_split_over_tcp_has_the_timeout_of_the_ranks a_deadline_that_passes_over_tcp_ends_the_run_and_names_the_late_rank a_rank_that_is_stopped_gives_no_answer_over_tcp \
   an_abort_over_tcp_ends_all_work_on_all_ranks an_abort_over_tcp_is_told_to_who_only_looks ranks_that_make_different_calls_over_tcp_are_told_so \
   calls_that_are_checked_over_tcp_name_the_rank_that_differs slices_that_are_checked_over_tcp_name_who_sends_what_another_does_not_expect \

@@ -83,6 +83,14 @@ static void assert_has(const char *line, const char *part)
         fail_msg("\"%s\" is not in \"%s\"", part, line);
 }
 
+/* The first rank prints what all ranks find. */
+static bool prints(const struct err *err)
+{
+    if (world->rank > 0)
+        assert_string_equal(err->what, "");
+    return world->rank == 0;
+}
+
 /* Whichever rank it is, the first included; of two ranks either may be the one. */
 static void a_flipped_bit_is_named_by_rank_step_and_tensor(void **state)
 {
@@ -95,6 +103,8 @@ static void a_flipped_bit_is_named_by_rank_step_and_tensor(void **state)
         assert_int_equal(look(40, &err), -EBADMSG);
         if (world->rank == hurt)
             flip(1);
+        if (!prints(&err))
+            continue;
         err_format(&err, line, sizeof line);
         assert_has(line, "after step 40 blocks.1.mlp.up.weight is not the same on all ranks");
         if (world->ranks == 2) {
@@ -117,9 +127,10 @@ static void ranks_of_which_no_part_is_the_larger_are_all_named(void **state)
         return;
     ((unsigned char *)arrays[1])[7] ^= (unsigned char)(world->ranks == 4 ? world->rank % 2 : world->rank);
     assert_int_equal(look(40, &err), -EBADMSG);
-    assert_has(err.found, world->ranks == 4
-                              ? " on rank 0, 2 but other bits on rank 1, 3: one of them is wrong"
-                              : " on rank 0 but other bits on rank 1, 2: one of them is wrong");
+    if (prints(&err))
+        assert_has(err.found, world->ranks == 4
+                                  ? " on rank 0, 2 but other bits on rank 1, 3: one of them is wrong"
+                                  : " on rank 0 but other bits on rank 1, 2: one of them is wrong");
 }
 
 /* Either of the last pair; a last rank without another is compared with nobody. */
@@ -138,7 +149,7 @@ static void pieces_are_compared_among_those_that_hold_the_same_stretch(void **st
         if (world->rank == hurt)
             flip(2);
         assert_int_equal(status, is_whole ? -EBADMSG : 0);
-        if (!status)
+        if (!status || !prints(&err))
             continue;
         assert_has(err.what, "after step 41 head.weight is not");
         assert_has(err.found, found);

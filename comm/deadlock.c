@@ -1,0 +1,239 @@
+/*
+ * deadlock — see deadlock.h.
+ */
+#include "comm/deadlock.h"
+
+#include "base/clock.h"
+#include "base/thread.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    PERIOD_NS = 1000000000,
+    ROUNDS = 5, /* without a change: longer than any message between two ranks takes */
+};
+
+/* What a rank's main thread waits for. Has no padding. */
+struct waiting {
+    uint64_t serial; /* of this rank's waits, from 1; 0: it does not wait */
+    uint64_t ranks;  /* of the communicator */
+    uint64_t leaves; /* 1: the rank closes */
+    struct comm_call call;
+};
+
+struct deadlock {
+    struct comm *comm; /* the thread's */
+    pthread_t main, thread;
+    pthread_mutex_t mutex; /* guards all below, but for what is said to be the thread's */
+    pthread_cond_t closing;
+    struct waiting own;
+    uint64_t serials_count;
+    int status; /* the verdict */
+    struct err verdict;
+    struct waiting *waits, *before; /* [ranks], the thread's: of this round and of the last */
+    bool has_failed;                /* the thread's */
+};
+
+/* ---- The verdict, the same on all ranks. ---- */
+
+static bool is_complete(const struct waiting *waits, int ranks, const struct waiting *waiting)
+{
+    uint64_t there = 0;
+    for (int r = 0; r < ranks; r++)
+        there += waits[r].call.communicator == waiting->call.communicator &&
+                 waits[r].call.number == waiting->call.number;
+    return there == waiting->ranks;
+}
+
+static bool is_stuck(const struct deadlock *deadlock)
+{
+    int ranks = deadlock->comm->ranks;
+    for (int r = 0; r < ranks; r++)
+        if (deadlock->waits[r].serial == 0 || deadlock->waits[r].serial != deadlock->before[r].serial ||
+            is_complete(deadlock->waits, ranks, &deadlock->waits[r]))
+            return false;
+    return true;
+}
+
+static void set_verdict(struct deadlock *deadlock)
+{
+    const struct waiting *waits = deadlock->waits;
+    char expected[COMM_CALL_LINE_BYTES], found[COMM_CALL_LINE_BYTES];
+    struct err *err = &deadlock->verdict;
+    int r = 1;
+    while (r + 1 < deadlock->comm->ranks && waits[r].call.communicator == waits[0].call.communicator &&
+           waits[r].call.number == waits[0].call.number)
+        r++; /* some rank is elsewhere, or rank 0's call would be complete */
+    pthread_mutex_lock(&deadlock->mutex);
+    deadlock->status = -EPROTO;
+    err_set(err, -EPROTO, "%s", "");
+    if (deadlock->comm->rank == 0) {
+        comm_call_format(&waits[0].call, expected);
+        comm_call_format(&waits[r].call, found);
+        err_set(err, -EPROTO,
+                "ranks do not make the same calls: they wait for each other, rank 0 in call %" PRIu64
+                " on a communicator of %" PRIu64 " ranks, rank %d in call %" PRIu64 " on %s of %" PRIu64,
+                waits[0].call.number, waits[0].ranks, r, waits[r].call.number,
+                waits[r].call.communicator == waits[0].call.communicator ? "that" : "another",
+                waits[r].ranks);
+        err_expected(err, "%s, as rank 0", expected);
+        err_found(err, "%s", found);
+    }
+    pthread_mutex_unlock(&deadlock->mutex);
+}
+
+/* ---- The thread. ---- */
+
+/* False once this rank leaves. */
+static bool pause_and_tell(struct deadlock *deadlock, struct waiting *ret_own)
+{
+    uint64_t until_ns = clock_now_ns() + PERIOD_NS;
+    struct timespec until = {.tv_sec = (time_t)(until_ns / CLOCK_NS_PER_S),
+                             .tv_nsec = (long)(until_ns % CLOCK_NS_PER_S)};
+    int status = 0;
+    pthread_mutex_lock(&deadlock->mutex);
+    while (!deadlock->own.leaves && status == 0)
+        status = pthread_cond_timedwait(&deadlock->closing, &deadlock->mutex, &until);
+    *ret_own = deadlock->own;
+    pthread_mutex_unlock(&deadlock->mutex);
+    return !ret_own->leaves;
+}
+
+static int exchange(struct deadlock *deadlock)
+{
+    const struct comm_options options = {.what = "what the ranks wait for"};
+    struct comm *comm = deadlock->comm;
+    struct comm_work work;
+    int status = comm->ops->all_gather(comm, &deadlock->waits[comm->rank], deadlock->waits,
+                                       sizeof *deadlock->waits, &options, &work, NULL);
+    if (!status)
+        status = comm_wait(comm, &work, NULL);
+    deadlock->has_failed = status;
+    return status;
+}
+
+static bool any_leaves(const struct deadlock *deadlock)
+{
+    for (int r = 0; r < deadlock->comm->ranks; r++)
+        if (deadlock->waits[r].leaves)
+            return true;
+    return false;
+}
+
+static void *watch(void *argument)
+{
+    struct deadlock *deadlock = argument;
+    size_t bytes = (size_t)deadlock->comm->ranks * sizeof *deadlock->waits;
+    for (int rounds = 0; rounds < ROUNDS;) {
+        memcpy(deadlock->before, deadlock->waits, bytes);
+        bool stays = pause_and_tell(deadlock, &deadlock->waits[deadlock->comm->rank]);
+        if (exchange(deadlock) || !stays || any_leaves(deadlock))
+            return NULL;
+        rounds = is_stuck(deadlock) ? rounds + 1 : 0;
+    }
+    set_verdict(deadlock);
+    exchange(deadlock); /* so that all have it before the first ends the run */
+    deadlock->comm->ops->abort(deadlock->comm);
+    return NULL;
+}
+
+/* ---- Its owner. ---- */
+
+static void free_memory(struct deadlock *deadlock)
+{
+    pthread_cond_destroy(&deadlock->closing);
+    pthread_mutex_destroy(&deadlock->mutex);
+    free(deadlock->before);
+    if (deadlock->has_failed)
+        comm_retain(deadlock->waits); /* other ranks may still write to it */
+    else
+        free(deadlock->waits);
+    free(deadlock);
+}
+
+int deadlock_open(struct comm *world, struct deadlock **ret_deadlock, struct err *err)
+{
+    struct deadlock *deadlock = calloc(1, sizeof *deadlock);
+    struct waiting *waits = calloc((size_t)world->ranks, sizeof *waits);
+    struct waiting *before = calloc((size_t)world->ranks, sizeof *before);
+    if (!deadlock || !waits || !before) {
+        free(deadlock);
+        free(waits);
+        free(before);
+        return err_set(err, -ENOMEM, "out of memory to watch the calls of %d ranks", world->ranks);
+    }
+    *deadlock = (struct deadlock){.main = pthread_self(), .waits = waits, .before = before};
+    pthread_mutex_init(&deadlock->mutex, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&deadlock->closing, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    int status = world->ops->split(world, 0, world->rank, &deadlock->comm, err);
+    if (!status) {
+        status = thread_start(&deadlock->thread, watch, deadlock);
+        if (status)
+            err_errno(err, status, "can't start a thread to watch the ranks' calls");
+    }
+    if (status) {
+        comm_close(deadlock->comm);
+        free_memory(deadlock);
+        return status;
+    }
+    *ret_deadlock = deadlock;
+    return 0;
+}
+
+void deadlock_close(struct deadlock *deadlock)
+{
+    if (!deadlock)
+        return;
+    pthread_mutex_lock(&deadlock->mutex);
+    deadlock->own.leaves = 1;
+    pthread_cond_signal(&deadlock->closing);
+    pthread_mutex_unlock(&deadlock->mutex);
+    pthread_join(deadlock->thread, NULL);
+    comm_close(deadlock->comm);
+    free_memory(deadlock);
+}
+
+static bool counts(const struct deadlock *deadlock)
+{
+    return deadlock && pthread_equal(deadlock->main, pthread_self());
+}
+
+void deadlock_enter(struct deadlock *deadlock, const struct comm_call *call, int ranks)
+{
+    if (!counts(deadlock))
+        return;
+    pthread_mutex_lock(&deadlock->mutex);
+    deadlock->own.serial = ++deadlock->serials_count;
+    deadlock->own.ranks = (uint64_t)ranks;
+    deadlock->own.call = *call;
+    pthread_mutex_unlock(&deadlock->mutex);
+}
+
+void deadlock_leave(struct deadlock *deadlock)
+{
+    if (!counts(deadlock))
+        return;
+    pthread_mutex_lock(&deadlock->mutex);
+    deadlock->own.serial = 0;
+    pthread_mutex_unlock(&deadlock->mutex);
+}
+
+int deadlock_verdict(struct deadlock *deadlock, struct err *err)
+{
+    if (!deadlock)
+        return 0;
+    pthread_mutex_lock(&deadlock->mutex);
+    int status = deadlock->status;
+    if (status && err)
+        *err = deadlock->verdict;
+    pthread_mutex_unlock(&deadlock->mutex);
+    return status;
+}
