@@ -105,9 +105,10 @@ struct comm_ops {
     int (*test)(struct comm_work *work, bool *ret_done, struct err *err);
     /* Optional; default: comm_wait asks test again and again. Blocks until the work, which is not done, is done or late; its status. */
     int (*wait)(struct comm_work *work, struct err *err);
-    /* Optional: what this process is doing from now on, and in which step, for others to be told where they wait for it. Any thread; what lives for
-     * ever. */
-    void (*note)(struct comm *comm, const char *what, uint64_t step);
+    /* Optional: what this process does from now on, and in which step; other ranks are told so when
+     * they wait for it. may_last: no deadline of theirs passes meanwhile, as while it waits for a
+     * disk; each is put off by its own length. Any thread; what: static. */
+    void (*note)(struct comm *comm, const char *what, uint64_t step, bool may_last);
     /* Optional: from now on a thread of the backend's own adds what it does to a track of the trace (trace.h), which outlives the communicator and
      * those that stem from it. Of several calls the last counts. */
     void (*add_tracks)(struct comm *comm, struct trace *trace);

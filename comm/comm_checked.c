@@ -197,11 +197,11 @@ static int checked_wait(struct comm_work *work, struct err *err)
     return comm_wait(work->comm, work, err);
 }
 
-static void checked_note(struct comm *base, const char *what, uint64_t step)
+static void checked_note(struct comm *base, const char *what, uint64_t step, bool may_last)
 {
     struct comm *inner = checked_of(base)->inner;
     if (inner->ops->note)
-        inner->ops->note(inner, what, step);
+        inner->ops->note(inner, what, step, may_last);
 }
 
 static void checked_add_tracks(struct comm *base, struct trace *trace)

@@ -117,10 +117,10 @@ static int counted_wait(struct comm_work *work, struct err *err)
     return comm_wait(work->comm, work, err);
 }
 
-static void counted_note(struct comm *comm, const char *what, uint64_t step)
+static void counted_note(struct comm *comm, const char *what, uint64_t step, bool may_last)
 {
     if (inner_of(comm)->ops->note)
-        inner_of(comm)->ops->note(inner_of(comm), what, step);
+        inner_of(comm)->ops->note(inner_of(comm), what, step, may_last);
 }
 
 static void counted_add_tracks(struct comm *comm, struct trace *trace)

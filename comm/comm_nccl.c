@@ -134,11 +134,11 @@ static int nccl_receive(struct comm *base, void *data, size_t bytes, int from, i
     return host->ops->receive(host, data, bytes, from, tag, options, work, err);
 }
 
-static void nccl_note(struct comm *base, const char *what, uint64_t step)
+static void nccl_note(struct comm *base, const char *what, uint64_t step, bool may_last)
 {
     struct comm *host = nccl_of(base)->host;
     if (host->ops->note)
-        host->ops->note(host, what, step);
+        host->ops->note(host, what, step, may_last);
 }
 
 /* The roll calls. */

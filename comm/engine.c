@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LASTED_NS = 1000000000 }; /* what takes less makes nobody late */
+
 void engine_init(struct engine *engine, const struct engine_ops *ops)
 {
     engine->ops = ops;
@@ -168,12 +170,16 @@ void engine_wait(struct engine_op *op)
     pthread_mutex_unlock(&engine->mutex);
 }
 
-void engine_note(struct engine *engine, const char *what, uint64_t number)
+void engine_note(struct engine *engine, const char *what, uint64_t number, bool may_last)
 {
+    uint64_t now_ns = clock_now_ns();
     pthread_mutex_lock(&engine->mutex);
+    if (engine->doing_may_last && now_ns - engine->doing_since_ns >= LASTED_NS)
+        engine->lasted_until_ns = now_ns;
     engine->doing = what;
     engine->doing_number = number;
-    engine->doing_since_ns = clock_now_ns();
+    engine->doing_may_last = may_last;
+    engine->doing_since_ns = now_ns;
     pthread_mutex_unlock(&engine->mutex);
 }
 

@@ -61,7 +61,7 @@ struct engine_op {
     size_t scratch_bytes;
     uint64_t deadline_ns; /* 0: none, but see heard_ns */
     uint64_t
-        heard_ns; /* the thread's: when it was started, or later when those whom it waits for were last known to live */
+        heard_ns; /* the thread's: when it was started, or when the ranks that it waits for last answered in a way that lets it wait on */
     char what[ENGINE_WHAT_BYTES]; /* what is said to be late */
     const char *flight;           /* its name in a trace; static */
     uint64_t traced_ns;           /* when the thread took it over; 0: nobody traces it */
@@ -125,6 +125,8 @@ struct engine {
     unsigned name_next;                  /* names are used again as late as possible */
     const char *doing;
     uint64_t doing_number, doing_since_ns;
+    bool doing_may_last;
+    uint64_t lasted_until_ns; /* when something that may last, and did, ended */
 };
 
 /* engine: blank; its rank, ranks, tags_count and names_count are set before it is used. */
@@ -144,8 +146,8 @@ bool engine_is_done(struct engine_op *op);
 void engine_wait(struct engine_op *op);
 /* -ECONNABORTED as above. */
 int engine_check(struct engine *engine, struct err *err);
-/* What this process is doing from now on, which other ranks are told where it is late; what lives for ever. */
-void engine_note(struct engine *engine, const char *what, uint64_t number);
+/* As comm.h's note. */
+void engine_note(struct engine *engine, const char *what, uint64_t number, bool may_last);
 /* From now on the thread adds what it does to a track of that name: `progress`, where something came or went or took its time, in it what it posts and the
  * next rounds of operations, and beside them each operation from its start to its end. name is static; the trace outlives the engine. */
 void engine_add_track(struct engine *engine, struct trace *trace, const char *name);

@@ -74,9 +74,9 @@ int engine_comm_wait(struct comm_work *work, struct err *err)
 
 /* Life. */
 
-void engine_comm_note(struct comm *comm, const char *what, uint64_t step)
+void engine_comm_note(struct comm *comm, const char *what, uint64_t step, bool may_last)
 {
-    engine_note(engine_comm_of(comm)->engine, what, step);
+    engine_note(engine_comm_of(comm)->engine, what, step, may_last);
 }
 
 void engine_comm_add_tracks(struct comm *comm, struct trace *trace)

@@ -78,7 +78,7 @@ int engine_comm_reduce_scatter(struct comm *comm, const void *send, void *receiv
                                struct comm_work *work, struct err *err);
 int engine_comm_test(struct comm_work *work, bool *ret_done, struct err *err);
 int engine_comm_wait(struct comm_work *work, struct err *err);
-void engine_comm_note(struct comm *comm, const char *what, uint64_t step);
+void engine_comm_note(struct comm *comm, const char *what, uint64_t step, bool may_last);
 void engine_comm_add_tracks(struct comm *comm, struct trace *trace);
 void engine_comm_set_timeout(struct comm *comm, uint64_t timeout_ns);
 int engine_comm_check(struct comm *comm, struct err *err);

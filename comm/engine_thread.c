@@ -240,13 +240,31 @@ static bool have_answered(const struct engine_op *op, const int *asked, const ch
     return true;
 }
 
+/* Of those who are late still. */
+static bool any_may_last(const struct engine_op *op, const int *asked, const char *const *answers, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (answers[i] && answers[i][0] == '+' && is_late(op, asked[i]))
+            return true;
+    return false;
+}
+
+static void wait_on(struct engine_op *op)
+{
+    uint64_t now_ns = clock_now_ns();
+    if (op->deadline_ns)
+        op->deadline_ns = now_ns + (op->deadline_ns - op->heard_ns);
+    op->heard_ns = now_ns;
+    if (op->engine->ops->clear)
+        op->engine->ops->clear(op);
+}
+
 void engine_fail_late(struct engine_op *op, const int *asked, const char *const *answers, int count)
 {
     const struct engine *engine = op->engine;
-    if (!op->deadline_ns && have_answered(op, asked, answers, count)) {
-        op->heard_ns = clock_now_ns();
-        if (engine->ops->clear)
-            engine->ops->clear(op);
+    if (have_answered(op, asked, answers, count) &&
+        (!op->deadline_ns || any_may_last(op, asked, answers, count))) {
+        wait_on(op);
         return;
     }
     struct err detail = {0};
@@ -255,9 +273,9 @@ void engine_fail_late(struct engine_op *op, const int *asked, const char *const 
     size_t used = strlen(text);
     for (int i = 0; i < count && used < sizeof text; i++)
         if (is_late(op, asked[i]))
-            used += (size_t)snprintf(text + used, sizeof text - used, "; rank %d: %.*s", asked[i],
-                                     ENGINE_DOING_BYTES,
-                                     answers[i] ? answers[i] : "no answer, as of a process that is stopped");
+            used += (size_t)snprintf(
+                text + used, sizeof text - used, "; rank %d: %.*s", asked[i], ENGINE_DOING_BYTES,
+                answers[i] && *answers[i] ? answers[i] + 1 : "no answer, as of a process that is stopped");
     err_set(&detail, -ETIMEDOUT, "rank %d of %d waited too long for %s", engine->rank, engine->ranks,
             op->what);
     err_found(&detail, "%s", text);
@@ -265,15 +283,18 @@ void engine_fail_late(struct engine_op *op, const int *asked, const char *const 
     fail(op, &detail);
 }
 
-void engine_tell_doing(struct engine *engine, char text[ENGINE_DOING_BYTES])
+void engine_answer(struct engine *engine, char answer[ENGINE_DOING_BYTES])
 {
+    uint64_t now_ns = clock_now_ns(), timeout_ns = atomic_load(&engine->timeout_ns);
     pthread_mutex_lock(&engine->mutex);
-    double seconds = clock_seconds(clock_now_ns() - engine->doing_since_ns);
+    double seconds = clock_seconds(now_ns - engine->doing_since_ns);
+    bool has_lasted = engine->lasted_until_ns && now_ns - engine->lasted_until_ns < timeout_ns;
+    char sign = engine->doing_may_last || has_lasted ? '+' : '-';
     if (engine->doing)
-        snprintf(text, ENGINE_DOING_BYTES, "at %.32s of step %llu for %.1f s", engine->doing,
+        snprintf(answer, ENGINE_DOING_BYTES, "%cat %.32s of step %llu for %.1f s", sign, engine->doing,
                  (unsigned long long)engine->doing_number, seconds);
     else
-        snprintf(text, ENGINE_DOING_BYTES, "here for %.1f s", seconds);
+        snprintf(answer, ENGINE_DOING_BYTES, "%chere for %.1f s", sign, seconds);
     pthread_mutex_unlock(&engine->mutex);
 }
 

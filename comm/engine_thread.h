@@ -30,16 +30,20 @@ uint64_t engine_due_ns(const struct engine_op *op);
 
 /* For fail_late: ranks of the communicator that are late: those whose messages are awaited, else those that take none; how many of `most` are listed. */
 int engine_list_late(const struct engine_op *op, int *ranks, int most);
-/* The operation, an active one, fails for its deadline, and with it the run; one without a deadline fails where a rank that is still late gave no
- * answer, and else waits on. answers[i]: of asked[i], a rank of the communicator that was late when it was asked what it does; NULL: none came. */
+/* The operation, an active one, is due. It fails, and with it the run, where a rank that is still late
+ * gave no answer, and at a deadline also where none of these says that it should wait on. Else it waits
+ * as long again. answers[i]: of asked[i], a rank of the communicator that was late when it was asked;
+ * NULL: none came. */
 void engine_fail_late(struct engine_op *op, const int *asked, const char *const *answers, int count);
 
 /* Ends the run; no more than once. own: the failure of this process that is why, where it is one. */
 void engine_end(struct engine *engine, const char *why, const struct err *own, bool others_know);
 /* -ECONNABORTED: the run has ended, by whom and why. Any thread; the mutex is held. */
 int engine_tell_ended(const struct engine *engine, struct err *err);
-/* What this process is doing, for others: "at data of step 7 for 61.0 s". */
-void engine_tell_doing(struct engine *engine, char text[ENGINE_DOING_BYTES]);
+/* The answer to a rank that waits for this one: whether it should wait on ('+', or '-'), then what
+ * this process does: "-at data of step 7 for 61.0 s". It should while the process does what may last
+ * (comm.h's note), and for the engine's timeout after that, so that it can catch up. */
+void engine_answer(struct engine *engine, char answer[ENGINE_DOING_BYTES]);
 /* -EPROTO: a rank sent another number of bytes than were expected. */
 int engine_tell_size(const struct engine_op *op, int peer, uint64_t expected_bytes, const char *found,
                      struct err *err);

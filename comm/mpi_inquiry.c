@@ -9,9 +9,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
-
-enum { ANSWER_NS = 1000000000, PAUSE_NS = 1000000 };
 
 /* To or from one rank. */
 struct letter {
@@ -33,7 +30,6 @@ struct mpi_inquiry {
     MPI_Status from;        /* of what was heard last */
     struct letter *answers; /* [ranks] given, the last one each */
     struct check *checks;   /* [ranks] */
-    struct letter questions[ENGINE_ASKED_MAX], answered[ENGINE_ASKED_MAX];
 };
 
 static int listen_on(struct mpi_inquiry *inquiry, struct err *err)
@@ -106,30 +102,11 @@ void mpi_inquiry_serve(struct mpi_inquiry *inquiry)
     if (answer->request != MPI_REQUEST_NULL)
         MPI_Test(&answer->request, &sent, MPI_STATUS_IGNORE);
     if (sent) { /* else an answer is under way */
-        engine_tell_doing(inquiry->engine, answer->text);
+        engine_answer(inquiry->engine, answer->text);
         MPI_Isend(answer->text, ENGINE_DOING_BYTES, MPI_BYTE, asker, MPI_INQUIRY_TAG_ANSWER, inquiry->control,
                   &answer->request);
     }
     listen_on(inquiry, NULL);
-}
-
-/* Until all have answered, or the time is up; those that have not have a request left. */
-static void await(struct mpi_inquiry *inquiry, int count)
-{
-    uint64_t until_ns = clock_now_ns() + ANSWER_NS;
-    for (;;) {
-        int left = 0;
-        for (int i = 0; i < count; i++) {
-            int done = 0;
-            MPI_Test(&inquiry->questions[i].request, &done, MPI_STATUS_IGNORE);
-            MPI_Test(&inquiry->answered[i].request, &done, MPI_STATUS_IGNORE);
-            left += !done;
-        }
-        if (left == 0 || clock_now_ns() >= until_ns)
-            return;
-        mpi_inquiry_serve(inquiry);
-        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
-    }
 }
 
 /* Both end in a request each. */
@@ -140,18 +117,6 @@ static void ask(struct mpi_inquiry *inquiry, int rank, struct letter *question, 
               &answer->request);
     MPI_Isend(question->text, 0, MPI_BYTE, rank, MPI_INQUIRY_TAG_QUESTION, inquiry->control,
               &question->request);
-}
-
-void mpi_inquiry_ask(struct mpi_inquiry *inquiry, const int *ranks, int count, const char **answers)
-{
-    for (int i = 0; i < count; i++)
-        ask(inquiry, ranks[i], &inquiry->questions[i], &inquiry->answered[i]);
-    await(inquiry, count);
-    for (int i = 0; i < count; i++) {
-        struct letter *answer = &inquiry->answered[i];
-        answer->text[ENGINE_DOING_BYTES - 1] = '\0';
-        answers[i] = answer->request == MPI_REQUEST_NULL ? answer->text : NULL;
-    }
 }
 
 const char *mpi_inquiry_check(struct mpi_inquiry *inquiry, int rank, uint64_t since_ns,

@@ -19,6 +19,7 @@ enum {
     PAUSE_LAST_NS = 1000000,
     PAUSE_IDLE_NS = 50000000,
     LOOK_TRACED_NS = 20000,   /* MPI was busy itself, though nothing has ended */
+    ANSWER_NS = 1000000000,   /* for a rank that is late to say what it does */
     FAREWELL_NS = 1000000000, /* for telling the others that the run has ended */
 };
 
@@ -104,37 +105,22 @@ void mpi_thread_tell_others(struct engine *base)
     free(requests);
 }
 
-/* Of an operation without a deadline, which waits as long as those live whom it waits for. */
-static void look_for_dead(struct engine_op *op)
+void mpi_thread_fail_late(struct engine_op *op)
 {
     const char *answers[ENGINE_ASKED_MAX];
     int asked[ENGINE_ASKED_MAX], waits_count = 0, dead_count = 0;
     int count = engine_list_late(op, asked, ENGINE_ASKED_MAX);
-    uint64_t due_ns = engine_due_ns(op), timeout_ns = atomic_load(&op->engine->timeout_ns), asked_ns;
+    uint64_t due_ns = engine_due_ns(op), asked_ns;
+    uint64_t limit_ns = op->deadline_ns ? ANSWER_NS : atomic_load(&op->engine->timeout_ns);
     for (int i = 0; i < count; i++) {
         answers[i] = mpi_inquiry_check(mpi_engine_of(op->engine)->inquiry, op->world_ranks[asked[i]], due_ns,
                                        &asked_ns);
-        bool is_dead = !answers[i] && clock_now_ns() - asked_ns >= timeout_ns;
+        bool is_dead = !answers[i] && clock_now_ns() - asked_ns >= limit_ns;
         dead_count += is_dead;
         waits_count += !answers[i] && !is_dead;
     }
     if (dead_count > 0 || waits_count == 0)
         engine_fail_late(op, asked, answers, count);
-}
-
-void mpi_thread_fail_late(struct engine_op *op)
-{
-    if (!op->deadline_ns) {
-        look_for_dead(op);
-        return;
-    }
-    const char *answers[ENGINE_ASKED_MAX];
-    int asked[ENGINE_ASKED_MAX], peers[ENGINE_ASKED_MAX];
-    int count = engine_list_late(op, asked, ENGINE_ASKED_MAX);
-    for (int i = 0; i < count; i++)
-        peers[i] = op->world_ranks[asked[i]];
-    mpi_inquiry_ask(mpi_engine_of(op->engine)->inquiry, peers, count, answers);
-    engine_fail_late(op, asked, answers, count);
 }
 
 /* Progress. */

@@ -31,7 +31,7 @@ struct nccl_op {
     size_t count;        /* bytes of a rank, to gather; elements of a slice, to sum */
     ncclDataType_t type; /* of those */
     size_t *send_offsets, *send_bytes, *receive_offsets, *receive_bytes; /* [ranks], of an all-to-all */
-    uint64_t deadline_ns;
+    uint64_t began_ns, deadline_ns;                                      /* deadline: 0: none */
     char what[NCCL_WHAT_BYTES];
 
     enum nccl_state state;

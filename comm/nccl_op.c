@@ -101,6 +101,7 @@ int nccl_op_take(struct comm_nccl *comm, const struct comm_options *options, con
     op->status = 0;
     op->word = 0;
     err_clear(&op->detail);
+    op->began_ns = clock_now_ns();
     op->deadline_ns = options ? options->deadline_ns : 0;
     snprintf(op->what, sizeof op->what, "%s", options && options->what ? options->what : name);
     *ret_op = op;
@@ -216,19 +217,33 @@ static int start_roll(struct comm_nccl *comm, struct nccl_op *op, struct err *er
     return comm->host->ops->all_reduce_i64(comm->host, &op->word, 1, COMM_SUM, &options, &op->roll, err);
 }
 
-/* Have all called? After the deadline it is the host's communicator's to end, and to tell who is late. */
-static int look_at_roll(struct comm_nccl *comm, struct nccl_op *op, bool is_late, bool *ret_called,
-                        struct err *err)
+static bool is_late(const struct nccl_op *op)
+{
+    return op->deadline_ns && clock_now_ns() >= op->deadline_ns;
+}
+
+/* After the deadline the host's communicator ends the call and names who is late, or lets it wait on;
+ * then what was called moves as long after as it would have. */
+static int await_roll(struct comm_nccl *comm, struct nccl_op *op, bool *ret_called, struct err *err)
+{
+    int status = comm_wait(comm->host, &op->roll, err);
+    *ret_called = true;
+    uint64_t now_ns = clock_now_ns();
+    op->deadline_ns += now_ns - op->began_ns;
+    op->began_ns = now_ns;
+    return status;
+}
+
+/* Have all called? */
+static int look_at_roll(struct comm_nccl *comm, struct nccl_op *op, bool *ret_called, struct err *err)
 {
     *ret_called = op->roll.done;
     if (op->roll.done && op->roll.status)
         return op->roll.status;
     if (op->roll.done) /* others may have ended the run since */
         return comm->host->ops->check ? comm->host->ops->check(comm->host, err) : 0;
-    if (is_late) {
-        *ret_called = true;
-        return comm_wait(comm->host, &op->roll, err);
-    }
+    if (is_late(op))
+        return await_roll(comm, op, ret_called, err);
     return comm->host->ops->test(&op->roll, ret_called, err);
 }
 
@@ -246,7 +261,6 @@ static int tell_late(const struct comm_nccl *comm, const struct nccl_op *op, str
 static int progress_op(struct comm_nccl *comm, struct nccl_op *op, struct err *err)
 {
     bool has_moved = false, have_called = false;
-    bool is_late = op->deadline_ns && clock_now_ns() >= op->deadline_ns;
     int status = 0;
     if (op->state == NCCL_QUEUED && !comm->is_launching)
         status = launch(comm, op, err);
@@ -254,12 +268,12 @@ static int progress_op(struct comm_nccl *comm, struct nccl_op *op, struct err *e
         status = look_at_stream(comm, op, &has_moved, err);
     if (status)
         return find_reason(comm, status, err);
-    status = look_at_roll(comm, op, is_late, &have_called, err);
+    status = look_at_roll(comm, op, &have_called, err);
     if (status)
         return status;
     if (has_moved && have_called)
         op->state = NCCL_DONE;
-    else if (is_late)
+    else if (is_late(op))
         return tell_late(comm, op, err);
     return 0;
 }

@@ -108,14 +108,14 @@ void tcp_thread_fail_late(struct engine_op *op)
 
 static void hear(struct tcp_engine *engine, struct tcp_peer *peer, enum tcp_word word)
 {
-    char doing[ENGINE_DOING_BYTES];
+    char answer[ENGINE_DOING_BYTES];
     switch (word) {
     case TCP_WORD_END:
         engine_end(&engine->base, peer->heard, NULL, true);
         break;
     case TCP_WORD_QUESTION:
-        engine_tell_doing(&engine->base, doing);
-        tcp_peer_say(peer, TCP_WORD_ANSWER, doing);
+        engine_answer(&engine->base, answer);
+        tcp_peer_say(peer, TCP_WORD_ANSWER, answer);
         break;
     case TCP_WORD_ANSWER:
         peer->has_answered = true;

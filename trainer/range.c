@@ -37,15 +37,21 @@ static enum time_part part_of(enum range range, bool queues)
     return queues ? parts[range].queues : parts[range].computes;
 }
 
-static void note(const struct ranges *ranges, const char *name)
+/* A disk, which a checkpoint waits for, may take longer than ranks may be late. */
+static void note(const struct ranges *ranges, const char *name, bool may_last)
 {
     if (ranges->comm && ranges->comm->ops->note)
-        ranges->comm->ops->note(ranges->comm, name, *ranges->step + 1);
+        ranges->comm->ops->note(ranges->comm, name, *ranges->step + 1, may_last);
+}
+
+static void note_range(const struct ranges *ranges, enum range range)
+{
+    note(ranges, range_name(range), range == RANGE_STAGE || range == RANGE_SAVE);
 }
 
 void range_begin(struct ranges *ranges, enum range range)
 {
-    note(ranges, range_name(range));
+    note_range(ranges, range);
     assert(ranges->depth < RANGE_DEPTH_MAX);
     profiler_push(range_name(range));
     uint64_t now_ns = clock_now_ns();
@@ -73,5 +79,8 @@ void range_end(struct ranges *ranges)
                                                           .kind = TRACE_NESTED});
     }
     profiler_pop();
-    note(ranges, ranges->depth > 0 ? range_name(ranges->open[ranges->depth - 1].range) : "the end");
+    if (ranges->depth > 0)
+        note_range(ranges, ranges->open[ranges->depth - 1].range);
+    else
+        note(ranges, "the end", false);
 }

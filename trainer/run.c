@@ -193,7 +193,7 @@ static int open_comm(struct run *run, struct err *err)
     run->ranges.step = &run->step;
     run->plain_comm = given;
     if (given && given->ops->note)
-        given->ops->note(given, "the beginning", 0);
+        given->ops->note(given, "the beginning", 0, false);
     if (given && given->ops->set_timeout)
         given->ops->set_timeout(given, run->config->parallel.timeout_ns);
     if (!given || run->config->parallel.debug) {

@@ -126,6 +126,20 @@ SH
     fail "$(cat out)"
 }
 
+# Its staging is full, so that its next update waits for the disk, and the other rank for its gradients.
+a_rank_that_waits_for_its_disk_longer_than_the_timeout_of_ranks_is_not_late() {
+  cat >slow <<'SH'
+#!/bin/sh
+[ "$RANK" != 1 ] || export MILLRACE_FAULT=write:delay=3s@1+:step-00000002
+exec "$@"
+SH
+  chmod +x slow
+  local settings=(--set model.width=256 --set model.heads=4 --set model.layers=2 --set run.steps=4)
+  settings+=(--set checkpoint.every=2 --set checkpoint.staging=4MiB --set parallel.timeout=2s)
+  same "$(ranks 2 ./slow "$MILLRACE" train train.yaml --set run.dir=runs/full "${settings[@]}")" 0 "$(cat said.*)"
+  millrace verify runs/full/ckpt/step-00000002 >/dev/null || fail "the save is damaged"
+}
+
 ranks_meet_by_the_secret_of_a_private_file_which_nobody_tells() {
   local secret=cafe0123456789abcdef-$RANDOM-cafe
   echo $secret >secret
@@ -157,4 +171,5 @@ run_cases ranks_of_torchrun_give_the_bits_of_one_and_of_mpirun a_trace_has_what_
   ranks_of_a_machine_divide_its_processors the_first_rank_alone_speaks \
   a_rank_that_is_killed_ends_the_others_which_name_it a_rank_with_another_world_size_is_told ranks_that_do_not_know_where_to_meet_say_so \
   ranks_meet_by_the_secret_of_a_private_file_which_nobody_tells a_rank_with_another_secret_is_refused \
+  a_rank_that_waits_for_its_disk_longer_than_the_timeout_of_ranks_is_not_late \
   a_save_that_takes_longer_than_the_timeout_of_ranks_ends_well

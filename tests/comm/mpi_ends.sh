@@ -85,6 +85,11 @@ a_rank_that_is_slow_but_lives_is_awaited() {
   same "$(cat got.0 got.1 got.2 | sort -u)" "0 "
 }
 
+no_deadline_passes_while_a_rank_waits_for_its_disk() {
+  end disk || fail "$(cat said)"
+  same "$(cat got.0 got.1 got.2 | sort -u)" "0 "
+}
+
 a_rank_that_is_silent_ends_work_without_a_deadline() {
   rm -f got.*
   echo lost >got.1
@@ -105,7 +110,8 @@ a_rank_that_dies_ends_the_others() {
   [[ ! -e got.0 && ! -e got.2 ]] || fail "others went on"
 }
 
-run_cases ranks_that_wait_for_each_other_on_different_communicators_are_told_so \
+run_cases no_deadline_passes_while_a_rank_waits_for_its_disk \
+  ranks_that_wait_for_each_other_on_different_communicators_are_told_so \
   ranks_that_wait_for_a_slow_one_in_a_checked_call_go_on a_rank_that_is_slow_but_lives_is_awaited a_rank_that_is_silent_ends_work_without_a_deadline a_split_has_the_timeout_of_the_ranks \
   a_deadline_that_passes_ends_the_run_and_names_the_late_rank a_rank_that_takes_nothing_is_named an_abort_ends_all_work_on_all_ranks \
   an_abort_is_told_to_who_only_looks ranks_that_make_different_calls_are_told_so calls_that_are_checked_name_the_rank_that_differs \

@@ -50,7 +50,7 @@ static int be_late(struct err *err)
 {
     if (world->rank != 1)
         return gather(world->rank == 0 ? CLOCK_NS_PER_S / 2 : 0, err);
-    world->ops->note(world, "data", 7);
+    world->ops->note(world, "data", 7, false);
     return wait_for_nothing(err);
 }
 

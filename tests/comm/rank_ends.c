@@ -53,7 +53,7 @@ static int come_and_tell(struct err *err)
 static int be_late(struct err *err)
 {
     if (world->rank == 1) {
-        world->ops->note(world, "data", 7);
+        world->ops->note(world, "data", 7, false);
         return wait_for_nothing(err);
     }
     if (world->rank == 2)
@@ -298,6 +298,21 @@ static int be_slow(struct err *err)
     return status;
 }
 
+/* Rank 1 comes after many times the deadline of the others, but says that it waits for a disk. */
+static int be_slow_by_disk(struct err *err)
+{
+    const uint64_t timeout_ns = CLOCK_NS_PER_S / 2;
+    world->ops->set_timeout(world, timeout_ns);
+    if (world->rank == 1)
+        world->ops->note(world, "save", 7, true);
+    for (uint64_t until_ns = clock_now_ns() + 6 * timeout_ns; world->rank == 1 && clock_now_ns() < until_ns;)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    const struct comm_options options = {.deadline_ns = clock_now_ns() + timeout_ns};
+    int status = comm_barrier(world, &options, err);
+    world->ops->set_timeout(world, 0);
+    return status;
+}
+
 /* Rank 1 does not come to a split, which has the ranks' timeout for a deadline. */
 static int split_late(struct err *err)
 {
@@ -330,6 +345,7 @@ int main(int argc, char **argv)
                 {"stopped", be_stopped},
                 {"silent", be_silent},
                 {"slow", be_slow},
+                {"disk", be_slow_by_disk},
                 {"unsplit", split_late},
                 {"meet", only_meet},
                 {"dead", die}};

@@ -34,6 +34,11 @@ a_rank_that_is_slow_but_lives_is_awaited_over_tcp() {
   same "$(cat got.0 got.1 got.2 | sort -u)" "0 "
 }
 
+no_deadline_passes_while_a_rank_waits_for_its_disk_over_tcp() {
+  end disk
+  same "$(cat got.0 got.1 got.2 | sort -u)" "0 "
+}
+
 a_rank_that_is_silent_ends_work_without_a_deadline_over_tcp() {
   end silent 1 137
   contains "$(cat got.0)" "ETIMEDOUT rank 0 of 3 waited too long for the weights"
@@ -123,7 +128,8 @@ a_rank_that_is_killed_while_it_waits_for_others_may_start_again() {
   for pid in "$@" $!; do wait "$pid" || fail "a rank ended with $?: $(cat said.*)"; done
 }
 
-run_cases ranks_that_wait_for_each_other_on_different_communicators_over_tcp_are_told_so \
+run_cases no_deadline_passes_while_a_rank_waits_for_its_disk_over_tcp \
+  ranks_that_wait_for_each_other_on_different_communicators_over_tcp_are_told_so \
   ranks_that_wait_for_a_slow_one_in_a_checked_call_over_tcp_go_on a_rank_that_is_slow_but_lives_is_awaited_over_tcp a_rank_that_is_silent_ends_work_without_a_deadline_over_tcp \
   a_split_over_tcp_has_the_timeout_of_the_ranks a_deadline_that_passes_over_tcp_ends_the_run_and_names_the_late_rank a_rank_that_is_stopped_gives_no_answer_over_tcp \
   an_abort_over_tcp_ends_all_work_on_all_ranks an_abort_over_tcp_is_told_to_who_only_looks ranks_that_make_different_calls_over_tcp_are_told_so \

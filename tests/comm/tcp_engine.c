@@ -194,7 +194,7 @@ static void each_question_wants_an_answer_of_its_own(void **state)
     assert_ok(end(other, op, &err), &err);
     op = begin(other, false, data, sizeof data, 1, NULL);
     hear(other, TCP_WORD_QUESTION);
-    say(other, TCP_WORD_ANSWER, "the second answer");
+    say(other, TCP_WORD_ANSWER, "-the second answer");
     assert_int_equal(end(other, op, &err), -ETIMEDOUT);
     assert_string_equal(err.found, "nothing from rank 1; rank 1: the second answer");
 }
