@@ -223,7 +223,7 @@ static int decode_part(struct jpeg_decoder *decoder, struct image_rect part, str
         status = decode_cut(decoder, segments, err);
         if (status != -EBADMSG)
             return status;
-        status = jpeg_reader_begin(reader, data, bytes, reader->path, JPEG_MARKERS_SKIP, &decoder->info, err);
+        status = jpeg_reader_begin(reader, data, bytes, reader->path, &decoder->info, err);
         if (status)
             return status;
     }
@@ -234,7 +234,7 @@ int jpeg_decode_part(struct jpeg_decoder *decoder, const struct image_rect *part
                      struct jpeg_planes *ret_planes, struct err *err)
 {
     const struct jpeg_info *info = &decoder->info;
-    assert(decoder->reader.codec.mem); /* after a begin that succeeded */
+    assert(decoder->reader.data); /* after a begin that succeeded */
     assert(!part || (part->width >= 1 && part->x < info->width && part->width <= info->width - part->x));
     assert(!part || (part->height >= 1 && part->y < info->height && part->height <= info->height - part->y));
     decoder->to_end = part == NULL;
@@ -248,8 +248,7 @@ int jpeg_decode_part(struct jpeg_decoder *decoder, const struct image_rect *part
 int jpeg_decode_begin(struct jpeg_decoder *decoder, const void *data, size_t bytes, const char *path,
                       struct jpeg_info *ret_info, struct err *err)
 {
-    int status =
-        jpeg_reader_begin(&decoder->reader, data, bytes, path, JPEG_MARKERS_SKIP, &decoder->info, err);
+    int status = jpeg_reader_begin(&decoder->reader, data, bytes, path, &decoder->info, err);
     if (!status)
         *ret_info = decoder->info;
     return status;
@@ -270,7 +269,7 @@ int jpeg_decoder_open(struct jpeg_decoder **ret_decoder, struct err *err)
     struct jpeg_decoder *decoder = calloc(1, sizeof *decoder);
     if (!decoder)
         return err_set(err, -ENOMEM, "no memory for a JPEG decoder");
-    jpeg_reader_init(&decoder->reader);
+    jpeg_reader_init(&decoder->reader, JPEG_MARKERS_SKIP);
     *ret_decoder = decoder;
     return 0;
 }
@@ -324,8 +323,8 @@ uint32_t jpeg_decoder_warnings(const struct jpeg_decoder *decoder)
 int jpeg_probe(const void *data, size_t bytes, const char *path, struct jpeg_info *ret_info, struct err *err)
 {
     struct jpeg_reader reader;
-    jpeg_reader_init(&reader);
-    int status = jpeg_reader_begin(&reader, data, bytes, path, JPEG_MARKERS_SKIP, ret_info, err);
+    jpeg_reader_init(&reader, JPEG_MARKERS_SKIP);
+    int status = jpeg_reader_begin(&reader, data, bytes, path, ret_info, err);
     jpeg_reader_deinit(&reader);
     return status;
 }

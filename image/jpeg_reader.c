@@ -161,12 +161,12 @@ int jpeg_reader_guard(struct jpeg_reader *reader, void (*step)(void *context), v
 
 /* ---- Headers. ---- */
 
-static void read_headers(void *context)
+static void make_codec(struct jpeg_reader *reader)
 {
-    struct jpeg_reader *reader = context;
     j_decompress_ptr codec = &reader->codec;
     jpeg_create_decompress(codec);
-    codec->mem->max_memory_to_use = (long)(reader->pixels_max * PIXEL_BYTES_MAX + OTHER_BYTES_MAX);
+    reader->is_made = true;
+    jpeg_memory_install(&reader->memory, codec);
     codec->src = &reader->source;
     codec->progress = &reader->progress;
     if (reader->markers == JPEG_MARKERS_SAVE) {
@@ -176,6 +176,15 @@ static void read_headers(void *context)
     } else {
         jpeg_set_marker_processor(codec, APP1, source_app1);
     }
+}
+
+static void read_headers(void *context)
+{
+    struct jpeg_reader *reader = context;
+    j_decompress_ptr codec = &reader->codec;
+    if (!reader->is_made)
+        make_codec(reader);
+    codec->mem->max_memory_to_use = (long)(reader->pixels_max * PIXEL_BYTES_MAX + OTHER_BYTES_MAX);
     jpeg_read_header(codec, TRUE);
 }
 
@@ -236,14 +245,13 @@ static int check_headers(struct jpeg_reader *reader, struct jpeg_info *info, str
 }
 
 int jpeg_reader_begin(struct jpeg_reader *reader, const void *data, size_t bytes, const char *path,
-                      enum jpeg_markers markers, struct jpeg_info *ret_info, struct err *err)
+                      struct jpeg_info *ret_info, struct err *err)
 {
     struct jpeg_info info = {0};
     jpeg_reader_end(reader);
     reader->data = data;
     reader->bytes = bytes;
     reader->path = path;
-    reader->markers = markers;
     reader->warnings = 0;
     reader->orientation = 1;
     show_window(reader, data);
@@ -267,12 +275,16 @@ int jpeg_reader_begin_abbreviated(struct jpeg_reader *reader, const void *data, 
 
 void jpeg_reader_end(struct jpeg_reader *reader)
 {
-    jpeg_destroy_decompress(&reader->codec);
+    reader->data = NULL;
+    if (reader->is_made)
+        jpeg_memory_reset(&reader->memory, &reader->codec);
+    else
+        jpeg_destroy_decompress(&reader->codec); /* memory ran out while it was made */
 }
 
-void jpeg_reader_init(struct jpeg_reader *reader)
+void jpeg_reader_init(struct jpeg_reader *reader, enum jpeg_markers markers)
 {
-    *reader = (struct jpeg_reader){0};
+    *reader = (struct jpeg_reader){.markers = markers};
     reader->codec.err = jpeg_std_error(&reader->errors);
     reader->codec.client_data = reader;
     reader->pixels_max = PIXELS_MAX;
@@ -289,5 +301,6 @@ void jpeg_reader_init(struct jpeg_reader *reader)
 
 void jpeg_reader_deinit(struct jpeg_reader *reader)
 {
-    jpeg_reader_end(reader);
+    jpeg_destroy_decompress(&reader->codec);
+    jpeg_memory_deinit(&reader->memory);
 }

@@ -6,8 +6,8 @@
  * entered by jpeg_reader_guard alone: no local variable is ever changed between a setjmp and its longjmp.
  * Its warnings of lost or contradictory data are errors, as jpeg.h says.
  *
- *     jpeg_reader_init(&reader);
- *     jpeg_reader_begin(&reader, data, bytes, path, JPEG_MARKERS_SKIP, &info, err);
+ *     jpeg_reader_init(&reader, JPEG_MARKERS_SKIP);
+ *     jpeg_reader_begin(&reader, data, bytes, path, &info, err);
  *     jpeg_reader_guard(&reader, step, context, err);                 // calls that use reader.codec
  *     jpeg_reader_end(&reader);
  *     jpeg_reader_deinit(&reader);
@@ -16,6 +16,7 @@
 #define MILLRACE_IMAGE_JPEG_READER_H
 
 #include "image/jpeg.h"
+#include "image/jpeg_memory.h"
 
 #include <setjmp.h>
 #include <stdio.h>
@@ -29,7 +30,9 @@ enum jpeg_markers {
 
 /* Owner thread. client_data of codec is the reader. */
 struct jpeg_reader {
-    struct jpeg_decompress_struct codec; /* made by begin, destroyed by end */
+    struct jpeg_memory memory;           /* the codec's, first here as jpeg_memory.h wants it */
+    struct jpeg_decompress_struct codec; /* made by the first begin */
+    bool is_made;
     struct jpeg_error_mgr errors;
     struct jpeg_source_mgr source;
     struct jpeg_progress_mgr progress;
@@ -44,12 +47,12 @@ struct jpeg_reader {
     uint64_t pixels_max; /* that libjpeg may take memory for */
 };
 
-void jpeg_reader_init(struct jpeg_reader *reader);
+void jpeg_reader_init(struct jpeg_reader *reader, enum jpeg_markers markers);
 void jpeg_reader_deinit(struct jpeg_reader *reader); /* fine after end too */
 
 /* Reads the headers. Borrows data and path until end. After an error the reader has ended. -EBADMSG, -ENOMEM. */
 int jpeg_reader_begin(struct jpeg_reader *reader, const void *data, size_t bytes, const char *path,
-                      enum jpeg_markers markers, struct jpeg_info *ret_info, struct err *err);
+                      struct jpeg_info *ret_info, struct err *err);
 /* Gives up what begin or an earlier call of this has read, all but its tables, and reads other headers, whose file may lack them
  * (the abbreviated format for compressed image data: ITU-T T.81, B.4). Borrows data until end. */
 int jpeg_reader_begin_abbreviated(struct jpeg_reader *reader, const void *data, size_t bytes,

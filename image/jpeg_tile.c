@@ -96,8 +96,8 @@ int jpeg_tile(const void *data, size_t bytes, const char *path, struct str *out,
     if (!transcoding)
         return err_set(err, -ENOMEM, "no memory to tile a JPEG");
     *ret_tiled = false;
-    jpeg_reader_init(&transcoding->reader);
-    int status = jpeg_reader_begin(&transcoding->reader, data, bytes, path, JPEG_MARKERS_SAVE, &info, err);
+    jpeg_reader_init(&transcoding->reader, JPEG_MARKERS_SAVE);
+    int status = jpeg_reader_begin(&transcoding->reader, data, bytes, path, &info, err);
     if (status)
         goto out;
     int mcu_blocks = info.components == 1 ? 1 : transcoding->reader.codec.max_h_samp_factor;
