@@ -178,7 +178,7 @@ static const struct config_field fields[] = {
     {"model.vocabulary", CONFIG_COUNT_AUTO, AT(model.vocabulary), "auto", 0, 1 << 24, ORDERS,
      .help = "tokens that a language model knows; auto: the dataset's"},
 
-    {"model.init", CONFIG_PATH, AT(model.init), "\"\"",
+    {"model.init", CONFIG_PATH, AT(model.init), "\"\"", MAY_DIFFER,
      .help = "weights to begin with: a checkpoint, a safetensors file or a folder of Hugging Face; empty: "
              "random"},
 

@@ -167,6 +167,7 @@ struct run {
     char run_id[17];
     struct str numerics_id;          /* of all ranks, where parallel.mixed allows them to differ */
     uint64_t validation_fingerprint; /* 0: unknown */
+    uint64_t weights_fingerprint;    /* of those read from model.init or --from; 0: of none */
     struct str state_json;           /* reused */
 };
 

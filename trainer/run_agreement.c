@@ -61,6 +61,7 @@ int run_compare_data(const struct run *run, const struct loader *loader, const c
     if (loader)
         add_datasets(&record, loader, name);
     add_hex(&record, "data.val fingerprint", run->validation_fingerprint);
+    add_hex(&record, "fingerprint of the weights to begin with", run->weights_fingerprint);
     int status = rank_agreement_check(run->comm, &record,
                                       "give all machines the same files; warnings above name damaged ones",
                                       &options, err);

@@ -155,8 +155,11 @@ static int fill_groups(struct run *run, struct init *init, struct err *err)
     int status = host ? 0 : err_set(err, -ENOMEM, "out of memory for the initial weights");
     for (uint64_t g = 0; g < params->groups_count && !status; g++) {
         if (init) {
-            memset(host, 0, params->groups[g].elements * ops_master_bytes(run->ops));
+            size_t bytes = params->groups[g].elements * ops_master_bytes(run->ops);
+            memset(host, 0, bytes);
             status = init_load_group(init, g, host, err);
+            const uint64_t hashes[] = {run->weights_fingerprint, hash_64(host, bytes)};
+            run->weights_fingerprint = hash_64(hashes, sizeof hashes);
         } else {
             params_init_group(params, g, run->config->run.seed, run->ops->master, host);
         }

@@ -93,6 +93,20 @@ other_data_is_refused_and_a_copy_is_not() {
   same "$(status_of "$mpirun_sh" 2 ./differs 1 --set data.train=copy -- "${train[@]}" --set data.val=copy --quiet)" 0 "$(cat errors)"
 }
 
+# As where each machine has its own file of that name.
+other_weights_to_begin_with_are_refused() {
+  local seed
+  for seed in 3 4; do
+    millrace train train.yaml --set run.dir=init-$seed --set run.seed=$seed --quiet >/dev/null 2>&1
+    millrace convert checkpoint init-$seed/ckpt init-$seed.safetensors --to full --quiet >/dev/null
+  done
+  cp init-3.safetensors same.safetensors
+  local begun=("${train[@]}" --set model.init=init-3.safetensors)
+  same "$(status_of "$mpirun_sh" 2 ./differs 1 --set model.init=same.safetensors -- "${begun[@]}" --quiet)" 0 "$(cat errors)"
+  refused "fingerprint of the weights to begin with" "give all machines the same files" \
+    "$mpirun_sh" 2 ./differs 1 --set model.init=init-4.safetensors -- "${begun[@]}"
+}
+
 what_changes_no_result_may_differ() {
   millrace train train.yaml --set run.dir=alone --quiet >/dev/null 2>&1
   same "$(status_of "$mpirun_sh" 2 ./differs 1 --set log.every=3 --set log.jsonl=own.jsonl --set log.tensorboard=own --set data.workers=2 --set threads=2 --set data.memory=64MiB -- "${train[@]}" --quiet)" 0 "$(cat errors)"
@@ -117,5 +131,5 @@ other_kernels_are_refused_or_allowed_aloud() {
 }
 
 run_cases a_key_that_differs_is_named_with_both_values several_keys_are_counted_and_listed ranks_of_torchrun_are_compared_too \
-  an_evaluation_compares_configurations_too other_data_is_refused_and_a_copy_is_not what_changes_no_result_may_differ \
+  an_evaluation_compares_configurations_too other_data_is_refused_and_a_copy_is_not other_weights_to_begin_with_are_refused what_changes_no_result_may_differ \
   other_kernels_are_refused_or_allowed_aloud
