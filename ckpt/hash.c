@@ -80,6 +80,10 @@ static int hash_stream_tensors(struct hash_stream *stream, struct ckpt_reader *r
                 if (status)
                     break;
                 tell(watch, filled);
+                if (watch && watch->stop && atomic_load(watch->stop)) {
+                    status = err_set(err, -EINTR, "stopped on request");
+                    break;
+                }
             }
             size_t part = bytes_min(left, filled - at);
             hash_stream_update(stream, buffer + at, part);

@@ -9,12 +9,14 @@
 #include "ckpt/flat.h"
 #include "ckpt/reader.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 /* One look at several hashes, which read so many bytes of tensors together. Owner thread. */
 struct hash_watch {
     const struct ckpt_watch *watch;
     uint64_t done_bytes, bytes;
+    const atomic_int *stop; /* non-zero: end soon with -EINTR; NULL: never */
 };
 
 /* The hash over the reader's tensors that `selected` names, as ckpt_hash defines it for a section; as if they were saved as cast says (NULL: as

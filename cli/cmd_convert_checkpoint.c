@@ -2,6 +2,7 @@
  * cmd_convert_checkpoint — `millrace convert checkpoint SRC DST --to full|hf`.
  */
 #include "cli/output.h"
+#include "cli/signals.h"
 #include "cli/verbs.h"
 #include "convert/checkpoint.h"
 #include "convert/pieces.h"
@@ -44,8 +45,7 @@ static const struct option rows[] = {
     {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL,
      "threads that read, cast and write; 0: one a CPU, 4 at most", .most = PIECES_WORKERS_MAX},
     {"resume", 0, OPTION_FLAG, AT(resume),
-     .help =
-         "go on where a conversion that was killed stopped: what it wrote stays where its checksums hold"},
+     .help = "go on where a conversion was stopped or killed: what it wrote stays where its checksums hold"},
     {"force", 0, OPTION_FLAG, AT(force), .help = "an existing DST gives way"},
 };
 
@@ -80,15 +80,23 @@ static int run(const struct invocation *invocation, struct err *err)
         .progress = show_progress,
         .progress_context = invocation->console,
     };
-    struct convert_checkpoint_result result;
+    struct convert_checkpoint_result result = {0};
     struct io *io = NULL;
     int status = io_open(options.source, NULL, &io, err);
     if (status)
         return status;
+    options.stop = signals_install();
+    signals_outlive_pipes();
     progress_begin(invocation->console, "converting", PROGRESS_BYTES);
     status = args->to == TO_HF ? convert_checkpoint_hf(io, &options, &result, err)
                                : convert_checkpoint_full(io, &options, &result, err);
     progress_end(invocation->console);
+    if (status == -EINTR && result.is_resumable) {
+        err_at(err, options.target, ERR_NO_OFFSET);
+        err_advise(err, "what was written is kept: run the same command again%s",
+                   options.resume ? "" : " with --resume");
+        status = EXIT_STOPPED;
+    }
     if (!status) {
         struct output output;
         output_begin(&output);

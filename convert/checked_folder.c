@@ -46,11 +46,13 @@ int checked_folder_publish(struct checked_folder *folder, struct err *err)
     return folder->io->ops->set_publish(set, err);
 }
 
-void checked_folder_deinit(struct checked_folder *folder)
+void checked_folder_deinit(struct checked_folder *folder, bool keep)
 {
     if (folder->queue)
         folder->io->ops->queue_close(folder->queue);
-    if (folder->set)
+    if (folder->set && keep)
+        folder->io->ops->set_leave(folder->set);
+    else if (folder->set)
         folder->io->ops->set_abort(folder->set);
     free(folder->found);
 }

@@ -39,8 +39,8 @@ void checked_folder_compare(struct checked_folder *folder);
 int checked_folder_look(struct checked_folder *folder, struct io *io, const char *path, struct err *err);
 /* The folder appears whole and durable under its name, or not at all. */
 int checked_folder_publish(struct checked_folder *folder, struct err *err);
-/* What was not published is removed. */
-void checked_folder_deinit(struct checked_folder *folder);
+/* keep: what was not published stays for whoever resumes; else it is removed. */
+void checked_folder_deinit(struct checked_folder *folder, bool keep);
 
 int checked_file_open(struct checked_folder *folder, struct checked_file *ret_file, const char *name,
                       uint64_t bytes, struct err *err);

@@ -164,7 +164,8 @@ static int open_pieces(struct job *job, const char *owner_id, struct err *err)
                                      .journal = job->journal,
                                      .progress = o->progress,
                                      .progress_context = o->progress_context,
-                                     .progress_bytes = bytes_to_do(job)};
+                                     .progress_bytes = bytes_to_do(job),
+                                     .stop = o->stop};
     return status ? status : pieces_open(&options, &job->pieces, err);
 }
 
@@ -234,7 +235,7 @@ static int sum_source(struct job *job, uint64_t done_bytes, uint64_t bytes, stru
                       struct err *err)
 {
     job->watch = (struct ckpt_watch){job->options->progress, job->options->progress_context};
-    job->watched = (struct hash_watch){&job->watch, done_bytes, bytes};
+    job->watched = (struct hash_watch){&job->watch, done_bytes, bytes, job->options->stop};
     return hash_tensors(job->reader, only_selects, wanted(job), &job->options->cast, &job->watched,
                         &ret_sum->count, &ret_sum->hash, err);
 }
@@ -310,7 +311,7 @@ static int find_whole(struct job *job, const char *owner_id, bool *ret_is_done, 
     job->kept_bytes = job->file_bytes;
     status = piece_journal_open(&left, &journal, err);
     if (!status)
-        piece_journal_close(journal);
+        piece_journal_close(journal, false);
     return status;
 }
 
@@ -346,11 +347,15 @@ static int make_file(struct job *job, struct err *err)
     return status ? status : publish(job, err);
 }
 
-static void release(struct job *job)
+/* keep: for whoever resumes. */
+static void release(struct job *job, bool keep)
 {
     close_pieces(job);
-    job->io->ops->set_abort(job->set);
-    piece_journal_close(job->journal); /* last: what it knows of is published or gone */
+    if (keep)
+        job->io->ops->set_leave(job->set);
+    else
+        job->io->ops->set_abort(job->set);
+    piece_journal_close(job->journal, keep); /* last: what it knows of is published or gone */
     ckpt_reader_close(job->reader);
     str_deinit(&job->header);
     free(job->entries);
@@ -382,6 +387,9 @@ int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_optio
             .seconds = clock_seconds(clock_now_ns() - begun_ns),
         };
     }
-    release(&job);
+    bool keep = status == -EINTR && job.set && job.journal;
+    if (status == -EINTR)
+        *ret_result = (struct convert_checkpoint_result){.is_resumable = keep};
+    release(&job, keep);
     return status;
 }

@@ -11,6 +11,7 @@
 #include "ckpt/flat.h"
 #include "io/io.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,12 +23,13 @@ struct convert_checkpoint_options {
     uint64_t max_file_bytes; /* _hf: of tensors in one file; more makes several and an index. 0: one file */
     struct flat_cast cast;   /* of floating-point tensors; others are never cast */
     bool force;              /* an existing target gives way */
-    bool
-        resume; /* go on in what a conversion that was killed left; without force a target that is the same is fine */
+    bool resume; /* go on in what a conversion that was stopped or killed left; without force a target
+                        * that is the same is fine */
     bool
         verify; /* read the result back and compare it (_full: the hashes, _hf: all bytes), before it has its name */
     unsigned workers_count; /* threads, PIECES_WORKERS_MAX at most; 0: one a CPU, 4 at most */
     const struct log *log;
+    const atomic_int *stop; /* non-zero: end soon with -EINTR; NULL: never */
     void (*progress)(void *context, uint64_t bytes_done,
                      uint64_t bytes); /* bytes: what verify reads again too */
     void *progress_context;
@@ -38,10 +40,13 @@ struct convert_checkpoint_result {
     uint64_t cast_count; /* tensors that have another dtype than before */
     uint64_t kept_bytes; /* of those written: a conversion before had written them already */
     double seconds;
+    bool is_resumable; /* of -EINTR: what was written stays, for resume */
 };
 
-/* Blocks. The target appears whole and durable or not at all; what was written is removed where it fails, and stays where the process dies, for
- * resume. -EEXIST, -EBADMSG, -ENOENT, -EBUSY (the conversion to resume goes on) with detail. */
+/* Blocks. The target appears whole and durable or not at all. What was written is removed where it
+ * fails, and stays for resume where it was stopped or the process dies. -EEXIST, -EBADMSG, -ENOENT,
+ * -EBUSY (the conversion to resume goes on), -EINTR with detail; of -EINTR ret_result->is_resumable
+ * alone is set. */
 int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_options *options,
                             struct convert_checkpoint_result *ret_result, struct err *err);
 

@@ -245,7 +245,8 @@ static int open_pieces(struct job *job, const char *owner_id, struct err *err)
                                      .journal = job->journal,
                                      .progress = o->progress,
                                      .progress_context = o->progress_context,
-                                     .progress_bytes = job->plan.bytes * (o->verify ? 2 : 1)};
+                                     .progress_bytes = job->plan.bytes * (o->verify ? 2 : 1),
+                                     .stop = o->stop};
     return status ? status : pieces_open(&options, &job->pieces, err);
 }
 
@@ -309,12 +310,13 @@ static int make_or_find(struct job *job, const struct str *config, struct err *e
                                                    : make_folder(job, owner_id, config, err);
 }
 
-static void release(struct job *job)
+/* keep: for whoever resumes. */
+static void release(struct job *job, bool keep)
 {
     pieces_close(job->pieces);
     hands_close(&job->hands);
-    checked_folder_deinit(&job->folder);
-    piece_journal_close(job->journal); /* last: what it knows of is published or gone */
+    checked_folder_deinit(&job->folder, keep);
+    piece_journal_close(job->journal, keep); /* last: what it knows of is published or gone */
     ckpt_reader_close(job->reader);
     hf_plan_deinit(&job->plan);
     free(job->entries);
@@ -348,6 +350,9 @@ int convert_checkpoint_hf(struct io *io, const struct convert_checkpoint_options
                                                          .kept_bytes = job.kept_bytes,
                                                          .seconds = clock_seconds(clock_now_ns() - begun_ns)};
     str_deinit(&config);
-    release(&job);
+    bool keep = status == -EINTR && job.folder.set && job.journal;
+    if (status == -EINTR)
+        *ret_result = (struct convert_checkpoint_result){.is_resumable = keep};
+    release(&job, keep);
     return status;
 }

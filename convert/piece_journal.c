@@ -110,19 +110,22 @@ int piece_journal_open(const struct piece_journal_options *options, struct piece
     if (!status && options->resume)
         status = read_known(journal, options->pieces_count, err);
     if (status)
-        piece_journal_close(journal);
+        piece_journal_close(journal, false);
     else
         *ret_journal = journal;
     return status;
 }
 
-void piece_journal_close(struct piece_journal *journal)
+void piece_journal_close(struct piece_journal *journal, bool keep)
 {
     if (!journal)
         return;
     if (journal->queue)
         journal->io->ops->queue_close(journal->queue);
-    journal->io->ops->set_abort(journal->set);
+    if (keep)
+        journal->io->ops->set_leave(journal->set);
+    else
+        journal->io->ops->set_abort(journal->set);
     pthread_mutex_destroy(&journal->mutex);
     free(journal->known);
     free(journal);

@@ -29,8 +29,8 @@ struct piece_journal_options {
 /* Blocks. -EBUSY where the conversion that notes there lives. */
 int piece_journal_open(const struct piece_journal_options *options, struct piece_journal **ret_journal,
                        struct err *err);
-/* The journal is removed. NULL is fine. */
-void piece_journal_close(struct piece_journal *journal);
+/* keep: the journal stays for whoever resumes; else it is removed. NULL is fine. */
+void piece_journal_close(struct piece_journal *journal, bool keep);
 
 /* False: nothing is known of it. */
 bool piece_journal_find(const struct piece_journal *journal, uint64_t piece, uint32_t *ret_crc32c);

@@ -282,8 +282,13 @@ static void do_run(void *context, size_t run, unsigned worker)
     uint64_t begin = run * pieces->run_pieces, end = bytes_min(begin + pieces->run_pieces, pieces->count);
     for (uint64_t i = begin; i < end && !atomic_load(&pieces->is_over); i++) {
         uint64_t piece = pieces->first + i;
-        int status = pieces->is_comparing ? compare_piece(pieces, worker, piece, &detail)
-                                          : write_piece(pieces, worker, piece, &detail);
+        int status;
+        if (pieces->options.stop && atomic_load(pieces->options.stop))
+            status = err_set(&detail, -EINTR, "stopped on request");
+        else if (pieces->is_comparing)
+            status = compare_piece(pieces, worker, piece, &detail);
+        else
+            status = write_piece(pieces, worker, piece, &detail);
         if (status)
             fail(pieces, status, &detail);
     }

@@ -15,6 +15,8 @@
 
 #include "convert/piece_journal.h"
 
+#include <stdatomic.h>
+
 enum {
     PIECE_BYTES = 4 << 20, /* as large as pieces usually are */
     PIECES_WORKERS_MAX = 8,
@@ -40,6 +42,7 @@ struct pieces_options {
                      uint64_t bytes); /* by one thread at a time; NULL is fine */
     void *progress_context;
     uint64_t progress_bytes; /* all that will be written and compared */
+    const atomic_int *stop;  /* non-zero: end soon with -EINTR; NULL: never */
 };
 
 struct pieces;

@@ -215,7 +215,8 @@ struct io_ops {
     int (*set_publish)(struct io_set *set, struct err *err);
     /* Removes what was written and frees the set; NULL is fine. By a rank that joined it is set_leave. */
     void (*set_abort)(struct io_set *set);
-    /* For ranks that joined: free the set without publishing or removing anything. */
+    /* For ranks that joined, and for the writer of a set that others may resume (io_resume): free the
+     * set without publishing or removing anything. */
     void (*set_leave)(struct io_set *set);
     /* Removes temporaries in the folder that are not of owner_id (NULL: whoever's) and whose name is_ours takes (NULL: all that begin with
      * IO_TEMPORARY_PREFIX). Returns how many, or -errno. */

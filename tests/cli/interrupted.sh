@@ -16,6 +16,15 @@ YAML
 millrace train train.yaml --quiet >/dev/null
 millrace ckpt hash whole/ckpt | sort >whole.hash
 
+head -c 20000 /dev/zero | tr '\0' 'a' >text.txt
+cat >gpt2.yaml <<'YAML'
+run:   {dir: gpt2, steps: 1}
+data:  {train: tokens, memory: 32MiB, text: {block: 16}}
+model: {type: gpt2, layers: 4, heads: 2, width: 384}
+batch: {global: 2, micro: 2}
+YAML
+millrace convert dataset text.txt tokens --quiet >/dev/null
+millrace train gpt2.yaml --quiet >/dev/null
 seed=${MILLRACE_SEED:-$RANDOM}
 echo "seed $seed"
 rounds=8
@@ -172,6 +181,27 @@ a_conversion_leaves_nothing_or_what_its_command_goes_on_with() {
   echo "statuses:$seen"
 }
 
+a_conversion_of_a_checkpoint_goes_on_to_the_same_bytes() {
+  local i status seen= to
+  for to in full hf; do
+    rm -rf large converted
+    millrace convert checkpoint gpt2/ckpt large --to $to --quiet >/dev/null
+    for ((i = 0; i < rounds; i++)); do
+      rm -rf converted .tmp-*
+      MILLRACE_FAULT=write:delay=40ms,seed=1 interrupt $i 4 '.tmp-*' "$MILLRACE" convert checkpoint gpt2/ckpt converted --to $to -j 1
+      seen+=" $status"
+      [[ $status == 0 || $status == 75 ]] || stopped_on_request $status
+      [[ $status == 75 ]] || no_temporaries . -maxdepth 1
+      [[ $status == 0 || ! -e converted ]] || fail "a result of an interrupted conversion"
+      [[ $status != 75 ]] || contains "$(cat errors)" "run the same command again with --resume"
+      millrace convert checkpoint gpt2/ckpt converted --to $to --resume --quiet >/dev/null
+      no_temporaries . -maxdepth 1
+      diff -r large converted
+    done
+  done
+  echo "statuses:$seen"
+}
+
 a_run_goes_on_to_the_same_weights() {
   local i status seen=
   for ((i = 0; i < rounds; i++)); do
@@ -188,4 +218,4 @@ a_run_goes_on_to_the_same_weights() {
 
 run_cases a_process_that_outlives_its_command_is_found what_an_interrupted_read_says_brings_the_rest a_read_that_waits_for_data_that_never_come_is_stopped_by_one_signal a_second_interrupt_leaves_nothing \
   a_reader_leaves_whole_files_only a_conversion_leaves_nothing_or_what_its_command_goes_on_with \
-  a_run_goes_on_to_the_same_weights
+  a_conversion_of_a_checkpoint_goes_on_to_the_same_bytes a_run_goes_on_to_the_same_weights
