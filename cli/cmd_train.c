@@ -37,7 +37,7 @@ static const struct option rows[] = {
     {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL, "a key over the file's, as optimizer.lr=1e-4"},
     {"resume", 0, OPTION_TEXT, AT(resume), "auto|never|PATH", NULL,
      "auto: from the newest whole checkpoint, if there is one; never: an existing one is an error; PATH: a "
-     "checkpoint (default: what checkpoint.resume says)"},
+     "checkpoint, a folder of checkpoints or a run's folder (default: what checkpoint.resume says)"},
     {"profile", 0, OPTION_TEXT, AT(profile), "A:B", NULL,
      "print where the time of steps A to B went, write what all threads of all ranks did in them to "
      "trace-A-B.json in run.dir, for ui.perfetto.dev, and let a profiler that is attached see them alone "

@@ -60,9 +60,15 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
         .below = run->damaged.below,
         .stop_at_damage = run->config->checkpoint.on_damage == CONFIG_DAMAGE_STOP,
     };
-    const char *where = run->options->resume == CONFIG_RESUME_PATH ? run->options->resume_path : run->folder;
-    int status =
-        ckpt_reader_open_together(run->io, where, &choice, run->comm, ret_reader, run->options->log, err);
+    char where[IO_PATH_BYTES_MAX];
+    int status = 0;
+    if (run->options->resume == CONFIG_RESUME_PATH)
+        status = ckpt_resolve(run->io, run->options->resume_path, where, err);
+    else
+        strcpy(where, run->folder);
+    if (!status)
+        status =
+            ckpt_reader_open_together(run->io, where, &choice, run->comm, ret_reader, run->options->log, err);
     if (status == -ENOENT && *run->damaged.first) {
         err_set(err, -EBADMSG, "no checkpoint is left to go on from: all are damaged");
         err_at(err, where, ERR_NO_OFFSET);

@@ -88,7 +88,7 @@ struct trainer_options {
     struct comm *comm; /* the ranks of the run, each of which makes the same calls; borrowed. NULL: alone */
     int local_rank; /* this one's place among those of its machine, by which it takes a GPU; -1: nobody says, which is the first */
     enum config_resume resume;
-    const char *resume_path; /* CONFIG_RESUME_PATH: a step folder */
+    const char *resume_path; /* CONFIG_RESUME_PATH: a step, a folder of steps, or of a run */
     struct io *io;
     uint64_t began_ns;            /* by clock_now_ns, when the program began, for run.max_time; 0: now */
     uint64_t before_ns;           /* what of run.max_time had passed by then, in earlier attempts */

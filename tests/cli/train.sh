@@ -424,6 +424,15 @@ an_evaluation_of_a_checkpoint_is_that_of_the_run_to_the_bit() {
   same "$(status_of millrace eval train.yaml)" 2
 }
 
+a_run_resumes_from_the_folder_of_another_run() {
+  local from
+  for from in runs/a runs/a/ckpt; do
+    rm -rf runs/further
+    same "$(status_of millrace train train.yaml --set run.dir=runs/further --resume $from)" 0 "$(cat errors)"
+    grep -q "^resuming at step .* from runs/a/ckpt/step-" errors || fail "$(cat errors)"
+  done
+}
+
 a_configuration_that_can_not_be_is_wrong_usage_whenever_that_shows() {
   local set
   for set in batch.micro=7 batch.global=4096 model.heads=7 model.classes=2000000 data.memory=1MiB checkpoint.staging=1MiB \
@@ -497,6 +506,7 @@ run_cases tiled_photos_give_the_weights_that_they_give_as_they_are data_that_nev
   a_hash_names_bits_not_places a_full_file_has_the_models_hash \
   a_model_that_transformers_has_not_is_not_converted_for_it \
   an_evaluation_of_a_checkpoint_is_that_of_the_run_to_the_bit \
+  a_run_resumes_from_the_folder_of_another_run \
   a_configuration_that_can_not_be_is_wrong_usage_whenever_that_shows a_checkpoint_holds_the_moments_of_its_optimizer a_run_begins_with_the_weights_it_is_given \
   a_damaged_checkpoint_is_named \
   a_checkpoint_is_inspected_by_its_manifest
