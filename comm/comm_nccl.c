@@ -422,17 +422,37 @@ static const struct comm_ops nccl_ops = {
     .tell_library = nccl_tell_library,
 };
 
+/* What a newer one was built with, an older one does not read: its configuration among it. */
+static int check_version(const struct nccl_library *nccl, struct err *err)
+{
+    int version = 0;
+    if (nccl->GetVersion(&version) == ncclSuccess && version >= NCCL_VERSION_CODE)
+        return 0;
+    err_set(err, -ENOTSUP, "NCCL is older than the one that millrace was built with");
+    err_expected(err, "%d.%d.%d", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH);
+    err_found(err, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+    err_advise(err, "let LD_LIBRARY_PATH name the newer one first");
+    return -ENOTSUP;
+}
+
+/* -ENOTSUP with what is missing. */
+static int load_library(const struct nccl_library **ret_library, struct err *err)
+{
+    int status = nccl_library_load(ret_library, err);
+    return status ? status : check_version(*ret_library, err);
+}
+
 int comm_nccl_check(struct err *err)
 {
     const struct nccl_library *nccl;
-    return nccl_library_load(&nccl, err);
+    return load_library(&nccl, err);
 }
 
 int comm_nccl_library(char text[COMM_NCCL_TEXT_BYTES], struct err *err)
 {
     const struct nccl_library *nccl;
     int version = 0;
-    int status = nccl_library_load(&nccl, err);
+    int status = load_library(&nccl, err);
     if (status)
         return status;
     nccl->GetVersion(&version);
@@ -449,7 +469,7 @@ int comm_nccl_open(struct comm *host, struct device *device, uint64_t timeout_ns
     struct nccl_shared *shared = calloc(1, sizeof *shared);
     int status = shared ? 0 : err_set(err, -ENOMEM, "out of memory for a communicator");
     if (!status)
-        status = nccl_library_load(&shared->nccl, err);
+        status = load_library(&shared->nccl, err);
     status = comm_agree(host, status, &options, err);
     if (!status)
         status = host->ops->split(host, 0, host->rank, &part, err);

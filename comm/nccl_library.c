@@ -44,19 +44,6 @@ static int find_functions(void *library, struct nccl_library *ret_table, struct 
     return 0;
 }
 
-/* What a newer one was built with, an older one does not read: its configuration among it. */
-static int check_version(const struct nccl_library *table, struct err *err)
-{
-    int version = 0;
-    if (table->GetVersion(&version) == ncclSuccess && version >= NCCL_VERSION_CODE)
-        return 0;
-    err_set(err, -ENOTSUP, "NCCL is older than the one that millrace was built with");
-    err_expected(err, "%d.%d.%d", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH);
-    err_found(err, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
-    err_advise(err, "let LD_LIBRARY_PATH name the newer one first");
-    return -ENOTSUP;
-}
-
 static int load(struct nccl_library *ret_table, struct err *err)
 {
     static const char *const names[] = {"libnccl.so.2", MR_CUDA_LIBRARY_FOLDER "/libnccl.so.2"};
@@ -66,8 +53,7 @@ static int load(struct nccl_library *ret_table, struct err *err)
         err_advise(err, "install libnccl2, or set LD_LIBRARY_PATH to where it is");
         return -ENOTSUP;
     }
-    int status = find_functions(library, ret_table, err);
-    return status ? status : check_version(ret_table, err);
+    return find_functions(library, ret_table, err);
 }
 
 int nccl_library_load(const struct nccl_library **ret_library, struct err *err)

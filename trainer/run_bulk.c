@@ -62,14 +62,25 @@ static struct place place_of(const struct run *run)
     return place;
 }
 
+/* What keeps ranks from using NCCL. */
+struct hindrance {
+    bool has_gpus;   /* any of them */
+    bool lacks_nccl; /* and each of them has one of its own, up to the first without NCCL */
+};
+
 /* Each rank has NCCL and a GPU of its own; else, on all ranks the same, -ENOTSUP with the first that has not. */
-static int check_places(const struct place *places, int ranks, struct err *err)
+static int check_places(const struct place *places, int ranks, struct hindrance *ret_hindrance,
+                        struct err *err)
 {
+    for (int r = 0; r < ranks; r++)
+        ret_hindrance->has_gpus = ret_hindrance->has_gpus || places[r].is_gpu;
     for (int r = 0; r < ranks; r++) {
         if (!places[r].is_gpu)
             return err_set(err, -ENOTSUP, "rank %d computes on no GPU", r);
-        if (!places[r].has_nccl)
-            return err_set(err, -ENOTSUP, "rank %d has no NCCL", r);
+        if (!places[r].has_nccl) {
+            ret_hindrance->lacks_nccl = true;
+            return err_set(err, -ENOTSUP, "rank %d has no NCCL that can be used", r);
+        }
         for (int other = 0; other < r; other++)
             if (places[r].machine == places[other].machine && places[r].gpu == places[other].gpu)
                 return err_set(err, -ENOTSUP, "ranks %d and %d share a GPU", other, r);
@@ -77,8 +88,8 @@ static int check_places(const struct place *places, int ranks, struct err *err)
     return 0;
 }
 
-/* -ENOTSUP where NCCL is not to be had, the same on all ranks. ret_gpus: has any of them one? */
-static int compare_places(const struct run *run, bool *ret_gpus, struct err *err)
+/* -ENOTSUP where NCCL is not to be had, the same on all ranks. */
+static int compare_places(const struct run *run, struct hindrance *ret_hindrance, struct err *err)
 {
     struct comm *comm = run->comm;
     struct place *places = calloc((size_t)comm->ranks, sizeof *places);
@@ -98,10 +109,7 @@ static int compare_places(const struct run *run, bool *ret_gpus, struct err *err
         comm_retain(places);
         return status;
     }
-    *ret_gpus = false;
-    for (int r = 0; r < comm->ranks; r++)
-        *ret_gpus = *ret_gpus || places[r].is_gpu;
-    status = check_places(places, comm->ranks, err);
+    status = check_places(places, comm->ranks, ret_hindrance, err);
     free(places);
     return status;
 }
@@ -136,19 +144,36 @@ static int open_nccl(struct run *run, struct err *err)
     return 0;
 }
 
+/* lacking: the rank without NCCL. Why is known where this rank is, or is like it. */
+static void warn_of_host(const struct run *run, const struct err *lacking)
+{
+    struct err why = {0};
+    char text[ERR_LINE_BYTES_MAX];
+    if (run->comm->rank != 0)
+        return;
+    if (comm_nccl_check(&why) == 0)
+        err_advise(&why, "millrace doctor on its machine tells why");
+    log_line(run->options->log, LOG_WARN,
+             "weights and gradients travel through the host, which is much slower than from GPU to GPU: %s; "
+             "%s; parallel.comm: host asks for this without a warning",
+             lacking->what, why.what[0] ? err_format(&why, text, sizeof text) : why.advice);
+}
+
 int run_open_bulk(struct run *run, struct err *err)
 {
     enum config_comm wanted = (enum config_comm)run->config->parallel.comm;
     struct err detail = {0};
-    bool has_gpus = false;
+    struct hindrance hindrance = {0};
     if (run->comm->ranks == 1 || wanted == CONFIG_COMM_HOST ||
         (wanted == CONFIG_COMM_AUTO && !may_be_gpu(run)))
         return 0;
-    int status = compare_places(run, &has_gpus, &detail);
+    int status = compare_places(run, &hindrance, &detail);
     if (!status)
         return open_nccl(run, err);
     if (status == -ENOTSUP && wanted == CONFIG_COMM_AUTO) {
-        if (has_gpus)
+        if (hindrance.lacks_nccl)
+            warn_of_host(run, &detail);
+        else if (hindrance.has_gpus)
             run_say(run, "ranks: weights and gradients travel through the host, as %s", detail.what);
         return 0;
     }

@@ -41,6 +41,9 @@ struct shim_products {
 };
 void shim_set_products(struct shim_products products);
 
+/* NCCL's version as it writes it (22304); 0, as at first: that of this build's headers. */
+void shim_set_nccl(int version);
+
 /* The device's clock goes on by so many nanoseconds each time that it is read, and only then; 0, as at first: it is the host's. */
 void shim_set_clock(uint64_t tick_ns);
 

@@ -65,6 +65,14 @@ static struct train_config
 static struct usage used[GPUS];
 /* What is said of how weights travel: "" where nothing is. */
 static char said[256];
+static char warned[1024]; /* the first warning */
+
+static void keep_warning(void *context, enum log_level level, const char *line)
+{
+    (void)context;
+    if (level == LOG_WARN && !warned[0])
+        snprintf(warned, sizeof warned, "%s", line);
+}
 
 static void hear(void *context, const struct trainer_report *report)
 {
@@ -78,10 +86,15 @@ static void hear(void *context, const struct trainer_report *report)
 static int train(struct comm *comm, const char *name, const char *const *extra, struct err *err)
 {
     struct trainer_result result = {0};
-    said[0] = '\0';
+    said[0] = warned[0] = '\0';
     configure(name, extra, &config);
-    const struct trainer_options options = {
-        .config = &config, .comm = comm, .local_rank = comm ? comm->rank : 0, .io = io, .report = hear};
+    const struct log log = {.write = keep_warning, .least = LOG_WARN};
+    const struct trainer_options options = {.config = &config,
+                                            .comm = comm,
+                                            .local_rank = comm ? comm->rank : 0,
+                                            .io = io,
+                                            .log = &log,
+                                            .report = hear};
     return trainer_run(&options, &result, err);
 }
 
@@ -252,6 +265,28 @@ static void ranks_that_share_a_gpu_talk_through_the_host(void **state)
     ranks_meet();
 }
 
+static void an_nccl_older_than_the_build_is_warned_of(void **state)
+{
+    (void)state;
+    static const char *const by_itself[] = {NULL}, *const nccl[] = {"parallel.comm=nccl", NULL};
+    struct err err = {0};
+    if (world->ranks == 1)
+        return;
+    order_set(0);
+    shim_set_nccl(20000);
+    assert_ok(train(world, "older", by_itself, &err), &err);
+    assert_string_equal(said, "");
+    if (world->rank == 0) {
+        assert_non_null(strstr(warned, "travel through the host, which is much slower"));
+        assert_non_null(strstr(warned, "rank 0 has no NCCL that can be used; NCCL is older than the one"));
+        assert_non_null(strstr(warned, "found 2.0.0; let LD_LIBRARY_PATH name the newer one first"));
+    }
+    assert_int_equal(train(world, "refused", nccl, &err), -ENOTSUP);
+    assert_string_equal(err.what, "rank 0 has no NCCL that can be used");
+    shim_set_nccl(0);
+    ranks_meet();
+}
+
 static void what_was_made_is_removed(void **state)
 {
     (void)state;
@@ -271,6 +306,7 @@ int main(void)
         cmocka_unit_test(fast_sums_pass_through_the_host),
         cmocka_unit_test(ranks_that_compare_their_calls_have_the_bits_of_one),
         cmocka_unit_test(ranks_that_share_a_gpu_talk_through_the_host),
+        cmocka_unit_test(an_nccl_older_than_the_build_is_warned_of),
         cmocka_unit_test(what_was_made_is_removed),
     };
     return ranks_main(tests, sizeof tests / sizeof tests[0], 0);
