@@ -13,14 +13,15 @@
 enum {
     WIDTH = 480,
     HEIGHT = 260,
-    LEFT = 56,
-    RIGHT = 468,
+    LEFT =
+        68, /* room for a number of 8 letters on each axis, which is centered at the ends of the lower one */
+    RIGHT = 448,
     TOP = 12,
     BOTTOM = 214,
     TICKS_X = 6,
     TICKS_Y = 5,
     DOTS_MAX = 300, /* a longer line has no dots that tell their value */
-    LABELS_MAX = 6, /* of a histogram's edges */
+    LABELS_MAX = 5, /* of a histogram's edges */
 };
 
 struct axis {

@@ -123,13 +123,15 @@ static const struct {
     {"ppm", true}, {"txt", false}, {"json", false},
 };
 
+/* *ret_is_picture: what is shown, or stands for one. */
 static int show_field(struct page_sheet *sheet, struct survey *survey, const struct survey_sample *sample,
-                      struct err *err)
+                      bool *ret_is_picture, struct err *err)
 {
     static const char too_large[] = "a picture too large for this page", nothing[] = "nothing to show";
     struct str *out = &sheet->figures;
     const uint8_t *data;
     size_t bytes;
+    *ret_is_picture = false;
     for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
         size_t bytes_max = shown[i].is_picture ? SURVEY_READ_BYTES_MAX : TEXT_BYTES_MAX;
         int status = survey_read(survey, sample, shown[i].extension, bytes_max, &data, &bytes, err);
@@ -137,6 +139,7 @@ static int show_field(struct page_sheet *sheet, struct survey *survey, const str
             return status;
         if (bytes == 0)
             continue;
+        *ret_is_picture = shown[i].is_picture;
         if (shown[i].is_picture && out->bytes <= SHEET_BYTES_MAX)
             return show_thumbnail(sheet, sample, data, bytes, err);
         if (shown[i].is_picture)
@@ -149,6 +152,22 @@ static int show_field(struct page_sheet *sheet, struct survey *survey, const str
     return 0;
 }
 
+/* The words that belong to a picture. */
+static int show_caption(struct page_sheet *sheet, struct survey *survey, const struct survey_sample *sample,
+                        struct err *err)
+{
+    struct str *out = &sheet->figures;
+    const uint8_t *data;
+    size_t bytes;
+    int status = survey_read(survey, sample, "txt", TEXT_BYTES_MAX, &data, &bytes, err);
+    if (status || bytes == 0)
+        return status;
+    str_add_text(out, "<span class=\"words\">");
+    page_text_bytes(out, (const char *)data, bytes);
+    str_add_text(out, "</span>");
+    return 0;
+}
+
 int page_sheet_add(struct page_sheet *sheet, struct survey *survey, const struct survey_sample *sample,
                    struct err *err)
 {
@@ -156,8 +175,9 @@ int page_sheet_add(struct page_sheet *sheet, struct survey *survey, const struct
     char name[CLASS_NAME_BYTES_MAX];
     if (sheet->count == SHEET_SAMPLES_MAX)
         return 0;
+    bool is_picture;
     str_add_text(out, "<figure>");
-    int status = show_field(sheet, survey, sample, err);
+    int status = show_field(sheet, survey, sample, &is_picture, err);
     str_add_text(out, "<div>");
     if (sample->class_number >= 0) {
         str_add_text(out, "<b>");
@@ -166,7 +186,10 @@ int page_sheet_add(struct page_sheet *sheet, struct survey *survey, const struct
     }
     str_add_text(out, "<span class=\"key\">");
     page_text_bytes(out, sample->key, sample->key_bytes);
-    str_add_text(out, "</span></div></figure>\n");
+    str_add_text(out, "</span>");
+    if (!status && is_picture)
+        status = show_caption(sheet, survey, sample, err);
+    str_add_text(out, "</div></figure>\n");
     sheet->count++;
     return status;
 }

@@ -28,7 +28,7 @@ const char page_style[] =
     /* tables */
     ".wide { overflow: auto; max-height: 32rem }\n"
     "table { border-collapse: collapse; font-size: .9rem }\n"
-    "caption { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) }\n"
+    "caption { margin-bottom: .25rem; color: var(--soft); text-align: left }\n"
     "th, td { padding: .2rem 1.25rem .2rem 0; text-align: left; vertical-align: top; white-space: nowrap;\n"
     "  border-bottom: 1px solid var(--line) }\n"
     "th { position: sticky; top: 0; background: var(--card); color: var(--soft); font-weight: 600 }\n"
@@ -43,6 +43,7 @@ const char page_style[] =
     ".sheet img, .sheet .none { display: block; width: 100%; height: 8rem; margin-bottom: .25rem;\n"
     "  object-fit: contain; background: var(--ground); border-radius: .25rem }\n"
     ".sheet .none { padding: .5rem; overflow: hidden; color: var(--soft) }\n"
+    ".words { display: block; overflow-wrap: anywhere; unicode-bidi: isolate }\n"
     ".key { display: block; color: var(--soft); overflow-wrap: anywhere; unicode-bidi: isolate }\n"
     "pre { margin: .25rem 0 1rem; padding: .75rem; max-height: 24rem; overflow: auto; font-size: .85rem;\n"
     "  background: var(--ground); border-radius: .25rem; white-space: pre-wrap; overflow-wrap: anywhere }\n"

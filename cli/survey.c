@@ -4,7 +4,6 @@
 #include "cli/survey.h"
 
 #include "base/bytes.h"
-#include "image/jpeg.h"
 #include "io/whole.h"
 #include "shards/class_number.h"
 
@@ -15,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JPEG_HEAD_BYTES = 16 << 10 };
+enum { HEAD_BYTES = 16 << 10 };
 
 /* Whether item t of total is among `wanted` evenly spread ones. total < 2^44, wanted < 2^20. */
 static bool is_chosen(uint64_t t, uint64_t total, uint64_t wanted)
@@ -122,22 +121,31 @@ static int measure_sides(struct survey *survey, const struct survey_sample *samp
 {
     const uint8_t *data;
     size_t bytes;
-    struct jpeg_info info;
-    int status = survey_read(survey, sample, extension, JPEG_HEAD_BYTES, &data, &bytes, err);
+    struct pixels_info info;
+    int status = survey_read(survey, sample, extension, HEAD_BYTES, &data, &bytes, err);
     if (status || bytes == 0)
         return status;
-    bool known = jpeg_probe(data, bytes, NULL, &info, NULL) == 0;
-    if (!known && bytes == JPEG_HEAD_BYTES) { /* headers longer than that: profiles, thumbnails */
+    bool known = image_check_headers(survey->checker, data, bytes, NULL, &info, NULL) == 0;
+    if (!known && bytes == HEAD_BYTES) { /* headers longer than that: profiles, thumbnails */
         status = survey_read(survey, sample, extension, SURVEY_READ_BYTES_MAX, &data, &bytes, err);
         if (status)
             return status;
-        known = jpeg_probe(data, bytes, NULL, &info, NULL) == 0;
+        known = image_check_headers(survey->checker, data, bytes, NULL, &info, NULL) == 0;
     }
     if (known && survey->sides_count < SURVEY_SIDES_MAX)
         survey->sides[survey->sides_count++] =
             (struct survey_sides){.width = info.width, .height = info.height};
     survey->sides_bad_count += !known;
     return 0;
+}
+
+/* NULL: samples have none. */
+static const char *image_of(const struct shard_index *index)
+{
+    size_t i = 0;
+    while (image_extensions[i] && shard_index_find(index, image_extensions[i]) < 0)
+        i++;
+    return image_extensions[i];
 }
 
 static int look_at_sample(struct survey *survey, const struct survey_options *options,
@@ -149,8 +157,8 @@ static int look_at_sample(struct survey *survey, const struct survey_options *op
     add_sizes(survey, index, sample->in_shard);
     if (shard_index_find(index, "cls") >= 0 && is_chosen(t, total, SURVEY_CLASSES_MAX))
         status = count_label(survey, sample, err);
-    const char *image = shard_index_find(index, "jpg") >= 0 ? "jpg" : "jpeg";
-    if (!status && is_chosen(t, total, SURVEY_SIDES_MAX))
+    const char *image = image_of(index);
+    if (!status && image && is_chosen(t, total, SURVEY_SIDES_MAX))
         status = measure_sides(survey, sample, image, err);
     if (status || !is_chosen(t, total, options->wanted))
         return status;
@@ -216,6 +224,8 @@ int survey_run(struct io *io, const struct survey_options *options, struct surve
     if (!survey->class_counts || !survey->sides)
         return err_set(err, -ENOMEM, "out of memory for a survey of the samples");
     int status = io->ops->queue_open(io, 1, &survey->queue, err);
+    if (!status)
+        status = image_checker_open(&survey->checker, err);
     if (status)
         return status;
     return options->dataset ? look_at_dataset(survey, options, err) : look_at_one(survey, options, err);
@@ -225,6 +235,7 @@ void survey_deinit(struct survey *survey)
 {
     if (survey->queue)
         survey->io->ops->queue_close(survey->queue);
+    image_checker_close(survey->checker);
     free(survey->class_counts);
     free(survey->sides);
     free(survey->data);

@@ -10,6 +10,7 @@
 #ifndef MILLRACE_CLI_SURVEY_H
 #define MILLRACE_CLI_SURVEY_H
 
+#include "image/check.h"
 #include "shards/dataset.h"
 
 enum {
@@ -43,6 +44,7 @@ struct survey {
     /* of the walk */
     struct io *io;
     struct io_queue *queue;
+    struct image_checker *checker;
     uint8_t *data; /* what was read last */
     size_t data_capacity_bytes;
 };

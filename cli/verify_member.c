@@ -43,8 +43,9 @@ int verify_member_image(struct image_checker *checker, const struct verify_membe
 {
     char what[64];
     struct err inner = {0};
+    struct pixels_info info;
     int status = whole ? image_check(checker, member->data, member->size_bytes, NULL, &inner)
-                       : image_check_headers(checker, member->data, member->size_bytes, NULL, &inner);
+                       : image_check_headers(checker, member->data, member->size_bytes, NULL, &info, &inner);
     if (status == 0)
         return check_rows(member, err);
     if (status != -EBADMSG) {

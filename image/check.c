@@ -4,7 +4,6 @@
 #include "image/check.h"
 
 #include "image/jpeg.h"
-#include "image/pixels.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -30,22 +29,29 @@ int image_check(struct image_checker *checker, const void *data, size_t bytes, c
 }
 
 int image_check_headers(struct image_checker *checker, const void *data, size_t bytes, const char *path,
-                        struct err *err)
+                        struct pixels_info *ret_info, struct err *err)
 {
     enum image_kind kind = image_kind_of(data, bytes);
     struct jpeg_info jpeg;
-    struct pixels_info info;
-    return kind == IMAGE_JPEG ? jpeg_probe(data, bytes, path, &jpeg, err)
-                              : pixels_begin(checker->pixels, kind, data, bytes, path, &info, err);
+    if (kind != IMAGE_JPEG)
+        return pixels_begin(checker->pixels, kind, data, bytes, path, ret_info, err);
+    int status = jpeg_probe(data, bytes, path, &jpeg, err);
+    if (!status)
+        *ret_info = (struct pixels_info){.width = jpeg.width,
+                                         .height = jpeg.height,
+                                         .channels = jpeg.components == 1 ? 1 : 3,
+                                         .orientation = jpeg.orientation};
+    return status;
 }
+
+const char *const image_extensions[] = {"jpg", "jpeg", "png", "webp", "ppm", NULL};
 
 bool image_is_expected(const char *extension)
 {
-    static const char *const extensions[] = {"jpg", "jpeg", "png", "webp", "ppm"};
     const char *dot = strrchr(extension, '.');
     const char *last = dot ? dot + 1 : extension;
-    for (size_t i = 0; i < sizeof extensions / sizeof extensions[0]; i++)
-        if (strcmp(last, extensions[i]) == 0)
+    for (size_t i = 0; image_extensions[i]; i++)
+        if (strcmp(last, image_extensions[i]) == 0)
             return true;
     return false;
 }

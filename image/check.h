@@ -5,6 +5,7 @@
 #define MILLRACE_IMAGE_CHECK_H
 
 #include "base/err.h"
+#include "image/pixels.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,10 +17,12 @@ void image_checker_close(struct image_checker *checker); /* NULL is fine */
 /* JPEG, PNG, WebP or PPM, told by its content; path (may be NULL) serves messages. -EBADMSG, -ENOMEM. */
 int image_check(struct image_checker *checker, const void *data, size_t bytes, const char *path,
                 struct err *err);
-/* The same of its headers alone: nothing is decoded. */
+/* The same of its headers alone: nothing is decoded. ret_info: what they say. */
 int image_check_headers(struct image_checker *checker, const void *data, size_t bytes, const char *path,
-                        struct err *err);
+                        struct pixels_info *ret_info, struct err *err);
 
+/* The extensions that such a file has, in the order in which they are looked for; ends in NULL. */
+extern const char *const image_extensions[];
 /* Whether a member with this extension should be such a file: "jpg", "jpeg", "png", "webp", "ppm", also behind a dot ("left.png"). */
 bool image_is_expected(const char *extension);
 

@@ -17,6 +17,7 @@ class Page(html.parser.HTMLParser):
         super().__init__()
         self.open, self.text, self.headings, self.alts = [], [], [], []
         self.pictures, self.charts, self.rows = [], [], []
+        self.box, self.label = None, None
 
     def handle_startendtag(self, tag, attributes):
         self.handle_starttag(tag, attributes)
@@ -36,12 +37,21 @@ class Page(html.parser.HTMLParser):
         if tag == "svg" and values.get("aria-hidden") != "true":
             assert values["role"] == "img"
             self.charts.append(values["aria-label"])
+            self.box = [float(number) for number in values["viewbox"].split()]
+        if tag == "text":
+            self.label = (float(values["x"]), float(values["y"]), values["text-anchor"])
         if tag == "tr":
             self.rows.append([])
         if tag in {"td", "th"}:
             self.rows[-1].append("")
         if tag not in VOID:
             self.open.append(tag)
+
+    def check_label(self, words):
+        """It lies within its chart, a letter of 12 pixels being 7 wide."""
+        x, y, anchor = self.label
+        left = x - 7 * len(words) * {"start": 0, "middle": 0.5, "end": 1}[anchor]
+        assert 0 <= left and left + 7 * len(words) <= self.box[2] and 12 <= y <= self.box[3], (words, x, y, anchor)
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag, tag
@@ -51,6 +61,8 @@ class Page(html.parser.HTMLParser):
             assert "url(" not in data and "@import" not in data
             return
         self.text.append(data)
+        if self.open and self.open[-1] == "text":
+            self.check_label(data)
         if self.open and self.open[-1] == "h2":
             self.headings.append(data)
         if self.open and self.open[-1] in {"td", "th"}:

@@ -27,6 +27,27 @@ a_page_of_a_dataset_shows_samples_sizes_classes_fields_shards_and_options() {
   same "$(json 'd["alts"][0].split(": picture of ")[1].split("/")[0] == d["alts"][0].split(":")[0]' report)" True
 }
 
+a_page_of_pngs_with_captions_shows_their_sizes_and_words() {
+  need_python
+  mkdir -p captioned
+  "$python" - <<'PY'
+from PIL import Image
+for i in range(30):
+    Image.new("RGB", (2000 + 37 * i, 90 + i), (8 * i, 100, 50)).save(f"captioned/{i:03}.{('png', 'webp')[i % 2]}")
+    open(f"captioned/{i:03}.txt", "w").write(f"a band of color number {i} & <more>")
+PY
+  for kind in png webp; do
+    mkdir "only-$kind"
+    cp captioned/*."$kind" "only-$kind"
+    for file in "only-$kind"/*; do cp "captioned/$(basename "${file%.*}").txt" "only-$kind"; done
+    millrace convert dataset "only-$kind" "shards-$kind" --quiet >/dev/null
+    page "shards-$kind" page.html
+    same "$(json '[c.split(" from")[0] for c in d["charts"]]' report)" \
+      "['Size of a sample', 'Width of a photo', 'Height of a photo']"
+    same "$(json 'd["pictures"], d["text"].count("a band of color number"), d["text"].count("& <more>")' report)" "(15, 15, 15)"
+  done
+}
+
 a_page_of_a_shard_counts_the_same() {
   need_python
   page shards/shard-000000.tar page.html
@@ -150,7 +171,8 @@ what_has_no_page_is_told() {
 }
 
 pages=0
-run_cases a_page_of_a_dataset_shows_samples_sizes_classes_fields_shards_and_options a_page_of_a_shard_counts_the_same \
+run_cases a_page_of_a_dataset_shows_samples_sizes_classes_fields_shards_and_options a_page_of_pngs_with_captions_shows_their_sizes_and_words \
+  a_page_of_a_shard_counts_the_same \
   the_same_dataset_gives_the_same_page hostile_names_are_only_text a_photo_that_can_not_be_decoded_is_said_to_be_so \
   a_page_of_text_shows_the_text a_page_of_a_run_shows_curves_checkpoints_and_configuration \
   a_long_run_with_gaps_stays_a_small_page metrics_that_are_none_are_named_with_their_offset \
