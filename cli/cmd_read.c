@@ -12,6 +12,7 @@
 #include "cli/stage_advice.h"
 #include "cli/verbs.h"
 #include "io/io_fault.h"
+#include "io/within.h"
 #include "shards/cold.h"
 
 #include <assert.h>
@@ -404,6 +405,22 @@ static int open_io(const struct read_args *args, struct reading *reading, struct
     return status ? status : io_open(reading->mix.sources[0].path, &options, &reading->io, err);
 }
 
+/* Files in a dataset's folder would be taken for a part of it the next time that it is read. */
+static int open_out(const struct read_args *args, struct reading *reading, struct err *err)
+{
+    struct io **io = &reading->sink.io;
+    int status = io_open(args->out, NULL, io, err);
+    for (uint32_t i = 0; i < reading->mix.count && !status; i++) {
+        if (!io_is_within(*io, args->out, reading->mix.sources[i].path))
+            continue;
+        err_set(err, -EINVAL, "--out is inside the dataset that is read");
+        err_at(err, args->out, ERR_NO_OFFSET);
+        err_advise(err, "give a folder outside %.120s", reading->mix.sources[i].path);
+        status = -EINVAL;
+    }
+    return status;
+}
+
 static int run(const struct invocation *invocation, struct err *err)
 {
     const struct read_args *args = invocation->args;
@@ -431,7 +448,7 @@ static int run(const struct invocation *invocation, struct err *err)
     read_mix_apply(&reading.mix, &options);
     reading.sink.is_mix = reading.mix.count > 1;
     if (args->out)
-        status = io_open(args->out, NULL, &reading.sink.io, err);
+        status = open_out(args, &reading, err);
     if (!status)
         status = open_io(args, &reading, err);
     options.io = reading.io;

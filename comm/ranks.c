@@ -163,6 +163,20 @@ static int refuse_partial(const struct partial *partial, const char *value, stru
     return -EINVAL;
 }
 
+/* WORLD_SIZE without RANK: a script of several ranks forgot to pass one of the two on. */
+static int refuse_lone_world_size(const char *(*variable)(const char *name), struct err *err)
+{
+    int ranks;
+    int status = number_of(variable, "WORLD_SIZE", &ranks, err);
+    if (status || ranks <= 1)
+        return status;
+    err_set(err, -EINVAL, "the environment says how many ranks there are, but not which one this is");
+    err_expected(err, "RANK");
+    err_found(err, "WORLD_SIZE=%d alone", ranks);
+    err_advise(err, "start the ranks by torchrun or mpirun; for a run of one process, unset WORLD_SIZE");
+    return -EINVAL;
+}
+
 /* No launcher gives both a rank and a number of ranks. */
 static int ask_alone(const char *(*variable)(const char *name), struct ranks *ranks, struct err *err)
 {
@@ -172,7 +186,9 @@ static int ask_alone(const char *(*variable)(const char *name), struct ranks *ra
         if (value && *value)
             return refuse_partial(&partials[i], value, err);
     }
-    int status = number_of(variable, "SLURM_NTASKS", &tasks, err);
+    int status = refuse_lone_world_size(variable, err);
+    if (!status)
+        status = number_of(variable, "SLURM_NTASKS", &tasks, err);
     if (status)
         return status;
     ranks->job_tasks = tasks > 0 ? tasks : 0;

@@ -138,7 +138,9 @@ void announce_run(const struct run *run)
     if (frozen_count > 0)
         run_say(run, "model: %.2f M of the parameters are frozen: no gradients, moments or updates of them",
                 (double)frozen_count / 1e6);
-    const char *id = str_text(&run->numerics_id); /* the device's name is its first part */
+    const char *id = str_text(&run->numerics_id); /* the device's name is its first part, */
+    const char *rank = "rank 0: ";                /* but for this where it holds those of all ranks */
+    id += strncmp(id, rank, strlen(rank)) == 0 ? strlen(rank) : 0;
     run_say(run, "device %.*s; computes in %s", (int)strcspn(id, ";"), id, dtype_name(run->ops->compute));
     say_ranks(run);
     say_memory(run);

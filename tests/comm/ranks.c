@@ -94,6 +94,16 @@ static void a_rank_without_a_count_is_refused_not_taken_for_rank_0_of_1(void **s
     }
 }
 
+static void a_count_without_a_rank_is_refused_not_taken_for_one_rank(void **state)
+{
+    (void)state;
+    check_refused(ENVIRONMENT("WORLD_SIZE=4"), "not which one this is", "found WORLD_SIZE=4 alone");
+    check(ENVIRONMENT("WORLD_SIZE=1"), RANKS_ALONE, 0, 1, 0);
+    check(ENVIRONMENT("WORLD_SIZE=4", "OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4",
+                      "OMPI_COMM_WORLD_LOCAL_RANK=1"),
+          RANKS_OPEN_MPI, 3, 4, 1);
+}
+
 static void ranks_of_torchrun_know_where_to_meet(void **state)
 {
     struct ranks found;
@@ -194,6 +204,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_launcher_is_known_by_its_variables),
+        cmocka_unit_test(a_count_without_a_rank_is_refused_not_taken_for_one_rank),
         cmocka_unit_test(ranks_of_torchrun_know_where_to_meet),
         cmocka_unit_test(of_slurm_the_step_counts_not_the_job),
         cmocka_unit_test(a_process_that_is_alone_in_a_job_knows_of_its_tasks),
